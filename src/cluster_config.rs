@@ -42,8 +42,8 @@ impl ClusterWay {
 }
 
 /// Converts the section of a Slurm cluster into the settings of its adapter.
-pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
-    let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total(), agent);
+pub(crate) fn slurm_config(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
+    let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total_resources(), agent);
     slurm.labels = section.labels.clone();
     slurm.slurm_conf = section.slurm_conf.clone();
     slurm.partition = section.partition.clone();
@@ -51,14 +51,14 @@ pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> S
     slurm.qos = section.qos.clone();
     slurm.constraint = section.constraint.clone();
     slurm.reservation = section.reservation.clone();
-    slurm.reservations = section.grants();
+    slurm.reservations = section.can_reserve();
     slurm.queues = section.has_queue();
     slurm.queues_only = section.acquisition == SiteAcquisition::Queued;
     slurm
 }
 
 /// Returns the host and directory of a site, which identify it: a site with others is another site.
-pub(crate) fn place(section: &Section) -> String {
+pub(crate) fn identify_place(section: &Section) -> String {
     let root = section.root.display();
     match &section.ssh {
         Some(host) => format!("{host}:{root}"),
@@ -71,9 +71,9 @@ pub(crate) fn place(section: &Section) -> String {
 /// # Errors
 ///
 /// The host or the socket cannot be used.
-pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
+pub(crate) fn open_way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
     Ok(match section.ssh {
-        Some(_) => ClusterWay::Ssh(ssh(section, socket)?),
+        Some(_) => ClusterWay::Ssh(open_ssh(section, socket)?),
         None => ClusterWay::Here(Arc::new(ChildExec::of_this_process())),
     })
 }
@@ -81,8 +81,8 @@ pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteEr
 /// Returns the way to a site that is reached over SSH.
 ///
 /// # Errors
-/// As for [`way`].
-pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
+/// As for [`open_way`].
+pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
     let ssh = SshConfig {
         host: section.ssh.clone().unwrap_or_default(),
         config: section.ssh_config.clone(),
@@ -99,12 +99,12 @@ pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, Site
 /// # Errors
 ///
 /// The directory cannot be used, with the reason.
-pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
+pub(crate) fn socket_path(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
     let name = section.name.as_str();
     let name = if name.len() <= NAME_MAX {
         name.to_owned()
     } else {
-        short(name)
+        shorten_name(name)
     };
     let within = std::path::absolute(data)
         .unwrap_or_else(|_| data.to_owned())
@@ -113,7 +113,7 @@ pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteErro
         within
     } else {
         let path = within.to_string_lossy();
-        std::env::temp_dir().join(format!("cospan-ssh-{}", short(&path)))
+        std::env::temp_dir().join(format!("cospan-ssh-{}", shorten_name(&path)))
     };
     let made = std::fs::DirBuilder::new()
         .recursive(true)
@@ -136,6 +136,6 @@ pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteErro
     )))
 }
 
-fn short(text: &str) -> String {
+fn shorten_name(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
 }

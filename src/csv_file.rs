@@ -38,11 +38,11 @@ impl CsvField {
         }
     }
 
-    fn harmless(&self) -> Cow<'_, str> {
+    fn defused_value(&self) -> Cow<'_, str> {
         if self.is_number {
             Cow::Borrowed(&self.text)
         } else {
-            harmless(&self.text)
+            defuse_field(&self.text)
         }
     }
 }
@@ -60,9 +60,12 @@ impl CsvFile {
     /// # Errors
     ///
     /// The row does not have as many fields as those before.
-    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = CsvField>) -> csv::Result<()> {
+    pub(crate) fn write_row(
+        &mut self,
+        fields: impl IntoIterator<Item = CsvField>,
+    ) -> csv::Result<()> {
         for field in fields {
-            self.0.write_field(field.harmless().as_bytes())?;
+            self.0.write_field(field.defused_value().as_bytes())?;
         }
         self.0.write_record(None::<&[u8]>)
     }
@@ -70,19 +73,19 @@ impl CsvFile {
     /// Adds the row with the names of the columns.
     ///
     /// # Errors
-    /// As for [`CsvFile::row`].
-    pub(crate) fn header<'a>(
+    /// As for [`CsvFile::write_row`].
+    pub(crate) fn write_header<'a>(
         &mut self,
         names: impl IntoIterator<Item = &'a str>,
     ) -> csv::Result<()> {
-        self.row(names.into_iter().map(CsvField::text))
+        self.write_row(names.into_iter().map(CsvField::text))
     }
 
     /// Returns the whole file.
     ///
     /// # Errors
     /// It cannot be written, which memory never refuses.
-    pub(crate) fn finish(self) -> csv::Result<Vec<u8>> {
+    pub(crate) fn finish_file(self) -> csv::Result<Vec<u8>> {
         self.0
             .into_inner()
             .map_err(|error| error.into_error().into())
@@ -90,7 +93,7 @@ impl CsvFile {
 }
 
 /// Defuses a field, so that it begins no formula wherever a program takes it to begin.
-fn harmless(field: &str) -> Cow<'_, str> {
+fn defuse_field(field: &str) -> Cow<'_, str> {
     // A tab or a line end in front may be dropped, and the rest is then a field of its own.
     let begins_blank = field.starts_with(['\t', '\r', '\n']);
     if !begins_blank && !field.split_inclusive(ENDS).any(begins_formula) {
@@ -126,8 +129,8 @@ mod tests {
 
     fn written(field: CsvField) -> String {
         let mut file = CsvFile::new();
-        file.row([field, CsvField::text("next")]).unwrap();
-        let written = file.finish().unwrap();
+        file.write_row([field, CsvField::text("next")]).unwrap();
+        let written = file.finish_file().unwrap();
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .from_reader(&written[..]);

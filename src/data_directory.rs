@@ -67,7 +67,7 @@ pub enum DataDirectoryError {
 /// The directory cannot be made, or others can change it.
 pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
     check(path)?;
-    cospan_durable::make_directory(path).map_err(unusable(path))?;
+    cospan_durable::make_directory(path).map_err(unusable_error(path))?;
     // Another process may have made it first.
     check(path)
 }
@@ -79,7 +79,7 @@ pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
 ///
 /// Others can change the directory.
 pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
-    let whole = std::path::absolute(path).map_err(unusable(path))?;
+    let whole = std::path::absolute(path).map_err(unusable_error(path))?;
     for above in whole.ancestors().skip(1) {
         check_above(path, above)?;
     }
@@ -87,14 +87,14 @@ pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
         return Ok(());
     };
     if found.is_symlink() {
-        let to = std::fs::canonicalize(&whole).map_err(unusable(path))?;
+        let to = std::fs::canonicalize(&whole).map_err(unusable_error(path))?;
         return Err(DataDirectoryError::Link {
             path: path.into(),
             to,
         });
     }
     if !found.is_dir() {
-        return Err(unusable(path)(ErrorKind::NotADirectory.into()));
+        return Err(unusable_error(path)(ErrorKind::NotADirectory.into()));
     }
     let us = rustix::process::geteuid().as_raw();
     if found.uid() != us {
@@ -113,7 +113,7 @@ pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
     }
 }
 
-fn unusable(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError + '_ {
+fn unusable_error(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError + '_ {
     |source| DataDirectoryError::Unusable {
         path: path.into(),
         source,
@@ -125,7 +125,7 @@ fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryE
     match std::fs::symlink_metadata(place) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unusable(path)(error)),
+        Err(error) => Err(unusable_error(path)(error)),
     }
 }
 
@@ -144,7 +144,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
         });
     }
     if found.is_symlink() {
-        let leads_to = std::fs::canonicalize(above).map_err(unusable(path))?;
+        let leads_to = std::fs::canonicalize(above).map_err(unusable_error(path))?;
         return leads_to
             .ancestors()
             .try_for_each(|above| check_above(path, above));

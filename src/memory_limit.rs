@@ -15,15 +15,15 @@ pub(crate) fn limit() -> Bytes {
     let limits = [Resource::As, Resource::Data].map(|resource| getrlimit(resource).current);
     let limits = limits.into_iter().flatten().map(Bytes);
     limits
-        .chain(of_system(Path::new("/")))
+        .chain(system_limits(Path::new("/")))
         .min()
         .unwrap_or(UNKNOWN)
 }
 
 /// Lists the limits in the system files below `root`.
-fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
+fn system_limits(root: &Path) -> impl Iterator<Item = Bytes> {
     let memory = fs::read_to_string(root.join("proc/meminfo")).ok();
-    let memory = memory.as_deref().and_then(total);
+    let memory = memory.as_deref().and_then(parse_total);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let files: Vec<PathBuf> = groups
         .lines()
@@ -42,7 +42,7 @@ fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
 }
 
 /// Parses a line like `MemTotal:  24576000 kB`.
-fn total(meminfo: &str) -> Option<Bytes> {
+fn parse_total(meminfo: &str) -> Option<Bytes> {
     let line = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -82,7 +82,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
-        of_system(root.path()).min()
+        system_limits(root.path()).min()
     }
 
     const MACHINE: (&str, &str) = (

@@ -54,7 +54,7 @@ impl SignalRequest {
 ///
 /// The system does not allow it.
 pub(crate) fn catch_all() -> io::Result<Signals> {
-    catch(|_| true)
+    catch_matching(|_| true)
 }
 
 /// Catches all signals that would end the process from now on. Ignored signals stay ignored:
@@ -64,11 +64,11 @@ pub(crate) fn catch_all() -> io::Result<Signals> {
 ///
 /// The system does not allow it.
 pub(crate) fn catch_unless_ignored() -> io::Result<Signals> {
-    let ignored = ignored();
-    catch(|signal| ignored >> (signal - 1) & 1 == 0)
+    let ignored = ignored_mask();
+    catch_matching(|signal| ignored >> (signal - 1) & 1 == 0)
 }
 
-fn catch(wanted: impl Fn(i32) -> bool) -> io::Result<Signals> {
+fn catch_matching(wanted: impl Fn(i32) -> bool) -> io::Result<Signals> {
     // A limit on processor time is signalled each second until it kills; a limit on file size must
     // become an error of writing.
     let known = DEADLY
@@ -84,7 +84,7 @@ fn catch(wanted: impl Fn(i32) -> bool) -> io::Result<Signals> {
 }
 
 /// Returns the signals that were ignored when the program was started, one bit each.
-fn ignored() -> u64 {
+fn ignored_mask() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

@@ -98,17 +98,20 @@ impl WrongRoot {
 
 /// Lists the invalid roots, with one problem each. A site that is known to this data directory, or
 /// bears its mark, keeps its root.
-pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
+pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<WrongRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let store = data.join(&config.store.directory);
-    let kept = [root_place::whole(&data), root_place::whole(&store)];
+    let kept = [
+        root_place::resolve_existing(&data),
+        root_place::resolve_existing(&store),
+    ];
     let mut before: Vec<(&Site, PathBuf, bool)> = Vec::new();
     let mut all = Vec::new();
     for site in &config.site {
-        let (root, is_known) = match looked(site, &data) {
+        let (root, is_known) = match locate_root(site, &data) {
             Ok((root, is_known)) => (root, is_known),
             Err(unfit) => {
-                all.push(because(site, Why::Unfit(unfit)));
+                all.push(wrong_root(site, Why::Unfit(unfit)));
                 continue;
             }
         };
@@ -119,13 +122,13 @@ pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
         });
         let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
         let in_data = kept.find_map(|kept| Some(Why::Data(Lies::of(&root, kept)?, kept.clone())));
-        all.extend(in_data.or(other).map(|why| because(site, why)));
+        all.extend(in_data.or(other).map(|why| wrong_root(site, why)));
         before.push((site, root, is_known));
     }
     all
 }
 
-fn because(site: &Site, why: Why) -> WrongRoot {
+fn wrong_root(site: &Site, why: Why) -> WrongRoot {
     WrongRoot {
         site: site.name.to_string(),
         root: site.root.clone(),
@@ -135,7 +138,7 @@ fn because(site: &Site, why: Why) -> WrongRoot {
 
 /// Returns the path of a root, and true if it is the site's already. Roots on other machines are
 /// checked there.
-fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
+fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
     let is_known = is_known(site, data);
     if site.ssh.is_some() {
         let root: PathBuf = site.root.components().collect();
@@ -144,15 +147,16 @@ fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
         }
         return Ok((root, is_known));
     }
-    let is_ours = is_known || root_place::look(&site.root, &site.name)? == RootStanding::Ours;
-    Ok((root_place::whole(&site.root), is_ours))
+    let is_ours =
+        is_known || root_place::check_place(&site.root, &site.name)? == RootStanding::Ours;
+    Ok((root_place::resolve_existing(&site.root), is_ours))
 }
 
 /// Returns true if a server has made this root before. A server does so once: a root that is
 /// missing now may come back.
 pub(crate) fn is_known(site: &Site, data: &Path) -> bool {
     let heard_of = std::fs::read(data.join("sites").join(site.name.as_str()));
-    heard_of.is_ok_and(|place| place == cluster_config::place(site).as_bytes())
+    heard_of.is_ok_and(|place| place == cluster_config::identify_place(site).as_bytes())
 }
 
 #[cfg(test)]
@@ -163,7 +167,7 @@ mod tests {
         let config = Config::parse(Path::new("cospan.toml"), text)
             .unwrap()
             .config;
-        wrong(&config, data)
+        find_wrong_roots(&config, data)
             .iter()
             .map(ToString::to_string)
             .collect()

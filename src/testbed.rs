@@ -58,7 +58,7 @@ impl Account {
     }
 
     /// Makes this user the owner of a file.
-    pub(crate) fn own(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn chown_file(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::chown(path, Some(self.user), Some(self.group))
     }
 }
@@ -80,28 +80,28 @@ impl Testbed {
 
     /// Fails if somebody else's Slurm runs here.
     pub(crate) fn check_free(&self) -> Result<(), TestbedError> {
-        self.script(&["free"]).map(drop)
+        self.run_script(&["free"]).map(drop)
     }
 
     /// Returns the user that tests run as; makes it if missing.
-    pub(crate) fn account(&self) -> Result<Account, TestbedError> {
-        let name = self.script(&["user"])?;
-        let user = number("-u", &name)?;
-        let group = number("-g", &name)?;
+    pub(crate) fn ensure_account(&self) -> Result<Account, TestbedError> {
+        let name = self.run_script(&["user"])?;
+        let user = read_number("-u", &name)?;
+        let group = read_number("-g", &name)?;
         Ok(Account { name, user, group })
     }
 
     /// Starts the daemons of a cluster that do not run.
-    pub(crate) fn up(&self, cluster: TestbedCluster) -> Result<(), TestbedError> {
+    pub(crate) fn start_cluster(&self, cluster: TestbedCluster) -> Result<(), TestbedError> {
         let processors = cluster.processors.to_string();
         let port = cluster.port.to_string();
-        self.script(&["up", cluster.name, &processors, &port])
+        self.run_script(&["up", cluster.name, &processors, &port])
             .map(drop)
     }
 
     /// Kills the controller of a cluster.
     pub(crate) fn kill_controller(&self, cluster: &str) -> Result<(), TestbedError> {
-        self.script(&["kill", cluster]).map(drop)
+        self.run_script(&["kill", cluster]).map(drop)
     }
 
     /// Freezes the controller of a cluster, or lets it continue.
@@ -111,19 +111,19 @@ impl Testbed {
         freeze: bool,
     ) -> Result<(), TestbedError> {
         let signal = if freeze { Signal::STOP } else { Signal::CONT };
-        let sent = kill_process(self.daemon(cluster, "slurmctld")?, signal);
+        let sent = kill_process(self.find_daemon(cluster, "slurmctld")?, signal);
         sent.map_err(|error| TestbedError::Refused(format!("slurmctld of {cluster}: {error}")))
     }
 
     /// Cuts all SSH connections; the SSH server goes on.
     pub(crate) fn cut_connections(&self) -> Result<(), TestbedError> {
-        let user = self.account()?.name;
+        let user = self.ensure_account()?.name;
         // The processes that serve a connection run as the user; root's process for each ends with
         // it. It is no error if there are none.
-        said(Command::new("pkill").args(["-KILL", "-u", &user, "^sshd"])).map(drop)
+        capture_output(Command::new("pkill").args(["-KILL", "-u", &user, "^sshd"])).map(drop)
     }
 
-    fn daemon(&self, cluster: &str, name: &str) -> Result<Pid, TestbedError> {
+    fn find_daemon(&self, cluster: &str, name: &str) -> Result<Pid, TestbedError> {
         let file = self.base.join(cluster).join(format!("run/{name}.pid"));
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let number = text.trim().parse().ok().and_then(Pid::from_raw);
@@ -131,38 +131,39 @@ impl Testbed {
     }
 
     /// Starts an SSH server where the user can log in. Returns its configuration file.
-    pub(crate) fn ssh(&self, port: u16) -> Result<PathBuf, TestbedError> {
-        self.script(&["ssh", &port.to_string()]).map(PathBuf::from)
+    pub(crate) fn start_ssh_server(&self, port: u16) -> Result<PathBuf, TestbedError> {
+        self.run_script(&["ssh", &port.to_string()])
+            .map(PathBuf::from)
     }
 
     /// Ends a cluster, and removes its files.
-    pub(crate) fn down(&self, cluster: &str) -> Result<(), TestbedError> {
-        self.script(&["down", cluster]).map(drop)
+    pub(crate) fn end_cluster(&self, cluster: &str) -> Result<(), TestbedError> {
+        self.run_script(&["down", cluster]).map(drop)
     }
 
     /// Ends all clusters, and removes everything that was made or installed for them.
-    pub(crate) fn remove(&self) -> Result<(), TestbedError> {
-        self.script(&["remove"]).map(drop)
+    pub(crate) fn remove_everything(&self) -> Result<(), TestbedError> {
+        self.run_script(&["remove"]).map(drop)
     }
 
     /// Returns the directory that contains everything.
-    pub(crate) fn base(&self) -> &Path {
+    pub(crate) fn base_directory(&self) -> &Path {
         &self.base
     }
 
     /// Returns the configuration file of a cluster.
-    pub(crate) fn conf(&self, cluster: &str) -> PathBuf {
+    pub(crate) fn config_file_path(&self, cluster: &str) -> PathBuf {
         self.base.join(cluster).join("slurm.conf")
     }
 
     /// Runs the script. Returns its standard output; its complaints are the error.
-    fn script(&self, words: &[&str]) -> Result<String, TestbedError> {
+    fn run_script(&self, words: &[&str]) -> Result<String, TestbedError> {
         let mut command = Command::new("bash");
         command
             .args(["-c", SCRIPT, "testbed"])
             .args(words)
             .env("COSPAN_TESTBED", &self.base);
-        let output = said(&mut command)?;
+        let output = capture_output(&mut command)?;
         output.map_err(|said| {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
             let last = last
@@ -174,7 +175,9 @@ impl Testbed {
 }
 
 /// Returns the output of a command, or its complaints.
-pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, TestbedError> {
+pub(crate) fn capture_output(
+    command: &mut Command,
+) -> Result<Result<String, String>, TestbedError> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -191,8 +194,8 @@ pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, Test
     })
 }
 
-fn number(what: &str, name: &str) -> Result<u32, TestbedError> {
-    let found = said(Command::new("id").args([what, name]))?.ok();
+fn read_number(what: &str, name: &str) -> Result<u32, TestbedError> {
+    let found = capture_output(Command::new("id").args([what, name]))?.ok();
     let number = found.and_then(|number| number.parse().ok());
     number.ok_or_else(|| TestbedError::Refused(format!("no user is called {name}")))
 }
@@ -206,7 +209,7 @@ mod tests {
         let nowhere = Testbed {
             base: "/nonexistent/testbed".into(),
         };
-        let Err(TestbedError::Refused(why)) = nowhere.script(&["fly"]) else {
+        let Err(TestbedError::Refused(why)) = nowhere.run_script(&["fly"]) else {
             panic!("it flies")
         };
         assert!(why.contains("up, conf") || why.contains("root"), "{why}");

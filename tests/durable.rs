@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, ApiReply};
-use cospan_chaos_tests::server::{ServerProcess, may_serve};
+use cospan_chaos_tests::server::{ServerProcess, serve_permission};
 use cospan_chaos_tests::stimulus::signal;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use rustix::process::Signal;
@@ -57,7 +57,7 @@ fn traced(environment: &TestEnvironment, arguments: &[&str], stderr: Stdio) -> T
         .env_clear()
         .env("HOME", environment.path())
         .env("PATH", "/usr/bin:/bin");
-    command.envs(may_serve());
+    command.envs(serve_permission());
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -121,7 +121,7 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
     );
     let api = client(&environment);
     for number in 0..JOBS {
-        api.must("/v1/jobs", &job(number)).unwrap();
+        api.post_expected("/v1/jobs", &job(number)).unwrap();
     }
     signal(server_of(&server.0), Signal::TERM);
     let status = server.0.wait().unwrap();
@@ -230,7 +230,7 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     whole.start().unwrap();
     let api = whole.api().unwrap();
     for id in &answered {
-        api.want(&format!("/v1/jobs/{id}")).unwrap();
+        api.get_expected(&format!("/v1/jobs/{id}")).unwrap();
     }
     println!(
         "{} submissions answered before the disk was full, all there",

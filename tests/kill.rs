@@ -44,7 +44,7 @@ fn a_server_killed_at_random_moments_loses_and_doubles_nothing() {
 
 fn play(name: &str) {
     let base = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    faults::play(env!("CARGO_BIN_EXE_cospan").as_ref(), &base, name).unwrap();
+    faults::play_scenario(env!("CARGO_BIN_EXE_cospan").as_ref(), &base, name).unwrap();
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn started_with(limits: &str) -> (TestEnvironment, ServerProcess, Api) {
     server.start().unwrap();
     let api = server.api().unwrap();
     // What a site can hold is not known before it answered.
-    while api.want("/v1/sites").unwrap()["sites"]
+    while api.get_expected("/v1/sites").unwrap()["sites"]
         .as_array()
         .unwrap()
         .iter()
@@ -129,7 +129,7 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
     );
     let (answered, text) = posted(&api, &Value::String("x".repeat(5 << 20)));
     assert_eq!(answered, 413, "{text}");
-    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
+    assert_eq!(api.get_expected("/v1/jobs").unwrap()["jobs"], json!([]));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn who_submits_without_end_is_refused_with_the_number_and_can_make_room() {
         "{accepted}: {text}"
     );
     assert_eq!(
-        api.want("/v1/jobs").unwrap()["jobs"]
+        api.get_expected("/v1/jobs").unwrap()["jobs"]
             .as_array()
             .unwrap()
             .len(),
@@ -212,14 +212,14 @@ fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
             "{problem}"
         );
     }
-    let shown = api.want("/v1/jobs/100").unwrap();
+    let shown = api.get_expected("/v1/jobs/100").unwrap();
     assert_eq!(shown["document"]["component"][0]["name"], "only", "{shown}");
-    assert!(api.want("/v1/jobs/100/events").unwrap()["events"].is_array());
+    assert!(api.get_expected("/v1/jobs/100/events").unwrap()["events"].is_array());
     assert!(matches!(
         api.get("/v1/jobs/101"),
         ApiReply::Answered(404, _)
     ));
-    assert_eq!(api.want("/v1/store").unwrap()["jobs"], 100);
+    assert_eq!(api.get_expected("/v1/store").unwrap()["jobs"], 100);
     server.kill().unwrap();
     std::fs::write(environment.config(), plain).unwrap();
     server.start().unwrap();
@@ -236,11 +236,11 @@ fn a_program_that_cannot_run_is_the_jobs_own_error() {
         (plain.to_str().unwrap(), "mode"),
     ] {
         let answer = api
-            .must("/v1/jobs", &job(&json!({ "executable": program })))
+            .post_expected("/v1/jobs", &job(&json!({ "executable": program })))
             .unwrap();
         let id = answer["jobs"][0]["id"].as_u64().unwrap();
         let job = loop {
-            let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
+            let job = api.get_expected(&format!("/v1/jobs/{id}")).unwrap();
             match job["phase"]["state"].as_str().unwrap() {
                 "failed" => break job,
                 "finished" | "cancelled" => panic!("{job}"),
@@ -250,7 +250,10 @@ fn a_program_that_cannot_run_is_the_jobs_own_error() {
         let reason = job["phase"]["reason"].as_str().unwrap_or_default();
         assert!(reason.contains(words), "{reason}");
     }
-    for site in api.want("/v1/sites").unwrap()["sites"].as_array().unwrap() {
+    for site in api.get_expected("/v1/sites").unwrap()["sites"]
+        .as_array()
+        .unwrap()
+    {
         assert_eq!(site["consecutive_errors"], 0, "{site}");
     }
 }
@@ -281,7 +284,7 @@ fn a_name_of_a_request_stands_for_one_body_only() {
         "{text}"
     );
     assert_eq!(
-        api.want("/v1/jobs").unwrap()["jobs"]
+        api.get_expected("/v1/jobs").unwrap()["jobs"]
             .as_array()
             .unwrap()
             .len(),
@@ -329,10 +332,10 @@ fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
         String::from_utf8_lossy(&accepted.stderr)
     );
     for id in [allowed, allowed + 1] {
-        let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
+        let job = api.get_expected(&format!("/v1/jobs/{id}")).unwrap();
         assert_eq!(job["phase"]["state"], "queued", "{job}");
         let why = api
-            .want(&format!("/v1/jobs/{id}/explain"))
+            .get_expected(&format!("/v1/jobs/{id}/explain"))
             .unwrap()
             .to_string();
         assert!(why.contains("64 processors"), "{why}");

@@ -83,7 +83,9 @@ fn scene(chaos: &str) -> Scene {
     );
     let token = token.trim().to_owned();
     let drill = Api::new(environment.port(), token.clone());
-    wait("the new key is known", || drill.want("/v1/chaos").is_ok());
+    wait("the new key is known", || {
+        drill.get_expected("/v1/chaos").is_ok()
+    });
     let api = server.api().unwrap();
     let scene = Scene {
         environment,
@@ -100,7 +102,7 @@ const ALLOWED: &str = "[chaos]\nallowed = true\nmax_duration = \"10m\"\nmax_site
 impl Scene {
     fn await_sites(&self) {
         wait("all sites are usable", || {
-            let sites = self.api.want("/v1/sites").unwrap();
+            let sites = self.api.get_expected("/v1/sites").unwrap();
             sites["sites"]
                 .as_array()
                 .unwrap()
@@ -122,11 +124,11 @@ impl Scene {
     }
 
     fn report(&self) -> Value {
-        self.api.want("/v1/chaos/report").unwrap()
+        self.api.get_expected("/v1/chaos/report").unwrap()
     }
 
     fn runs(&self) -> bool {
-        self.api.want("/v1/chaos").unwrap()["rehearsal"].is_object()
+        self.api.get_expected("/v1/chaos").unwrap()["rehearsal"].is_object()
     }
 
     /// Submits a job of one component that writes into the ledger.
@@ -147,14 +149,14 @@ impl Scene {
             component["site"] = json!(site);
         }
         let job = json!({ "name": name, "wall_time": "60s", "component": [component] });
-        let answer = self.api.must("/v1/jobs", &job).unwrap();
+        let answer = self.api.post_expected("/v1/jobs", &job).unwrap();
         let id = answer["jobs"][0]["id"].as_u64().unwrap();
         promises.acknowledged.insert(name.into(), vec![id]);
         id
     }
 
     fn state(&self, id: u64) -> String {
-        let job = self.api.want(&format!("/v1/jobs/{id}")).unwrap();
+        let job = self.api.get_expected(&format!("/v1/jobs/{id}")).unwrap();
         job["phase"]["state"].as_str().unwrap().to_owned()
     }
 
@@ -201,7 +203,10 @@ fn a_server_that_does_not_allow_it_refuses_and_says_what_to_do() {
         "C2004",
         "[chaos]",
     );
-    assert_eq!(scene.api.want("/v1/chaos").unwrap()["allowed"], false);
+    assert_eq!(
+        scene.api.get_expected("/v1/chaos").unwrap()["allowed"],
+        false
+    );
     assert!(must(&scene.cospan(&["chaos", "status"]), 0).contains("cannot be injected here"));
 }
 
@@ -217,7 +222,9 @@ fn a_key_without_the_role_may_look_but_not_inject_nor_stop() {
     );
     let plain = must(&output(&scene.environment, "", &["key", "add", "alice"]), 0);
     let alice = Api::new(scene.environment.port(), plain.trim().to_owned());
-    wait("the new key is known", || alice.want("/v1/chaos").is_ok());
+    wait("the new key is known", || {
+        alice.get_expected("/v1/chaos").is_ok()
+    });
     refused(
         alice.post("/v1/chaos", None, &plan()),
         403,
@@ -276,7 +283,7 @@ fn jobs_all_finish_once_each_while_half_the_replies_of_a_site_are_lost() {
                 probability = 0.5\n";
     must(&scene.inject(plan, &[]), 0);
     assert!(must(&scene.inject(plan, &[]), 3).contains("drill injects faults until"));
-    let site = scene.api.want("/v1/sites/s1").unwrap();
+    let site = scene.api.get_expected("/v1/sites/s1").unwrap();
     assert_eq!(site["injected_faults"], json!(["reply-lost"]), "{site}");
     let list = must(&scene.cospan(&["site", "list"]), 0);
     assert_eq!(
@@ -384,7 +391,7 @@ fn no_injected_fault_outlives_the_server() {
     let mut promises = ClientPromises::default();
     let id = scene.submit(&mut promises, "after", Some("s1"));
     wait("the job finishes", || scene.state(id) == "finished");
-    let site = scene.api.want("/v1/sites/s1").unwrap();
+    let site = scene.api.get_expected("/v1/sites/s1").unwrap();
     assert_eq!(
         (&site["consecutive_errors"], &site["injected_faults"]),
         (&json!(0), &Value::Null)

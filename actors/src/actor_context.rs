@@ -27,7 +27,7 @@ use crate::chaos;
 use crate::clock::Clock;
 use crate::deductions::Deductions;
 use crate::intake::PendingNames;
-use crate::job::{JobActor, Put, hold};
+use crate::job::{JobActor, Put, count_live_reservations};
 use crate::journal::{JournalActor, JournalChange};
 use crate::link_measurements::LinkTable;
 use crate::live_state::LiveState;
@@ -179,7 +179,7 @@ impl Shared {
         let settings = Arc::new(parts.settings);
         let live = LiveState::new(names, settings.isolation_window);
         let deductions = Deductions::new(parts.metrics.provisional_plans.clone());
-        let put = Put::before(&parts.view);
+        let put = Put::from_view(&parts.view);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
@@ -228,7 +228,7 @@ impl Shared {
     }
 
     /// Starts an actor under supervision.
-    pub(crate) fn start(&self, id: ActorId) {
+    pub(crate) fn start_actor(&self, id: ActorId) {
         if let Some(supervisor) = self.supervisor.get() {
             // Bounded by what is durable: one per job, copy and site.
             supervisor.do_send(StartActor(id));
@@ -251,22 +251,22 @@ impl Shared {
     }
 
     /// Notes that the co-allocator died in this job's turn.
-    pub(crate) fn suspect(&self, job: JobId) {
+    pub(crate) fn note_suspect(&self, job: JobId) {
         *lock(&self.suspects).entry(job).or_default() += 1;
     }
 
     /// Clears the suspicion against a job that is held, or gone.
-    pub(crate) fn acquit(&self, job: JobId) {
+    pub(crate) fn clear_suspect(&self, job: JobId) {
         lock(&self.suspects).remove(&job);
     }
 
     /// Lists the jobs in whose turn the co-allocator died, and how often.
-    pub(crate) fn suspects(&self) -> BTreeMap<JobId, u32> {
+    pub(crate) fn suspected_jobs(&self) -> BTreeMap<JobId, u32> {
         lock(&self.suspects).clone()
     }
 
     /// Takes no new work from now on.
-    pub fn stop(&self) {
+    pub fn begin_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
@@ -276,12 +276,12 @@ impl Shared {
     }
 
     /// Ends the process.
-    pub(crate) fn fatal(&self, actor: &ActorId, _: SupervisorVerdict, problem: &str) {
+    pub(crate) fn end_process(&self, actor: &ActorId, _: SupervisorVerdict, problem: &str) {
         (self.on_fatal)(&format!("{actor}: {problem}"));
     }
 
     /// Returns how long a submission to a site may still take effect after its reply was lost.
-    pub(crate) fn settle(&self, site: &SiteName) -> DurationMs {
+    pub(crate) fn settle_time(&self, site: &SiteName) -> DurationMs {
         self.settings
             .submit_settle
             .get(site)
@@ -292,17 +292,17 @@ impl Shared {
     /// Returns the request that a job makes of sites.
     pub(crate) fn request_of(&self, job: &Job) -> Arc<PlacementRequest> {
         let request = self.recent.request_of(job, &self.settings.default_policies);
-        self.asked_by(request, &job.owner)
+        self.asked_by_owner(request, &job.owner)
     }
 
     /// Puts its owner's name on a request, if any site may be closed to that owner alone.
-    pub(crate) fn asked_by(
+    pub(crate) fn asked_by_owner(
         &self,
         request: Arc<PlacementRequest>,
         owner: &KeyName,
     ) -> Arc<PlacementRequest> {
-        if self.live.is_suspect(owner) {
-            Arc::new(Arc::unwrap_or_clone(request).of_suspect(owner))
+        if self.live.is_barred_owner(owner) {
+            Arc::new(Arc::unwrap_or_clone(request).with_owner(owner))
         } else {
             request
         }
@@ -315,8 +315,8 @@ impl Shared {
     }
 
     /// The labels of a site; none until it answered.
-    pub(crate) fn labels(&self, site: &SiteName) -> Labels {
-        let report = self.live.site(site);
+    pub(crate) fn site_labels(&self, site: &SiteName) -> Labels {
+        let report = self.live.site_report(site);
         let description = report.and_then(|report| report.description.clone());
         description
             .map(|description| description.labels.clone())
@@ -334,8 +334,8 @@ impl Shared {
     }
 
     /// Follows one committed change: counts it, and asks the actors concerned to look.
-    pub(crate) fn committed(&self, seq: Seq, change: JournalChange) {
-        chaos::in_flight(|| {
+    pub(crate) fn follow_change(&self, seq: Seq, change: JournalChange) {
+        chaos::note_in_flight(|| {
             self.view
                 .load()
                 .jobs
@@ -348,19 +348,19 @@ impl Shared {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
                 lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
                 self.count_phases(None, jobs.iter());
-                self.actors.co_allocator.look(&());
+                self.actors.co_allocator.request_look_of(&());
             }
-            JournalChange::Job { old, new, events } => self.job_changed(old, new, events),
+            JournalChange::Job { old, new, events } => self.follow_job(old, new, events),
             JournalChange::JobArchived { job, .. } => {
                 self.metrics
                     .jobs
                     .with_label_values(&[job.phase.kind().as_str()])
                     .dec();
-                hold(&self.metrics.reservations, job, -1);
+                count_live_reservations(&self.metrics.reservations, job, -1);
             }
             JournalChange::Site { old, new } => {
                 self.live.note_change();
-                self.actors.clusters.look(&new.site);
+                self.actors.clusters.request_look_of(&new.site);
                 if old.as_ref().is_none_or(|old| old.shared != new.shared) {
                     let parts = new
                         .shared
@@ -369,22 +369,22 @@ impl Shared {
                     let others: BTreeSet<_> = parts.filter(|site| **site != new.site).collect();
                     others
                         .into_iter()
-                        .for_each(|site| self.actors.clusters.look(site));
+                        .for_each(|site| self.actors.clusters.request_look_of(site));
                 }
-                self.actors.co_allocator.look(&());
+                self.actors.co_allocator.request_look_of(&());
                 // A notification that was sent makes room for those of others.
                 let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());
                 if owed_any || !new.owed.is_empty() {
-                    self.actors.notifier.look(&());
+                    self.actors.notifier.request_look_of(&());
                 }
             }
             JournalChange::Copy { key, old, new } => {
                 self.live.note_change();
-                self.copy_changed(key, old.as_deref(), new.as_deref());
+                self.follow_copy(key, old.as_deref(), new.as_deref());
             }
             JournalChange::File { old, new, .. } => {
                 self.live.note_change();
-                self.file_changed(old.as_deref(), new.as_deref());
+                self.follow_file(old.as_deref(), new.as_deref());
             }
             JournalChange::IdsReserved { .. }
             | JournalChange::Swept(_)
@@ -408,7 +408,7 @@ impl Shared {
         }
     }
 
-    fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
+    fn follow_job(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
         // The end of a run may give another one of its sweep its turn.
         let limited = new
             .spec
@@ -417,7 +417,7 @@ impl Shared {
             .as_ref()
             .is_some_and(|task| task.at_once.is_some());
         // It may also make room within a reservation.
-        let others_wait = limited || new.shares().is_some();
+        let others_wait = limited || new.shared_reservation().is_some();
         let was_queued = matches!(old.phase, JobPhase::Queued { .. });
         let is_queued = matches!(new.phase, JobPhase::Queued { .. });
         let queues_change = was_queued || is_queued || (others_wait && new.is_final());
@@ -426,42 +426,42 @@ impl Shared {
         }
         if has_unclaimed(old) || has_unclaimed(new) {
             lock(&self.dirty.claims).insert(new.id);
-            self.actors.claimer.look(&());
+            self.actors.claimer.request_look_of(&());
         }
-        if old.is_promised_flexibly() || new.is_promised_flexibly() {
+        if old.is_flexibly_reserved() || new.is_flexibly_reserved() {
             lock(&self.dirty.promised).insert(new.id);
-            self.actors.co_allocator.look(&());
+            self.actors.co_allocator.request_look_of(&());
         }
         let was_held = i64::from(old.held.is_some());
         let is_held = i64::from(new.held.is_some());
         self.metrics.held.add(is_held - was_held);
-        hold(&self.metrics.reservations, old, -1);
-        hold(&self.metrics.reservations, new, 1);
-        if new.owes_word() {
-            self.actors.notifier.look(&());
+        count_live_reservations(&self.metrics.reservations, old, -1);
+        count_live_reservations(&self.metrics.reservations, new, 1);
+        if new.has_unsent_messages() {
+            self.actors.notifier.request_look_of(&());
         }
         if old.phase.kind() != new.phase.kind() {
             self.count_phases(Some(old), std::iter::once(new));
         }
-        crate::job::count(&self.metrics, old, new, events);
-        let before = cospan_domain::job::demands::needs(old);
-        let after = cospan_domain::job::demands::needs(new);
+        crate::job::count_step(&self.metrics, old, new, events);
+        let before = cospan_domain::job::demands::needed_digests(old);
+        let after = cospan_domain::job::demands::needed_digests(new);
         if before != after {
             lock(&self.dirty.copies).extend(before.symmetric_difference(&after).cloned());
-            self.actors.data_manager.look(&());
+            self.actors.data_manager.request_look_of(&());
         }
         crate::claimer::note_refusals(&self.live, &self.settings.job, (old, new), events);
-        self.tell_sites(old, new);
+        self.notify_sites(old, new);
         // Other changes of a job matter to jobs that wait, if any do.
-        if queues_change || self.live.wanted() {
-            self.actors.co_allocator.look(&());
+        if queues_change || self.live.is_placement_awaited() {
+            self.actors.co_allocator.request_look_of(&());
         }
     }
 
     /// Asks sites to look for attempts to poll, and reports ended ones to them while that matters.
-    fn tell_sites(&self, old: &Job, new: &Job) {
+    fn notify_sites(&self, old: &Job, new: &Job) {
         let view = self.view.load();
-        for (index, component) in new.indexed() {
+        for (index, component) in new.indexed_components() {
             let Some(placement) = &component.placement else {
                 continue;
             };
@@ -477,7 +477,7 @@ impl Shared {
                 before.may_live() != component.run.may_live()
                     || before.waits_at_site() != component.run.waits_at_site()
             }) {
-                self.actors.clusters.look(&placement.site);
+                self.actors.clusters.request_look_of(&placement.site);
             }
             let doubted = view.sites.get(&placement.site).is_some_and(|record| {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
@@ -503,12 +503,12 @@ impl Shared {
                 };
                 // Only a hint, so that a full mailbox does no harm.
                 let ended = AttemptOver { attempt, succeeded };
-                let _ = self.actors.clusters.offer(&placement.site, ended);
+                let _ = self.actors.clusters.send_bounded(&placement.site, ended);
             }
         }
     }
 
-    fn copy_changed(
+    fn follow_copy(
         &self,
         key: &(Digest, SiteName),
         old: Option<&CopyRecord>,
@@ -518,7 +518,7 @@ impl Shared {
         let old_source = old.and_then(transfer::source_key);
         let new_source = new.and_then(transfer::source_key);
         let gone = new.is_none().then(|| key.clone());
-        self.copies_concerned([old_source, new_source, gone].into_iter().flatten());
+        self.mark_copies_dirty([old_source, new_source, gone].into_iter().flatten());
         let view = self.view.load();
         let old_usage = old.map(|copy| (copy.usage, copy.is_ready()));
         let new_usage = new.map(|copy| (copy.usage, copy.is_ready()));
@@ -526,26 +526,26 @@ impl Shared {
             // A copy that is kept may have to make room.
             let unused = transfer::unused_at(&view, &key.1).map(|(copy, _)| copy.content.digest);
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
-            self.copies_concerned(unused.into_iter());
+            self.mark_copies_dirty(unused.into_iter());
         }
         view.needs
             .get(key)
             .into_iter()
             .flatten()
-            .for_each(|job| self.actors.jobs.look(job));
+            .for_each(|job| self.actors.jobs.request_look_of(job));
     }
 
-    fn file_changed(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
-        self.copies_concerned(old.into_iter().chain(new).flat_map(transfer::pins));
+    fn follow_file(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {
+        self.mark_copies_dirty(old.into_iter().chain(new).flat_map(transfer::pinned_copies));
         // Jobs may have waited for a replica.
-        self.actors.co_allocator.look(&());
+        self.actors.co_allocator.request_look_of(&());
     }
 
-    fn copies_concerned(&self, keys: impl Iterator<Item = (Digest, SiteName)>) {
+    fn mark_copies_dirty(&self, keys: impl Iterator<Item = (Digest, SiteName)>) {
         let keys: Vec<_> = keys.collect();
         if !keys.is_empty() {
             lock(&self.dirty.copies).extend(keys);
-            self.actors.data_manager.look(&());
+            self.actors.data_manager.request_look_of(&());
         }
     }
 }
@@ -555,5 +555,5 @@ fn has_unclaimed(job: &Job) -> bool {
         job.phase,
         JobPhase::Placed { .. } | JobPhase::Claiming { .. }
     );
-    job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
+    job.restarting().next().is_some() || (claims && job.unclaimed_components().next().is_some())
 }

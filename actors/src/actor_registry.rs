@@ -21,21 +21,21 @@ pub struct Dirty(Arc<AtomicBool>);
 
 impl Dirty {
     /// Clears the bit; returns true if it was set.
-    pub fn take(&self) -> bool {
+    pub fn take_look(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
 
-    fn set(&self) -> bool {
+    fn mark_dirty(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
     /// Sets the bit without a message, for an actor that looks again by itself.
-    pub fn owe(&self) {
-        self.set();
+    pub fn owe_look(&self) {
+        self.mark_dirty();
     }
 
     /// Returns true if a look is owed.
-    pub fn owed(&self) -> bool {
+    pub fn owes_look(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -70,8 +70,8 @@ where
     }
 
     /// Asks the actor to look, unless it is to look already. Must be called on the control arbiter.
-    pub fn look(&self) {
-        if !self.dirty.set() {
+    pub fn request_look(&self) {
+        if !self.dirty.mark_dirty() {
             return;
         }
         if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
@@ -107,12 +107,12 @@ where
     }
 
     /// Enters an actor's new life.
-    pub fn enter(&self, key: K, entry: RegisteredActor<A>) {
+    pub fn enter_actor(&self, key: K, entry: RegisteredActor<A>) {
         self.lock().insert(key, entry);
     }
 
     /// Removes an actor whose work is done.
-    pub fn leave(&self, key: &K) {
+    pub fn remove_actor(&self, key: &K) {
         self.lock().remove(key);
     }
 
@@ -130,7 +130,7 @@ where
     /// # Errors
     ///
     /// The message was not delivered.
-    pub fn offer<M>(&self, key: &K, message: M) -> Result<(), SendError<M>>
+    pub fn send_bounded<M>(&self, key: &K, message: M) -> Result<(), SendError<M>>
     where
         A: Handler<M>,
         M: Message + Send + 'static,
@@ -143,7 +143,7 @@ where
     }
 
     /// Calls `visit` with each living actor, in order of their keys.
-    pub fn visit(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
+    pub fn for_each_actor(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
         for (key, entry) in self
             .lock()
             .iter()
@@ -164,15 +164,15 @@ where
     }
 
     /// Asks one actor to look.
-    pub fn look(&self, key: &K) {
+    pub fn request_look_of(&self, key: &K) {
         if let Some(entry) = self.lock().get(key) {
-            entry.look();
+            entry.request_look();
         }
     }
 
     /// Asks all actors to look.
-    pub fn look_all(&self) {
-        self.lock().values().for_each(RegisteredActor::look);
+    pub fn request_look_of_all(&self) {
+        self.lock().values().for_each(RegisteredActor::request_look);
     }
 
     /// The number of entries.

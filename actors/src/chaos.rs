@@ -11,7 +11,7 @@ thread_local! {
 
 /// The number of messages that actors on this thread have handled so far. A simulated control plane
 /// has all of its actors on one thread.
-pub fn messages() -> u64 {
+pub fn handled_messages() -> u64 {
     MESSAGES.get()
 }
 
@@ -87,17 +87,17 @@ mod quiet {
 
     /// Called when a handler of an actor of this kind is entered.
     #[inline(always)]
-    pub fn enter(_: ActorKind) {
+    pub fn enter_handler(_: ActorKind) {
         super::count_message();
     }
 
     /// Notes how many jobs are accepted and not ended. They are counted only in a chaos build.
     #[inline(always)]
-    pub fn in_flight(_: impl FnOnce() -> usize) {}
+    pub fn note_in_flight(_: impl FnOnce() -> usize) {}
 
     /// Passes a point.
     #[inline(always)]
-    pub fn reach(_: CrashPoint) {}
+    pub fn reach_point(_: CrashPoint) {}
 
     /// Passes a point for an effect of this name.
     #[inline(always)]
@@ -115,18 +115,21 @@ mod quiet {
 
     /// Names the call that a site is due next about shared reservations.
     #[inline(always)]
-    pub fn questions_of(_: &SiteRecord) -> Vec<&'static str> {
+    pub fn due_calls_of(_: &SiteRecord) -> Vec<&'static str> {
         Vec::new()
     }
 }
 
 #[cfg(not(cospan_chaos))]
-pub use quiet::{effects_of, enter, in_flight, questions_of, reach, reach_each, reach_for};
+pub use quiet::{
+    due_calls_of, effects_of, enter_handler, note_in_flight, reach_each, reach_for, reach_point,
+};
 
 #[cfg(cospan_chaos)]
 mod chaos_points;
 
 #[cfg(cospan_chaos)]
 pub use chaos_points::{
-    effects_of, enter, in_flight, panic_when, plan, questions_of, reach, reach_each, reach_for,
+    due_calls_of, effects_of, enter_handler, load_plan, note_in_flight, reach_each, reach_for,
+    reach_point, set_panic_hook,
 };

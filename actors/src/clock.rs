@@ -16,7 +16,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        cospan_sites::clock::of_machine()
+        cospan_sites::clock::machine_time()
     }
 }
 

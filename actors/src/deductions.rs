@@ -71,17 +71,17 @@ impl Deductions {
     }
 
     /// Returns what is deducted from a site.
-    pub fn at(&self, site: &SiteName) -> Deducted {
-        self.lock().at(site).cloned().unwrap_or_default()
+    pub fn deducted_at(&self, site: &SiteName) -> Deducted {
+        self.lock().deducted_at(site).cloned().unwrap_or_default()
     }
 
     /// Ends the deductions that lasted too long.
-    pub(crate) fn expire(&self, now: Timestamp) {
-        self.lock().expire(now);
+    pub(crate) fn expire_deductions(&self, now: Timestamp) {
+        self.lock().end_expired(now);
     }
 
     /// The number of plans that are neither committed nor dropped.
-    pub fn open(&self) -> usize {
+    pub fn open_plans(&self) -> usize {
         self.lock().len()
     }
 }
@@ -93,7 +93,7 @@ impl HolderLife {
     }
 
     /// Opens a plan for this job: until it ends, sites may deduct for it.
-    pub(crate) fn open(&self, job: JobId, until: Timestamp) -> DeductionKey {
+    pub(crate) fn open_plan(&self, job: JobId, until: Timestamp) -> DeductionKey {
         let view = self.shared.view.load();
         let round = view
             .jobs
@@ -102,17 +102,17 @@ impl HolderLife {
         self.shared
             .deductions
             .lock()
-            .open(job, round, self.holder, until)
+            .open_plan(job, round, self.holder, until)
     }
 
     /// Deducts what a plan for this job takes, until the job has decided on it.
-    pub(crate) fn deduct(
+    pub(crate) fn deduct_for_job(
         &self,
         job: JobId,
         now: Timestamp,
         uses: impl Iterator<Item = (SiteName, Deducted)>,
     ) -> DeductionKey {
-        let key = self.open(job, now + LEASE);
+        let key = self.open_plan(job, now + LEASE);
         let mut ledgers = self.shared.deductions.lock();
         for (site, deducted) in uses {
             let at = ledgers.number_of(&site);
@@ -124,13 +124,16 @@ impl HolderLife {
     /// Ends the plan of a job that has decided, or changed; returns true if anything was deducted
     /// for it.
     pub(crate) fn end_job(&self, job: JobId) -> bool {
-        self.shared.deductions.lock().end_job(job, self.holder)
+        self.shared
+            .deductions
+            .lock()
+            .end_plans_of_job(job, self.holder)
     }
 
     /// Lists the jobs of which a plan of this life lasted too long.
-    pub(crate) fn lapsed(&self, now: Timestamp) -> Vec<JobId> {
+    pub(crate) fn take_lapsed_jobs(&self, now: Timestamp) -> Vec<JobId> {
         let mut ledgers = self.shared.deductions.lock();
-        ledgers.expire(now);
+        ledgers.end_expired(now);
         ledgers
             .take_lapsed(self.holder)
             .into_iter()
@@ -141,7 +144,10 @@ impl HolderLife {
 
 impl Drop for HolderLife {
     fn drop(&mut self) {
-        self.shared.deductions.lock().end_holder(self.holder);
+        self.shared
+            .deductions
+            .lock()
+            .end_plans_of_holder(self.holder);
     }
 }
 
@@ -153,7 +159,7 @@ impl Shared {
         let now = self.clock.now();
         self.deductions
             .lock()
-            .leaks(now - LEASE, |key: &DeductionKey| {
+            .find_leaks(now - LEASE, |key: &DeductionKey| {
                 view.jobs.get(&key.job).is_some_and(|job| !job.is_final())
             })
     }

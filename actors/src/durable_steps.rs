@@ -29,14 +29,14 @@ struct Ahead<M: Machine> {
 }
 
 impl<M: Machine> Ahead<M> {
-    fn of(state: &M::State) -> Self {
+    fn from_state(state: &M::State) -> Self {
         Self {
             state: state.clone(),
             events: Vec::new(),
         }
     }
 
-    fn follow(&mut self, decided: Vec<M::Event>) {
+    fn apply_events(&mut self, decided: Vec<M::Event>) {
         decided
             .iter()
             .for_each(|event| M::evolve(&mut self.state, event));
@@ -79,27 +79,32 @@ impl<M: Machine> Steps<M> {
 
     /// Takes a command in. One that does not fit is dropped with its reply, which tells the asker
     /// that nothing was decided.
-    pub(crate) fn push(&mut self, command: M::Command, reply: CommandReply<M>) {
+    pub(crate) fn push_command(&mut self, command: M::Command, reply: CommandReply<M>) {
         if reply.is_none() || self.inbox.len() < Self::INBOX_BOUND {
             self.inbox.push((command, reply));
         }
     }
 
     /// The record with the noted events, if there are any.
-    pub(crate) fn noted(&self) -> Option<&M::State> {
+    pub(crate) fn noted_state(&self) -> Option<&M::State> {
         self.noted.as_ref().map(|noted| &noted.state)
     }
 
     /// Takes in a command that makes nothing due: it is decided now, counts for later decisions,
     /// and is written with the next change. If it is lost before, the call that it answers is still
     /// due, and is made again.
-    pub(crate) fn note(&mut self, command: M::Command, parameters: &M::Parameters, now: Timestamp) {
+    pub(crate) fn note_ahead(
+        &mut self,
+        command: M::Command,
+        parameters: &M::Parameters,
+        now: Timestamp,
+    ) {
         if self.writing {
-            return self.push(command, None);
+            return self.push_command(command, None);
         }
         // A command that does not fit the state says nothing.
         let Ok(decided) = M::decide(
-            self.noted().unwrap_or(&self.state),
+            self.noted_state().unwrap_or(&self.state),
             parameters,
             command,
             now,
@@ -107,14 +112,14 @@ impl<M: Machine> Steps<M> {
             return;
         };
         self.noted
-            .get_or_insert_with(|| Ahead::<M>::of(&self.state))
-            .follow(decided);
+            .get_or_insert_with(|| Ahead::<M>::from_state(&self.state))
+            .apply_events(decided);
     }
 
     /// Decides the whole inbox. Returns `None` if nothing is to be written: because a write is
     /// under way, or because nothing follows. No command is answered before everything that was
     /// decided with it, and everything that it may follow from, is durable.
-    pub(crate) fn decide(
+    pub(crate) fn decide_inbox(
         &mut self,
         parameters: &M::Parameters,
         now: Timestamp,
@@ -131,8 +136,8 @@ impl<M: Machine> Steps<M> {
             let answer = M::decide(state, parameters, command, now).map(|decided| {
                 if !decided.is_empty() {
                     ahead
-                        .get_or_insert_with(|| Ahead::<M>::of(&self.state))
-                        .follow(decided);
+                        .get_or_insert_with(|| Ahead::<M>::from_state(&self.state))
+                        .apply_events(decided);
                 }
             });
             answers.extend(reply.map(|asker| (asker, answer)));
@@ -148,21 +153,21 @@ impl<M: Machine> Steps<M> {
             }
             nothing_new => {
                 self.noted = nothing_new;
-                give::<M>(answers);
+                send_answers::<M>(answers);
                 None
             }
         }
     }
 
     /// Takes over the state that is durable now, and sends the answers.
-    pub(crate) fn committed(&mut self, next: Arc<M::State>, answers: CommandResults<M>) {
+    pub(crate) fn finish_write(&mut self, next: Arc<M::State>, answers: CommandResults<M>) {
         self.state = next;
         self.writing = false;
-        give::<M>(answers);
+        send_answers::<M>(answers);
     }
 
     /// Takes over a record that had changed without us: the decision is void.
-    pub(crate) fn reloaded(&mut self, state: Arc<M::State>) {
+    pub(crate) fn reset_to(&mut self, state: Arc<M::State>) {
         self.state = state;
         self.noted = None;
         self.writing = false;
@@ -182,7 +187,7 @@ impl<M: Machine> DecidedStep<M> {
 }
 
 /// Sends answers. The askers may be gone.
-fn give<M: Machine>(answers: CommandResults<M>) {
+fn send_answers<M: Machine>(answers: CommandResults<M>) {
     answers
         .into_iter()
         .for_each(|(asker, answer)| drop(asker.send(answer)));
@@ -203,16 +208,16 @@ mod tests {
     fn a_refusal_is_told_once_what_it_rests_on_is_durable() {
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
         let (reply, mut refused) = oneshot::channel();
-        steps.push(JobCommand::Cancel(key()), None);
-        steps.push(JobCommand::SetPriority(Priority::High, key()), Some(reply));
-        let step = steps.decide(&JobParameters::default(), Timestamp(1_000_000));
+        steps.push_command(JobCommand::Cancel(key()), None);
+        steps.push_command(JobCommand::SetPriority(Priority::High, key()), Some(reply));
+        let step = steps.decide_inbox(&JobParameters::default(), Timestamp(1_000_000));
         let (next, _, answers) = step.expect("it is cancelled").into_parts();
         assert_eq!(
             refused.try_recv(),
             Err(TryRecvError::Empty),
             "nobody can read why yet"
         );
-        steps.committed(Arc::new(next), answers);
+        steps.finish_write(Arc::new(next), answers);
         assert_eq!(refused.try_recv(), Ok(Err(JobRejection::Ended)));
     }
 
@@ -221,21 +226,24 @@ mod tests {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
-        steps.note(
+        steps.note_ahead(
             JobCommand::SetPriority(Priority::High, key()),
             &parameters,
             now,
         );
-        assert_eq!(steps.noted().map(|job| job.priority), Some(Priority::High));
-        steps.push(JobCommand::SetPriority(Priority::High, key()), None);
+        assert_eq!(
+            steps.noted_state().map(|job| job.priority),
+            Some(Priority::High)
+        );
+        steps.push_command(JobCommand::SetPriority(Priority::High, key()), None);
         assert!(
-            steps.decide(&parameters, now).is_none(),
+            steps.decide_inbox(&parameters, now).is_none(),
             "nothing new follows"
         );
-        assert!(steps.noted().is_some(), "it is still known");
-        steps.push(JobCommand::Freeze(key()), None);
+        assert!(steps.noted_state().is_some(), "it is still known");
+        steps.push_command(JobCommand::Freeze(key()), None);
         let (next, events, _) = steps
-            .decide(&parameters, now)
+            .decide_inbox(&parameters, now)
             .expect("a change")
             .into_parts();
         let names: Vec<_> = events.iter().map(|event| event.what.name()).collect();
@@ -251,11 +259,11 @@ mod tests {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
-        steps.note(JobCommand::Cancel(key()), &parameters, now);
+        steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
         let (reply, mut refused) = oneshot::channel();
-        steps.push(JobCommand::Freeze(key()), Some(reply));
+        steps.push_command(JobCommand::Freeze(key()), Some(reply));
         let step = steps
-            .decide(&parameters, now)
+            .decide_inbox(&parameters, now)
             .expect("what was noted is written");
         assert_eq!(
             refused.try_recv(),
@@ -263,7 +271,7 @@ mod tests {
             "nobody can read why yet"
         );
         let (next, _, answers) = step.into_parts();
-        steps.committed(Arc::new(next), answers);
+        steps.finish_write(Arc::new(next), answers);
         assert_eq!(refused.try_recv(), Ok(Err(JobRejection::Ended)));
     }
 
@@ -273,8 +281,8 @@ mod tests {
         let now = Timestamp(1_000_000);
         let job = Arc::new(queued(1, content(1)));
         let mut steps = Steps::<JobMachine>::new(job.clone());
-        steps.note(JobCommand::Cancel(key()), &parameters, now);
-        steps.reloaded(job);
-        assert!(steps.noted().is_none());
+        steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
+        steps.reset_to(job);
+        assert!(steps.noted_state().is_none());
     }
 }

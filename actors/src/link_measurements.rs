@@ -77,15 +77,15 @@ impl LinkTable {
         }
     }
 
-    fn standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkStanding> {
+    fn link_standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkStanding> {
         let configured = *self.settings.links.get(&pair)?;
         let configured_latency = self.settings.network.latencies.get(&pair).copied();
         let (from, to) = pair;
-        let measured = self.rates.get(&from, &to, now);
-        let measured_latency = self.latencies.get(&from, &to, now);
+        let measured = self.rates.rate_of(&from, &to, now);
+        let measured_latency = self.latencies.latency_of(&from, &to, now);
         let latency = measured_latency.map(|measured| measured.latency);
         Some(LinkStanding {
-            bandwidth: in_effect(configured, measured.as_ref()),
+            bandwidth: effective_bandwidth(configured, measured.as_ref()),
             configured,
             measured,
             latency: latency.or(configured_latency.map(DurationUs::from)),
@@ -97,17 +97,17 @@ impl LinkTable {
     }
 
     /// Enters what is known of a link into the network.
-    fn follow(&mut self, pair: SitePair, now: Timestamp) {
-        let Some(standing) = self.standing(pair, now) else {
+    fn update_link(&mut self, pair: SitePair, now: Timestamp) {
+        let Some(standing) = self.link_standing(pair, now) else {
             return;
         };
         let rate = standing
             .measured
-            .map(|measured| self.rates.expires(&measured));
+            .map(|measured| self.rates.rate_expires_at(&measured));
         let latency = standing
             .measured_latency
-            .map(|measured| self.latencies.expires(&measured));
-        let upload = self.upload(&standing);
+            .map(|measured| self.latencies.latency_expires_at(&measured));
+        let upload = self.upload_bandwidth(&standing);
         let LinkStanding {
             from,
             to,
@@ -122,7 +122,7 @@ impl LinkTable {
             upload,
             latency: known.unwrap_or_default(),
         };
-        Arc::make_mut(&mut self.network).set(&link, rate.is_some());
+        Arc::make_mut(&mut self.network).set_link(&link, rate.is_some());
         if let Some(until) = rate.into_iter().chain(latency).min() {
             self.fresh_until = Some(self.fresh_until.map_or(until, |first| first.min(until)));
             self.measured.insert((link.from, link.to));
@@ -130,7 +130,7 @@ impl LinkTable {
     }
 
     /// Returns what the site where a link begins sends: as measured, else as configured.
-    fn upload(&self, link: &LinkStanding) -> BitsPerSecond {
+    fn upload_bandwidth(&self, link: &LinkStanding) -> BitsPerSecond {
         if link.measured.is_some() {
             return link.bandwidth;
         }
@@ -140,11 +140,11 @@ impl LinkTable {
     }
 
     /// The network as it is known now.
-    fn network(&mut self, now: Timestamp) -> Arc<Network> {
+    fn current_network(&mut self, now: Timestamp) -> Arc<Network> {
         if self.fresh_until.is_some_and(|until| until <= now) {
             self.fresh_until = None;
             for pair in std::mem::take(&mut self.measured) {
-                self.follow(pair, now);
+                self.update_link(pair, now);
             }
         }
         self.network.clone()
@@ -152,19 +152,19 @@ impl LinkTable {
 }
 
 impl Shared {
-    fn links(&self) -> MutexGuard<'_, LinkTable> {
+    fn lock_links(&self) -> MutexGuard<'_, LinkTable> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the bandwidth of a link; `None` if there is none.
-    pub(crate) fn bandwidth(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
+    pub(crate) fn link_bandwidth(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         self.link(from, to).map(|link| link.bandwidth)
     }
 
     /// Returns what is known of a link; `None` if there is none.
     pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
-        self.links()
-            .standing((from.clone(), to.clone()), self.clock.now())
+        self.lock_links()
+            .link_standing((from.clone(), to.clone()), self.clock.now())
     }
 
     /// Lists all links that end at a site, by where they begin.
@@ -177,11 +177,11 @@ impl Shared {
 
     /// The links as policies look at them.
     pub(crate) fn network(&self) -> Arc<Network> {
-        self.links().network(self.clock.now())
+        self.lock_links().current_network(self.clock.now())
     }
 
     /// Records a transfer over a link, by the bytes that it moved in this time.
-    pub(crate) fn transferred(
+    pub(crate) fn record_transfer(
         &self,
         pair: SitePair,
         moved: Bytes,
@@ -191,13 +191,13 @@ impl Shared {
         if !self.settings.links.contains_key(&pair) {
             return;
         }
-        let mut links = self.links();
-        if !links.rates.observe(pair.clone(), moved, time, now) {
+        let mut links = self.lock_links();
+        if !links.rates.add_transfer(pair.clone(), moved, time, now) {
             return;
         }
-        links.follow(pair.clone(), now);
+        links.update_link(pair.clone(), now);
         drop(links);
-        let Some(bandwidth) = self.bandwidth(&pair.0, &pair.1) else {
+        let Some(bandwidth) = self.link_bandwidth(&pair.0, &pair.1) else {
             return;
         };
         let gauge = &self.metrics.link_bandwidth;
@@ -206,20 +206,22 @@ impl Shared {
             .with_label_values(&[pair.0.as_str(), pair.1.as_str()])
             .set(bytes);
         // Jobs may be placed by the new bandwidth.
-        self.actors.co_allocator.look(&());
+        self.actors.co_allocator.request_look_of(&());
     }
 
     /// Records the round trip of a message over a link. No actor is asked to look: no job can be
     /// placed because of it, only elsewhere.
-    pub(crate) fn came_back(&self, pair: SitePair, round_trip: DurationUs, now: Timestamp) {
-        let mut links = self.links();
-        links.latencies.observe(pair.clone(), round_trip, now);
-        links.follow(pair, now);
+    pub(crate) fn record_round_trip(&self, pair: SitePair, round_trip: DurationUs, now: Timestamp) {
+        let mut links = self.lock_links();
+        links
+            .latencies
+            .add_round_trip(pair.clone(), round_trip, now);
+        links.update_link(pair, now);
     }
 }
 
 /// Returns the bandwidth in force. A copy keeps to what is configured: a measurement above it is
 /// chance.
-fn in_effect(configured: BitsPerSecond, measured: Option<&Measured>) -> BitsPerSecond {
+fn effective_bandwidth(configured: BitsPerSecond, measured: Option<&Measured>) -> BitsPerSecond {
     measured.map_or(configured, |measured| measured.bandwidth.min(configured))
 }

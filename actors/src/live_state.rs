@@ -61,7 +61,7 @@ pub struct Observed {
 impl KnownSite {
     /// Returns the state as people see it. It shows also that a site has just stopped answering, by
     /// which nothing is decided yet.
-    pub fn shown(&self, state: SiteState) -> &'static str {
+    pub fn shown_state(&self, state: SiteState) -> &'static str {
         match (state, self.silent_since) {
             (SiteState::Usable, Some(_)) => "silent",
             (state, _) => state.as_str(),
@@ -69,7 +69,7 @@ impl KnownSite {
     }
 
     /// Takes over a site's description of itself.
-    pub fn describe(&mut self, description: SiteDescription) {
+    pub fn set_description(&mut self, description: SiteDescription) {
         self.shape = Some(Arc::new(SiteShape {
             total: description.total.clone(),
             largest_component: description.largest_component.clone(),
@@ -84,7 +84,7 @@ impl KnownSite {
 
     /// Returns the partition and resources that a component asks for at this site; `words` are the
     /// options that choose a partition. `None` where the site knows no such difference.
-    pub fn asked(
+    pub fn partition_demand(
         &self,
         words: Option<PartitionOptions>,
         site: &SiteName,
@@ -93,8 +93,12 @@ impl KnownSite {
     ) -> Option<(PartitionAccount, PartitionDemand)> {
         let words = words?;
         let shape = self.shape.as_ref()?;
-        let chosen = words.chosen(&job.spec_of(index)?.at);
-        let lane = shape.lanes.as_ref()?.own.of(&chosen, site, &shape.labels);
+        let chosen = words.choices_of(&job.spec_of(index)?.at);
+        let lane = shape
+            .lanes
+            .as_ref()?
+            .own
+            .resolve_at(&chosen, site, &shape.labels);
         Some((
             lane,
             PartitionDemand::new(job.processors_of(index), job.wall_time()),
@@ -179,7 +183,7 @@ impl LiveState {
     /// be ours.
     pub fn new<'a>(sites: impl Iterator<Item = &'a SiteName>, window: DurationMs) -> Self {
         let mut isolation = Isolation::new(window);
-        sites.for_each(|site| isolation.watch(site.clone()));
+        sites.for_each(|site| isolation.watch_site(site.clone()));
         Self {
             sites: Mutex::default(),
             progress: Mutex::default(),
@@ -195,12 +199,12 @@ impl LiveState {
     }
 
     /// The last report of a site.
-    pub fn site(&self, site: &SiteName) -> Option<Arc<KnownSite>> {
+    pub fn site_report(&self, site: &SiteName) -> Option<Arc<KnownSite>> {
         lock(&self.sites).get(site).cloned()
     }
 
     /// All reports, by site.
-    pub fn sites(&self) -> Vec<(SiteName, Arc<KnownSite>)> {
+    pub fn all_reports(&self) -> Vec<(SiteName, Arc<KnownSite>)> {
         lock(&self.sites)
             .iter()
             .map(|(name, report)| (name.clone(), report.clone()))
@@ -208,12 +212,12 @@ impl LiveState {
     }
 
     /// Publishes a new report.
-    pub fn publish(&self, site: SiteName, report: Arc<KnownSite>) {
+    pub fn publish_report(&self, site: SiteName, report: Arc<KnownSite>) {
         lock(&self.sites).insert(site, report);
     }
 
     /// The progress of a copy, while it is being made.
-    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
+    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
         lock(&self.progress).get(&(digest, site.clone())).copied()
     }
 
@@ -227,22 +231,22 @@ impl LiveState {
     }
 
     /// Returns true if so many sites fell silent at once that the fault is ours.
-    pub fn isolated(&self) -> bool {
+    pub fn is_isolated(&self) -> bool {
         lock(&self.isolation).is_isolated()
     }
 
     /// Notes that a site fell silent; returns true if that isolates us.
-    pub fn lost(&self, site: &SiteName, now: Timestamp) -> bool {
-        lock(&self.isolation).lost(site, now)
+    pub fn note_site_lost(&self, site: &SiteName, now: Timestamp) -> bool {
+        lock(&self.isolation).note_loss(site, now)
     }
 
     /// Notes that a site answered; returns true if that ends our isolation.
-    pub fn answered(&self, site: &SiteName) -> bool {
-        lock(&self.isolation).answered(site)
+    pub fn note_site_answered(&self, site: &SiteName) -> bool {
+        lock(&self.isolation).note_answer(site)
     }
 
     /// Notes that a site fell silent: the others are to be asked, to find out if it is them or us.
-    pub fn doubt(&self, now: Timestamp) {
+    pub fn doubt_all_sites(&self, now: Timestamp) {
         *lock(&self.doubted_at) = Some(now);
     }
 
@@ -264,7 +268,7 @@ impl LiveState {
 
     /// Notes that a report of the site is as fresh as was wanted; returns true if anybody waited
     /// for it.
-    pub fn fresh_given(&self, site: &SiteName, asked_at: Timestamp) -> bool {
+    pub fn take_fresh_wanted(&self, site: &SiteName, asked_at: Timestamp) -> bool {
         let mut wanted = lock(&self.fresh_wanted);
         let given = wanted.get(site).is_some_and(|&since| asked_at >= since);
         if given {
@@ -275,7 +279,7 @@ impl LiveState {
 
     /// Notes that a claim of so many processors was refused for want of them: whatever the site
     /// reported before, it has fewer. Holds until it is asked again.
-    pub fn refuse(&self, site: &SiteName, processors: u32, now: Timestamp) {
+    pub fn note_refusal(&self, site: &SiteName, processors: u32, now: Timestamp) {
         let most = processors.saturating_sub(1);
         let mut refused = lock(&self.refused);
         let (at, left) = refused.entry(site.clone()).or_insert((now, most));
@@ -305,7 +309,12 @@ impl LiveState {
 
     /// Notes the state of a site; returns a change if it was the last of `all` that took work, or
     /// is the first that does again. A site that never answered may still do so.
-    pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<SitesLeft> {
+    pub fn note_site_state(
+        &self,
+        site: &SiteName,
+        state: SiteState,
+        all: usize,
+    ) -> Option<SitesLeft> {
         let mut standings = lock(&self.standings);
         standings.sites.insert(site.clone(), state);
         let none_left = standings.sites.len() == all && standings.sites.values().all(|state: &SiteState| {
@@ -327,7 +336,7 @@ impl LiveState {
     }
 
     /// Notes the owners that are barred at a site; returns true if they changed.
-    pub fn note_suspects(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
+    pub fn set_barred_owners(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
         let mut suspects = lock(&self.suspects);
         let before = if owners.is_empty() {
             suspects.remove(site)
@@ -338,14 +347,14 @@ impl LiveState {
     }
 
     /// Returns true if this owner is barred at any site.
-    pub fn is_suspect(&self, owner: &KeyName) -> bool {
+    pub fn is_barred_owner(&self, owner: &KeyName) -> bool {
         lock(&self.suspects)
             .values()
             .any(|owners| owners.contains(owner))
     }
 
     /// All barred owners.
-    pub fn suspects(&self) -> BTreeSet<KeyName> {
+    pub fn barred_owners(&self) -> BTreeSet<KeyName> {
         lock(&self.suspects).values().flatten().cloned().collect()
     }
 
@@ -356,17 +365,17 @@ impl LiveState {
     }
 
     /// The number of such changes.
-    pub fn changes(&self) -> u64 {
+    pub fn change_count(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Returns true if anybody waits for placement.
-    pub fn wanted(&self) -> bool {
+    pub fn is_placement_awaited(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
 
     /// Notes whether anybody waits for placement; returns true if that changed.
-    pub fn set_wanted(&self, wanted: bool) -> bool {
+    pub fn set_placement_awaited(&self, wanted: bool) -> bool {
         self.wanted.swap(wanted, Ordering::AcqRel) != wanted
     }
 }

@@ -14,7 +14,7 @@ fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
         [delft.clone(), leiden.clone()].iter(),
         DurationMs::from_secs(60),
     );
-    let stands = |site: &SiteName, state| live.stands(site, state, 2);
+    let stands = |site: &SiteName, state| live.note_site_state(site, state, 2);
     assert_eq!(
         stands(&delft, SiteState::Unusable),
         None,

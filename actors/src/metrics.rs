@@ -106,7 +106,7 @@ pub struct Metrics {
 struct Maker<'a>(&'a Registry);
 
 impl Maker<'_> {
-    fn add<C: prometheus::core::Collector + Clone + 'static>(
+    fn register_collector<C: prometheus::core::Collector + Clone + 'static>(
         &self,
         collector: prometheus::Result<C>,
     ) -> prometheus::Result<C> {
@@ -116,7 +116,7 @@ impl Maker<'_> {
     }
 
     fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
-        self.add(IntCounter::new(name, help))
+        self.register_collector(IntCounter::new(name, help))
     }
 
     fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
@@ -129,19 +129,19 @@ impl Maker<'_> {
         help: &str,
         labels: &[&str],
     ) -> prometheus::Result<IntCounterVec> {
-        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+        self.register_collector(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
-        self.add(IntGauge::new(name, help))
+        self.register_collector(IntGauge::new(name, help))
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
-        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+        self.register_collector(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
     fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
-        self.add(Histogram::with_opts(
+        self.register_collector(Histogram::with_opts(
             HistogramOpts::new(name, help).buckets(buckets.to_vec()),
         ))
     }

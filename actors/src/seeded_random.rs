@@ -41,7 +41,7 @@ impl Chance {
     }
 
     /// Draws 64 random bits.
-    pub fn draw(&self, purpose: Purpose) -> u64 {
+    pub fn draw_bits(&self, purpose: Purpose) -> u64 {
         let mut streams = self
             .streams
             .lock()
@@ -52,8 +52,12 @@ impl Chance {
     }
 
     /// Returns `length` plus up to a quarter of it.
-    pub fn spread(&self, length: DurationMs) -> DurationMs {
+    pub fn with_jitter(&self, length: DurationMs) -> DurationMs {
         let most = (length.0 / 4).max(1);
-        DurationMs(length.0.saturating_add(self.draw(Purpose::Jitter) % most))
+        DurationMs(
+            length
+                .0
+                .saturating_add(self.draw_bits(Purpose::Jitter) % most),
+        )
     }
 }

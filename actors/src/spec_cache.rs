@@ -52,19 +52,19 @@ pub struct Recent(Mutex<VecDeque<KnownSpec>>);
 impl Recent {
     const KEPT: usize = 8;
 
-    fn last(&self) -> MutexGuard<'_, VecDeque<KnownSpec>> {
+    fn lock_last(&self) -> MutexGuard<'_, VecDeque<KnownSpec>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the same specification: an earlier copy if one of the last few is equal.
-    pub fn share(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
-        enter(&mut self.last(), spec).spec.clone()
+    pub fn shared_copy(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        enter_spec(&mut self.lock_last(), spec).spec.clone()
     }
 
     /// Returns what was found out about this very copy when it came in, if it is one of the last.
-    pub fn checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
-        let mut last = self.last();
-        let known = find(&mut last, |known: &KnownSpec| {
+    pub fn find_checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
+        let mut last = self.lock_last();
+        let known = bring_to_front(&mut last, |known: &KnownSpec| {
             known.came.iter().any(|other| Arc::ptr_eq(other, came))
         })?;
         Some(Checked {
@@ -75,9 +75,9 @@ impl Recent {
 
     /// Remembers a copy that came in and is valid, and its request; it shares both with an equal
     /// one among the last.
-    pub fn remember(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
-        let mut last = self.last();
-        let known = enter(&mut last, &came);
+    pub fn remember_checked(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
+        let mut last = self.lock_last();
+        let known = enter_spec(&mut last, &came);
         let request = known.request.get_or_insert_with(|| request.into()).clone();
         known.came.truncate(Self::KEPT - 1);
         known.came.push_front(came);
@@ -99,7 +99,7 @@ impl Recent {
         if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
-        let known = find(&mut self.last(), |known: &KnownSpec| {
+        let known = bring_to_front(&mut self.lock_last(), |known: &KnownSpec| {
             Arc::ptr_eq(&known.spec, &job.spec)
         })
         .and_then(|known| known.request.clone());
@@ -107,17 +107,17 @@ impl Recent {
             let request = Arc::new(PlacementRequest::of_spec(&job.spec, defaults, |_| {
                 BTreeSet::new()
             }));
-            self.note(&job.spec, &request);
+            self.remember_request(&job.spec, &request);
             request
         });
-        of_owner(anybodys, &job.owner, defaults)
+        request_for_owner(anybodys, &job.owner, defaults)
     }
 
     /// Remembers the request of jobs that are here already. It comes in last, so that jobs which
     /// are looked at once in a row leave the place of those that come in now.
-    fn note(&self, spec: &Arc<JobSpec>, request: &Arc<PlacementRequest>) {
-        let mut last = self.last();
-        match find(&mut last, |known| Arc::ptr_eq(&known.spec, spec)) {
+    fn remember_request(&self, spec: &Arc<JobSpec>, request: &Arc<PlacementRequest>) {
+        let mut last = self.lock_last();
+        match bring_to_front(&mut last, |known| Arc::ptr_eq(&known.spec, spec)) {
             Some(known) => known.request = Some(request.clone()),
             None => {
                 last.truncate(Self::KEPT - 1);
@@ -128,7 +128,7 @@ impl Recent {
 }
 
 /// Makes the request of a job of this owner from anybody's request.
-pub fn of_owner(
+pub fn request_for_owner(
     anybodys: Arc<PlacementRequest>,
     owner: &KeyName,
     defaults: &DefaultPolicies,
@@ -140,7 +140,7 @@ pub fn of_owner(
 }
 
 /// Finds one of the last, and puts it first.
-fn find(
+fn bring_to_front(
     last: &mut VecDeque<KnownSpec>,
     is_it: impl Fn(&KnownSpec) -> bool,
 ) -> Option<&mut KnownSpec> {
@@ -153,10 +153,10 @@ fn find(
 }
 
 /// Finds the entry of an equal specification, or makes a new one.
-fn enter<'a>(last: &'a mut VecDeque<KnownSpec>, spec: &Arc<JobSpec>) -> &'a mut KnownSpec {
+fn enter_spec<'a>(last: &'a mut VecDeque<KnownSpec>, spec: &Arc<JobSpec>) -> &'a mut KnownSpec {
     // Comparing them takes longer.
-    let same = find(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
-    if !same && find(last, |known| known.spec == *spec).is_none() {
+    let same = bring_to_front(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
+    if !same && bring_to_front(last, |known| known.spec == *spec).is_none() {
         last.truncate(Recent::KEPT - 1);
         last.push_front(KnownSpec::new(spec.clone(), None));
     }
@@ -178,7 +178,7 @@ mod tests {
     fn remember(recent: &Recent, spec: &Arc<JobSpec>) -> Checked {
         let request =
             PlacementRequest::of_spec(spec, &DefaultPolicies::default(), |_| BTreeSet::new());
-        recent.remember(spec.clone(), request)
+        recent.remember_checked(spec.clone(), request)
     }
 
     fn request_of(recent: &Recent, job: &Job) -> Arc<PlacementRequest> {
@@ -198,12 +198,12 @@ mod tests {
         let one = spec(1);
         let equal = spec(1);
         let first = remember(&recent, &one);
-        assert!(recent.checked(&equal).is_none());
+        assert!(recent.find_checked(&equal).is_none());
         let second = remember(&recent, &equal);
         for checked in [
             second,
-            recent.checked(&one).unwrap(),
-            recent.checked(&equal).unwrap(),
+            recent.find_checked(&one).unwrap(),
+            recent.find_checked(&equal).unwrap(),
         ] {
             assert!(Arc::ptr_eq(&checked.spec, &first.spec));
             assert!(Arc::ptr_eq(&checked.request, &first.request));
@@ -216,13 +216,13 @@ mod tests {
         let specs: Vec<_> = (1..=Recent::KEPT as u8 + 1).map(spec).collect();
         let (late, early) = specs.split_last().unwrap();
         early.iter().for_each(|spec| drop(remember(&recent, spec)));
-        assert!(recent.checked(&early[0]).is_some());
+        assert!(recent.find_checked(&early[0]).is_some());
         remember(&recent, late);
-        assert!(recent.checked(&early[1]).is_none());
+        assert!(recent.find_checked(&early[1]).is_none());
         assert!(
             specs
                 .iter()
-                .filter(|spec| recent.checked(spec).is_some())
+                .filter(|spec| recent.find_checked(spec).is_some())
                 .count()
                 == Recent::KEPT
         );
@@ -253,7 +253,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &request_of(&recent, &another)));
         assert!(!Arc::ptr_eq(&first, &request_of(&recent, &other)));
         assert!(
-            recent.checked(&one.spec).is_none(),
+            recent.find_checked(&one.spec).is_none(),
             "nobody checked it by these settings"
         );
     }
@@ -264,7 +264,7 @@ mod tests {
         let hot = spec(1);
         remember(&recent, &hot);
         (2..40).for_each(|number| drop(request_of(&recent, &of(&spec(number)))));
-        assert!(recent.checked(&hot).is_some());
+        assert!(recent.find_checked(&hot).is_some());
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl<T: Clone> Published<T> {
 
     /// Changes the state. Readers wait meanwhile: `by` must be short, and must not call
     /// [`Published::load`].
-    pub(crate) fn change<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn change_with<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
         by(Arc::make_mut(
             &mut self.0.lock().unwrap_or_else(PoisonError::into_inner),
         ))
@@ -38,7 +38,7 @@ mod tests {
     fn who_holds_a_state_sees_no_later_change() {
         let published = Published::new(vec![1]);
         let held = published.load();
-        published.change(|state| state.push(2));
+        published.change_with(|state| state.push(2));
         assert_eq!(*held, [1]);
         assert_eq!(*published.load(), [1, 2]);
     }
@@ -47,7 +47,7 @@ mod tests {
     fn what_nobody_holds_is_changed_where_it_is() {
         let published = Published::new(vec![1]);
         let before = Arc::as_ptr(&published.load());
-        published.change(|state| state.push(2));
+        published.change_with(|state| state.push(2));
         assert_eq!(Arc::as_ptr(&published.load()), before);
     }
 }

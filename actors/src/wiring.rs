@@ -23,7 +23,7 @@ use crate::chaos::{self, CrashPoint};
 use crate::claimer::{ClaimTimer, Claimer};
 use crate::coallocator::CoAllocator;
 use crate::intake::Intake;
-use crate::job::{JobActor, hold};
+use crate::job::{JobActor, count_live_reservations};
 use crate::journal::{Append, JournalActor, JournalChange, JournalReport};
 use crate::notifier::Notifier;
 use crate::site::ClusterActor;
@@ -37,7 +37,7 @@ struct Workshop(Arc<Shared>);
 /// Starts the control plane on the current arbiter. The store's sink feeds `reports`; make it with
 /// [`report_channel`] before opening the store. `remains` are keys that the store should not have
 /// any more.
-pub fn start(
+pub fn start_control_plane(
     parts: SharedParts,
     remains: Vec<Key>,
     reports: mpsc::UnboundedReceiver<JournalReport>,
@@ -61,13 +61,13 @@ pub fn start(
     warn_of_removed_sites(&shared);
     start_all(&shared);
     if let Some(every) = shared.settings.fallback_tick {
-        actix_rt::spawn(tick(shared.clone(), every));
+        actix_rt::spawn(run_fallback_tick(shared.clone(), every));
     }
     ControlPlane::new(shared)
 }
 
 /// Makes the channel between a store's thread and the journal actor: the sink to open the store
-/// with, and the end to [`start`] with.
+/// with, and the end to [`start_control_plane`] with.
 pub fn report_channel() -> (
     cospan_storage::port::Sink,
     mpsc::UnboundedReceiver<JournalReport>,
@@ -86,7 +86,7 @@ fn count_phases(shared: &Shared) {
     for job in shared.view.load().jobs.values() {
         *phases.entry(job.phase.kind().as_str()).or_default() += 1;
         held += i64::from(job.held.is_some());
-        hold(&shared.metrics.reservations, job, 1);
+        count_live_reservations(&shared.metrics.reservations, job, 1);
     }
     for (phase, count) in phases {
         shared.metrics.jobs.with_label_values(&[phase]).add(count);
@@ -120,7 +120,7 @@ fn warn_of_removed_sites(shared: &Shared) {
 /// Starts all actors. Sites first, so that attempts are seen before anything is decided about them.
 fn start_all(shared: &Arc<Shared>) {
     for site in shared.sites.keys() {
-        shared.start(ActorId::Cluster(site.clone()));
+        shared.start_actor(ActorId::Cluster(site.clone()));
     }
     for id in [
         ActorId::Information,
@@ -128,10 +128,10 @@ fn start_all(shared: &Arc<Shared>) {
         ActorId::Claimer,
         ActorId::DataManager,
     ] {
-        shared.start(id);
+        shared.start_actor(id);
     }
-    shared.start(ActorId::CoAllocator);
-    shared.start(ActorId::Intake);
+    shared.start_actor(ActorId::CoAllocator);
+    shared.start_actor(ActorId::Intake);
     let view = shared.view.load();
     let under_way: Vec<JobId> = view
         .jobs
@@ -144,7 +144,7 @@ fn start_all(shared: &Arc<Shared>) {
         under_way = under_way.len(),
         "control plane started"
     );
-    actix_rt::spawn(take_up(shared.clone(), under_way));
+    actix_rt::spawn(start_jobs_under_way(shared.clone(), under_way));
 }
 
 /// Returns true if a job has an actor from the start. A job that only waits in its queue gets its
@@ -160,17 +160,18 @@ fn is_under_way(job: &Job) -> bool {
 
 /// Starts the actors of jobs under way, a few at a time: each asks its sites and writes down the
 /// answers, and nobody else should wait until the last has done so.
-async fn take_up(shared: Arc<Shared>, jobs: Vec<JobId>) {
+async fn start_jobs_under_way(shared: Arc<Shared>, jobs: Vec<JobId>) {
     const AT_ONCE: usize = 64;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
     for some in jobs.chunks(AT_ONCE) {
-        some.iter().for_each(|job| shared.start(ActorId::Job(*job)));
+        some.iter()
+            .for_each(|job| shared.start_actor(ActorId::Job(*job)));
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 /// Marks everything dirty now and then. Safety and progress never depend on it.
-async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
+async fn run_fallback_tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
         shared
@@ -178,30 +179,34 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
             .store_bytes
             .set(shared.store.size().disk_bytes as i64);
         let actors = &shared.actors;
-        actors.clusters.look_all();
-        actors.transfers.look_all();
-        actors.claimer.look(&());
-        actors.data_manager.look(&());
-        actors.co_allocator.look(&());
-        actors.notifier.look(&());
+        actors.clusters.request_look_of_all();
+        actors.transfers.request_look_of_all();
+        actors.claimer.request_look_of(&());
+        actors.data_manager.request_look_of(&());
+        actors.co_allocator.request_look_of(&());
+        actors.notifier.request_look_of(&());
         let view = shared.view.load();
         let active = view
             .jobs
             .values()
             .filter(|job| !matches!(job.phase, JobPhase::Queued { .. }) && !job.is_final());
-        active.for_each(|job| actors.jobs.look(&job.id));
+        active.for_each(|job| actors.jobs.request_look_of(&job.id));
     }
 }
 
 /// Starts an actor and enters it in its directory.
-fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(Dirty) -> A) -> Addr<A>
+fn start_and_enter<K, A>(
+    directory: &ActorDirectory<K, A>,
+    key: K,
+    make: impl FnOnce(Dirty) -> A,
+) -> Addr<A>
 where
     K: Ord + Clone,
     A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
     let dirty = Dirty::default();
     let addr = make(dirty.clone()).start();
-    directory.enter(key, RegisteredActor::new(addr.clone(), dirty));
+    directory.enter_actor(key, RegisteredActor::new(addr.clone(), dirty));
     addr
 }
 
@@ -209,21 +214,21 @@ impl Builder for Workshop {
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool) {
         let shared = self.0.clone();
         if !restarted {
-            return build(&shared, id, guard);
+            return build_actor(&shared, id, guard);
         }
         // Behind every append that the last life had accepted. The guard moves in, so that a panic
         // here is a death like any other.
         let id = id.clone();
         actix_rt::spawn(async move {
             let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
-            build(&shared, &id, guard);
+            build_actor(&shared, &id, guard);
         });
     }
 
     fn judge(&self, id: &ActorId, verdict: SupervisorVerdict) {
-        life_events::tell(id, ActorTurn::Judged(verdict));
+        life_events::record(id, ActorTurn::Judged(verdict));
         match (verdict, id) {
-            (SupervisorVerdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
+            (SupervisorVerdict::Exit, _) => self.0.end_process(id, verdict, "died too often"),
             (SupervisorVerdict::Hold, ActorId::Job(job)) => {
                 let shared = self.0.clone();
                 let job = *job;
@@ -244,41 +249,41 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
     const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
     actix_rt::spawn(async move {
         tokio::time::sleep(PAUSE).await;
-        shared.start(id);
+        shared.start_actor(id);
     });
 }
 
-fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
-    chaos::reach(CrashPoint::Factory);
+fn build_actor(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
+    chaos::reach_point(CrashPoint::Factory);
     let actors = &shared.actors;
     let shared = shared.clone();
     match id {
         ActorId::Journal => error!("the journal has no second life"),
-        ActorId::Intake => drop(enter(&actors.intake, (), |d| {
+        ActorId::Intake => drop(start_and_enter(&actors.intake, (), |d| {
             Intake::new(shared.clone(), d, guard)
         })),
         ActorId::Information => {
-            drop(enter(&actors.information, (), |d| {
+            drop(start_and_enter(&actors.information, (), |d| {
                 InformationActor::new(shared.clone(), d, guard)
             }));
         }
         ActorId::DataManager => {
-            drop(enter(&actors.data_manager, (), |d| {
+            drop(start_and_enter(&actors.data_manager, (), |d| {
                 DataManager::new(shared.clone(), d, guard)
             }));
         }
         ActorId::CoAllocator => {
-            drop(enter(&actors.co_allocator, (), |d| {
+            drop(start_and_enter(&actors.co_allocator, (), |d| {
                 CoAllocator::new(shared.clone(), d, guard)
             }));
         }
         ActorId::Claimer => {
-            drop(enter(&actors.claimer, (), |d| {
+            drop(start_and_enter(&actors.claimer, (), |d| {
                 Claimer::new(shared.clone(), d, guard)
             }));
         }
         ActorId::Notifier => {
-            drop(enter(&actors.notifier, (), |d| {
+            drop(start_and_enter(&actors.notifier, (), |d| {
                 Notifier::new(shared.clone(), d, guard)
             }));
         }
@@ -298,7 +303,7 @@ fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: Life
         return guard.disarm();
     }
     let record = view.copies.get(&key).cloned();
-    enter(&shared.actors.transfers, key.clone(), |dirty| {
+    start_and_enter(&shared.actors.transfers, key.clone(), |dirty| {
         TransferActor::new(shared.clone(), key, record, blank, dirty, guard)
     });
 }
@@ -309,7 +314,7 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
     };
     let record = shared.view.load().sites.get(name).cloned();
     let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
-    enter(&shared.actors.clusters, name.clone(), |dirty| {
+    start_and_enter(&shared.actors.clusters, name.clone(), |dirty| {
         ClusterActor::new(shared.clone(), site, record, dirty, guard)
     });
 }
@@ -324,7 +329,7 @@ fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
     }
     // A job that was never placed has nothing that could be under way.
     let rebuilt = !job.components.is_empty();
-    enter(&shared.actors.jobs, id, |dirty| {
+    start_and_enter(&shared.actors.jobs, id, |dirty| {
         JobActor::new(shared.clone(), job, rebuilt, dirty, guard)
     });
 }
@@ -360,7 +365,7 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
 async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
     let report = crate::live_state::KnownSite::default();
-    shared.live.publish(site.clone(), Arc::new(report));
-    shared.actors.co_allocator.look(&());
+    shared.live.publish_report(site.clone(), Arc::new(report));
+    shared.actors.co_allocator.request_look_of(&());
     restart_later(shared.clone(), ActorId::Cluster(site));
 }

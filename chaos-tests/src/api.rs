@@ -53,11 +53,11 @@ impl Api {
         }
     }
 
-    fn bearer(&self) -> String {
+    fn authorization_header(&self) -> String {
         format!("Bearer {}", self.token)
     }
 
-    fn reply(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> ApiReply {
+    fn into_reply(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> ApiReply {
         let mut response = match result {
             Ok(response) => response,
             Err(error) => return ApiReply::Silent(error.to_string()),
@@ -80,26 +80,30 @@ impl Api {
     /// Sends a GET request.
     pub fn get(&self, path: &str) -> ApiReply {
         let request = self.agent.get(format!("{}{path}", self.base));
-        Self::reply(request.header("authorization", self.bearer()).call())
+        Self::into_reply(
+            request
+                .header("authorization", self.authorization_header())
+                .call(),
+        )
     }
 
     /// Sends a POST request; `key` is its idempotency key.
     pub fn post(&self, path: &str, key: Option<&str>, body: &Value) -> ApiReply {
         let request = self.agent.post(format!("{}{path}", self.base));
-        let request = request.header("authorization", self.bearer());
+        let request = request.header("authorization", self.authorization_header());
         let request = request.header("content-type", "application/json");
         let request = match key {
             Some(key) => request.header("idempotency-key", key),
             None => request,
         };
-        Self::reply(request.send(body.to_string()))
+        Self::into_reply(request.send(body.to_string()))
     }
 
     /// Reads something that must be there.
     ///
     /// # Errors
     /// No answer, or another than 200.
-    pub fn want(&self, path: &str) -> Result<Value> {
+    pub fn get_expected(&self, path: &str) -> Result<Value> {
         match self.get(path) {
             ApiReply::Answered(200, value) => Ok(value),
             ApiReply::Answered(status, value) => bail!("{path}: {status} {value}"),
@@ -111,7 +115,7 @@ impl Api {
     ///
     /// # Errors
     /// No answer, or a refusal.
-    pub fn must(&self, path: &str, body: &Value) -> Result<Value> {
+    pub fn post_expected(&self, path: &str, body: &Value) -> Result<Value> {
         match self.post(path, None, body) {
             ApiReply::Answered(200 | 201, value) => Ok(value),
             ApiReply::Answered(status, value) => bail!("{path}: {status} {value}"),
@@ -132,7 +136,7 @@ impl Api {
     /// # Errors
     /// The page cannot be had.
     pub fn newest(&self, limit: usize) -> Result<Vec<Value>> {
-        let mut page = self.want(&format!("/v1/jobs?newest=true&limit={limit}"))?;
+        let mut page = self.get_expected(&format!("/v1/jobs?newest=true&limit={limit}"))?;
         Ok(page["jobs"]
             .as_array_mut()
             .map(std::mem::take)
@@ -151,7 +155,7 @@ impl Api {
         let mut rows = Vec::new();
         let mut after = String::new();
         loop {
-            let mut page = self.want(&format!("{path}?limit=1000{after}"))?;
+            let mut page = self.get_expected(&format!("{path}?limit=1000{after}"))?;
             let list = page[name].as_array_mut().context("a page without rows")?;
             rows.append(list);
             match &page["next"] {

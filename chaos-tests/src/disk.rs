@@ -36,7 +36,7 @@ pub fn refuse_memory(kind: i64) -> Result<String> {
 ///
 /// # Errors
 /// It cannot be asked, or lies in memory.
-pub fn check(directory: &Path) -> Result<String> {
+pub fn check_file_system(directory: &Path) -> Result<String> {
     let found = rustix::fs::statfs(directory).with_context(|| {
         format!(
             "cannot ask about the file system of {}",

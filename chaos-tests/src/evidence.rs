@@ -48,7 +48,7 @@ pub struct RequestedJob {
 }
 
 impl RequestedJob {
-    fn of(job: &Value) -> Self {
+    fn read_asked(job: &Value) -> Self {
         let document = &job["document"];
         let sweep = &job["sweep"];
         let inputs = document["component"][0]["input"]
@@ -149,7 +149,7 @@ impl ForeignAttempt {
     }
 
     /// Lists what was done to it.
-    pub fn judge(&mut self) -> Vec<String> {
+    pub fn list_damage(&mut self) -> Vec<String> {
         let mut done = Vec::new();
         match contents(&self.place) {
             Ok(after) if after == self.before => {}
@@ -197,7 +197,7 @@ pub fn names(place: &Path) -> Vec<String> {
 }
 
 /// Lists processes that carry an attempt's directory below `root` (and are no zombies).
-pub fn carriers(root: &Path) -> Vec<(u32, String)> {
+pub fn tagged_processes(root: &Path) -> Vec<(u32, String)> {
     let prefix = format!("COSPAN_ATTEMPT_DIR={}/", root.display()).into_bytes();
     let mut found = Vec::new();
     for name in names(Path::new("/proc")) {
@@ -222,13 +222,13 @@ pub fn carriers(root: &Path) -> Vec<(u32, String)> {
 ///
 /// # Errors
 /// The server does not answer, or a directory cannot be read.
-pub fn gather(
+pub fn gather_evidence(
     environment: &TestEnvironment,
     api: &Api,
     promises: &ClientPromises,
     foreign: &mut [ForeignAttempt],
 ) -> Result<RunEvidence> {
-    let store = api.want("/v1/store")?;
+    let store = api.get_expected("/v1/store")?;
     let rows = api.jobs()?;
     let jobs = rows
         .iter()
@@ -242,7 +242,10 @@ pub fn gather(
         promises: promises.clone(),
         jobs,
         ledger: PayloadLedger::read(&environment.ledger())?,
-        foreign: foreign.iter_mut().flat_map(ForeignAttempt::judge).collect(),
+        foreign: foreign
+            .iter_mut()
+            .flat_map(ForeignAttempt::list_damage)
+            .collect(),
         ..gather_places(environment, api)?
     })
 }
@@ -253,7 +256,7 @@ pub fn gather(
 /// The server does not answer.
 pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<RunEvidence> {
     let files = api.files()?;
-    let reported = api.want("/v1/sites")?;
+    let reported = api.get_expected("/v1/sites")?;
     let sites = environment
         .sites
         .iter()
@@ -261,7 +264,7 @@ pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<RunEvid
     let carried = environment
         .sites
         .iter()
-        .flat_map(|site| carriers(&site.root.join("attempts")));
+        .flat_map(|site| tagged_processes(&site.root.join("attempts")));
     Ok(RunEvidence {
         sites: sites.collect(),
         processes: carried
@@ -274,11 +277,11 @@ pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<RunEvid
 
 fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<JobTruth> {
     let id = row["id"].as_u64().context("a job without a number")?;
-    let history = api.want(&format!("/v1/jobs/{id}/events"))?;
+    let history = api.get_expected(&format!("/v1/jobs/{id}/events"))?;
     let state = row["state"].as_str().unwrap_or_default().to_owned();
     let components = row["components"].as_u64().unwrap_or(0) as u32;
     let mut outputs = BTreeMap::new();
-    let job = api.want(&format!("/v1/jobs/{id}"))?;
+    let job = api.get_expected(&format!("/v1/jobs/{id}"))?;
     if state == "finished" {
         for index in 0..components {
             let output = &job["components"][index as usize]["outputs"][0];
@@ -298,7 +301,7 @@ fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<Jo
         name: row["name"].as_str().unwrap_or_default().into(),
         state,
         components,
-        asked: RequestedJob::of(&job),
+        asked: RequestedJob::read_asked(&job),
         events: round_history::events(&history)?,
         shortened: history["shortened"] == true,
         outputs,

@@ -51,7 +51,7 @@ pub struct FaultScene {
 ///
 /// # Errors
 /// It went otherwise than it should.
-pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
+pub fn play_scenario(binary: &Path, base: &Path, name: &str) -> Result<()> {
     let found = ALL
         .into_iter()
         .chain(INJECTED)
@@ -63,9 +63,9 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
             .as_ref()
             .map_err(|problem| anyhow!("{name}: {problem}"))?;
     }
-    let mut scene = FaultScene::open(binary, base, planted.is_ok())?;
+    let mut scene = FaultScene::open_scene(binary, base, planted.is_ok())?;
     let mut foreign = vec![ForeignAttempt::plant(&scene.environment.sites[0])?];
-    let result = scenario(&mut scene).and_then(|()| scene.judge(&mut foreign));
+    let result = scenario(&mut scene).and_then(|()| scene.judge_scene(&mut foreign));
     scene.server.kill()?;
     if result.is_err() {
         scene.environment.keep();
@@ -74,7 +74,7 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
 }
 
 impl FaultScene {
-    fn open(binary: &Path, base: &Path, planted: bool) -> Result<Self> {
+    fn open_scene(binary: &Path, base: &Path, planted: bool) -> Result<Self> {
         let receiver = Receiver::start()?;
         let layout = Layout {
             sites: 3,
@@ -102,7 +102,7 @@ impl FaultScene {
             receiver,
         };
         scene.wait("all sites usable", |scene| {
-            let sites = scene.api.want("/v1/sites")?;
+            let sites = scene.api.get_expected("/v1/sites")?;
             let list = sites["sites"].as_array().context("no sites")?;
             Ok(list.iter().all(|site| site["state"] == "usable"))
         })?;
@@ -154,19 +154,19 @@ impl FaultScene {
         let document = json!({
             "name": name, "wall_time": "60s", "max_retries": retries, "component": components,
         });
-        let answer = self.api.must("/v1/jobs", &document)?;
+        let answer = self.api.post_expected("/v1/jobs", &document)?;
         let id = answer["jobs"][0]["id"].as_u64().context("no number")?;
         self.promises.acknowledged.insert(name.into(), vec![id]);
         Ok(id)
     }
 
-    fn job(&self, id: u64) -> Result<Value> {
-        self.api.want(&format!("/v1/jobs/{id}"))
+    fn read_job(&self, id: u64) -> Result<Value> {
+        self.api.get_expected(&format!("/v1/jobs/{id}"))
     }
 
     fn await_state(&self, id: u64, state: &str) -> Result<()> {
         self.wait(&format!("job {id} {state}"), |scene| {
-            let job = scene.job(id)?;
+            let job = scene.read_job(id)?;
             let now = job["phase"]["state"].as_str().unwrap_or_default();
             let ended = matches!(now, "finished" | "failed" | "cancelled");
             ensure!(
@@ -179,7 +179,7 @@ impl FaultScene {
 
     fn site(&self, index: usize) -> Result<Value> {
         self.api
-            .want(&format!("/v1/sites/{}", self.environment.sites[index].name))
+            .get_expected(&format!("/v1/sites/{}", self.environment.sites[index].name))
     }
 
     fn await_site(&self, index: usize, state: &str) -> Result<()> {
@@ -192,22 +192,22 @@ impl FaultScene {
         &self.environment.sites[index].root
     }
 
-    fn away(&self, index: usize) -> PathBuf {
+    fn away_path(&self, index: usize) -> PathBuf {
         self.root(index).with_extension("away")
     }
 
     fn take_away(&self, index: usize) -> Result<()> {
-        Ok(std::fs::rename(self.root(index), self.away(index))?)
+        Ok(std::fs::rename(self.root(index), self.away_path(index))?)
     }
 
     fn bring_back(&self, index: usize) -> Result<()> {
-        Ok(std::fs::rename(self.away(index), self.root(index))?)
+        Ok(std::fs::rename(self.away_path(index), self.root(index))?)
     }
 
     /// Lists the processes at a site: the payload's, and the wrapper with what it started for
     /// itself.
-    fn processes(&self, index: usize) -> (Vec<u32>, Vec<u32>) {
-        let carriers = evidence::carriers(&self.root(index).join("attempts"));
+    fn site_processes(&self, index: usize) -> (Vec<u32>, Vec<u32>) {
+        let carriers = evidence::tagged_processes(&self.root(index).join("attempts"));
         let ours = carriers
             .into_iter()
             .filter(|(_, tag)| !tag.starts_with("cabcdefgh-"));
@@ -219,7 +219,7 @@ impl FaultScene {
         })
     }
 
-    fn judge(&self, foreign: &mut [ForeignAttempt]) -> Result<()> {
+    fn judge_scene(&self, foreign: &mut [ForeignAttempt]) -> Result<()> {
         let judged = settle::settle_and_judge(
             &self.environment,
             &self.api,
@@ -246,14 +246,14 @@ fn vanishes_and_returns(scene: &mut FaultScene) -> Result<()> {
     scene.await_site(1, "unreachable")?;
     let elsewhere = scene.submit("elsewhere", &["", ""], "0.2", 0)?;
     scene.await_state(elsewhere, "finished")?;
-    let job = scene.job(elsewhere)?;
+    let job = scene.read_job(elsewhere)?;
     let used = job["components"]
         .as_array()
         .into_iter()
         .flatten()
         .any(|c| c["site"] == "s2");
     ensure!(!used, "a job was placed at a site that is gone");
-    let job = scene.job(id)?;
+    let job = scene.read_job(id)?;
     ensure!(
         job["phase"]["state"] == "running",
         "unknown was taken for failed: {job}"
@@ -261,7 +261,7 @@ fn vanishes_and_returns(scene: &mut FaultScene) -> Result<()> {
     scene.bring_back(1)?;
     scene.await_state(id, "finished")?;
     ensure!(
-        scene.job(id)?["round"] == 1,
+        scene.read_job(id)?["round"] == 1,
         "it was moved although its site came back"
     );
     Ok(())
@@ -270,15 +270,15 @@ fn vanishes_and_returns(scene: &mut FaultScene) -> Result<()> {
 fn wrapper_is_killed(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("killed", &["", ""], "3", 1)?;
     scene.await_state(id, "running")?;
-    let index = (0..3).find(|index| !scene.processes(*index).1.is_empty());
+    let index = (0..3).find(|index| !scene.site_processes(*index).1.is_empty());
     let index = index.context("no wrapper found")?;
     scene
-        .processes(index)
+        .site_processes(index)
         .1
         .into_iter()
         .for_each(|pid| signal(pid, Signal::KILL));
     scene.await_state(id, "finished")?;
-    let job = scene.job(id)?;
+    let job = scene.read_job(id)?;
     ensure!(
         job["round"] == 2 && job["setbacks"]["own_errors"] == 1,
         "not its own: {job}"
@@ -295,12 +295,12 @@ fn payload_is_killed(scene: &mut FaultScene) -> Result<()> {
         let id = scene.submit(name, &["s1", "s2"], "3", retries)?;
         scene.await_state(id, "running")?;
         scene
-            .processes(0)
+            .site_processes(0)
             .0
             .into_iter()
             .for_each(|pid| signal(pid, Signal::KILL));
         scene.await_state(id, end)?;
-        let job = scene.job(id)?;
+        let job = scene.read_job(id)?;
         ensure!(
             job["setbacks"]["site_errors"] == 0,
             "the site was charged: {job}"
@@ -312,22 +312,22 @@ fn payload_is_killed(scene: &mut FaultScene) -> Result<()> {
 fn is_frozen(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("frozen", &["s2", "s3"], "1", 0)?;
     scene.await_state(id, "running")?;
-    let (payload, wrapper) = scene.processes(1);
+    let (payload, wrapper) = scene.site_processes(1);
     let all: Vec<u32> = payload.into_iter().chain(wrapper).collect();
     ensure!(!all.is_empty(), "nothing to freeze");
     all.iter().for_each(|pid| signal(*pid, Signal::STOP));
     // The other component ends meanwhile; haste would show at that moment.
     scene.wait("the other component over", |scene| {
-        Ok(scene.job(id)?["components"][1]["state"] == "succeeded")
+        Ok(scene.read_job(id)?["components"][1]["state"] == "succeeded")
     })?;
-    let job = scene.job(id)?;
+    let job = scene.read_job(id)?;
     all.iter().for_each(|pid| signal(*pid, Signal::CONT));
     ensure!(
         job["phase"]["state"] == "running",
         "a frozen component was given up: {job}"
     );
     scene.await_state(id, "finished")?;
-    ensure!(scene.job(id)?["round"] == 1, "it was run twice");
+    ensure!(scene.read_job(id)?["round"] == 1, "it was run twice");
     Ok(())
 }
 
@@ -336,7 +336,7 @@ fn all_vanish(scene: &mut FaultScene) -> Result<()> {
     scene.await_state(id, "running")?;
     (0..3).try_for_each(|index| scene.take_away(index))?;
     scene.wait("isolated", |scene| {
-        Ok(scene.api.want("/v1/sites")?["isolated"] == true)
+        Ok(scene.api.get_expected("/v1/sites")?["isolated"] == true)
     })?;
     let waiting = scene.submit("waits", &["", ""], "0.2", 0)?;
     // Longer than it takes to call a single site unreachable and to charge it.
@@ -349,7 +349,7 @@ fn all_vanish(scene: &mut FaultScene) -> Result<()> {
                 "charged while isolated: {site}"
             );
         }
-        let job = scene.job(id)?;
+        let job = scene.read_job(id)?;
         ensure!(
             job["phase"]["state"] == "running" && job["round"] == 1,
             "moved: {job}"
@@ -366,7 +366,7 @@ fn all_vanish(scene: &mut FaultScene) -> Result<()> {
     (0..3).try_for_each(|index| scene.bring_back(index))?;
     scene.await_state(id, "finished")?;
     scene.await_state(waiting, "finished")?;
-    let isolated = &scene.api.want("/v1/sites")?["isolated"];
+    let isolated = &scene.api.get_expected("/v1/sites")?["isolated"];
     ensure!(*isolated != true, "still isolated");
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::evidence::ForeignAttempt;
 use crate::load::ClientCrowd;
 use crate::local_users::Locals;
 use crate::oracle::OracleVerdict;
-use crate::payload::grain;
+use crate::payload::chunked_file;
 use crate::server::ServerProcess;
 use crate::settle;
 use crate::state_counts::KillTable;
@@ -128,13 +128,13 @@ pub fn register_shared(environment: &TestEnvironment, api: &Api) -> Result<()> {
         let place = &environment.sites[index % 2].name;
         register_file(api, name, place, &path)?;
     }
-    let path = environment.plant(1, GRAIN, &grain())?;
+    let path = environment.plant(1, GRAIN, &chunked_file())?;
     register_file(api, GRAIN, &environment.sites[1].name, &path)
 }
 
 fn register_file(api: &Api, name: &str, place: &str, path: &str) -> Result<()> {
     let file = json!({ "name": name, "site": place, "path": path });
-    api.must("/v1/files", &file)?;
+    api.post_expected("/v1/files", &file)?;
     Ok(())
 }
 
@@ -155,7 +155,7 @@ pub fn run(options: &KillOptions) -> Result<KillOutcome> {
     let begun = Instant::now();
     let mut environment = TestEnvironment::new(&options.base, &layout())?;
     let mut server = ServerProcess::new(&options.binary, &environment);
-    let outcome = run_on(options, &environment, &mut server, begun);
+    let outcome = kill_repeatedly(options, &environment, &mut server, begun);
     server.kill()?;
     if options.keep || !outcome.as_ref().is_ok_and(KillOutcome::is_good) {
         environment.keep();
@@ -163,7 +163,7 @@ pub fn run(options: &KillOptions) -> Result<KillOutcome> {
     outcome.with_context(|| format!("see {}", environment.path().display()))
 }
 
-fn run_on(
+fn kill_repeatedly(
     options: &KillOptions,
     environment: &TestEnvironment,
     server: &mut ServerProcess,
@@ -192,8 +192,8 @@ fn run_on(
         );
         await_load(&crowd, &api, options)?;
         std::thread::sleep(Duration::from_millis(random.random_range(0..400)));
-        let rows = in_flight(&crowd, &api)?;
-        crowd.seen(&rows);
+        let rows = jobs_in_flight(&crowd, &api)?;
+        crowd.record_final_jobs(&rows);
         let states: Vec<String> = rows
             .iter()
             .filter_map(|row| row["state"].as_str())
@@ -211,7 +211,7 @@ fn run_on(
     let missed = if options.kills < MANY_KILLS {
         Vec::new()
     } else {
-        missed(&verdict.claims, taken)
+        missed_events(&verdict.claims, taken)
     };
     Ok(KillOutcome {
         rare: table.rare(options.least_strikes),
@@ -227,7 +227,7 @@ fn run_on(
 }
 
 /// Lists what the claims of a long run must meet and did not.
-fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static str> {
+fn missed_events(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static str> {
     let mut missed: Vec<&'static str> = CLAIMS_MEET
         .into_iter()
         .filter(|event| !claims.contains_key(event))
@@ -237,11 +237,11 @@ fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static st
 }
 
 /// Lists the rows of all jobs that may be in flight.
-fn in_flight(crowd: &ClientCrowd, api: &Api) -> Result<Vec<serde_json::Value>> {
-    match crowd.oldest_open() {
+fn jobs_in_flight(crowd: &ClientCrowd, api: &Api) -> Result<Vec<serde_json::Value>> {
+    match crowd.oldest_open_job() {
         Some(oldest) => {
             let after = oldest.saturating_sub(1);
-            let page = api.want(&format!("/v1/jobs?limit=1000&after={after}"))?;
+            let page = api.get_expected(&format!("/v1/jobs?limit=1000&after={after}"))?;
             Ok(page["jobs"].as_array().cloned().unwrap_or_default())
         }
         None => api.newest(100),
@@ -252,7 +252,7 @@ fn in_flight(crowd: &ClientCrowd, api: &Api) -> Result<Vec<serde_json::Value>> {
 fn await_load(crowd: &ClientCrowd, api: &Api, options: &KillOptions) -> Result<()> {
     let begun = Instant::now();
     loop {
-        crowd.seen(&in_flight(crowd, api)?);
+        crowd.record_final_jobs(&jobs_in_flight(crowd, api)?);
         if crowd.open() >= options.least_in_flight + 4 {
             return Ok(());
         }

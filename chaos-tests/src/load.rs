@@ -79,7 +79,7 @@ impl ClientCrowd {
     }
 
     /// Marks those of the newest jobs that are final.
-    pub fn seen(&self, rows: &[serde_json::Value]) {
+    pub fn record_final_jobs(&self, rows: &[serde_json::Value]) {
         let ended: Vec<u64> = rows
             .iter()
             .filter(|row| {
@@ -99,12 +99,12 @@ impl ClientCrowd {
     }
 
     /// Returns the oldest of them.
-    pub fn oldest_open(&self) -> Option<u64> {
+    pub fn oldest_open_job(&self) -> Option<u64> {
         lock(&self.state).open.iter().min().copied()
     }
 
     /// Returns the answers that clients have received so far.
-    pub fn promises(&self) -> ClientPromises {
+    pub fn answers_received(&self) -> ClientPromises {
         lock(&self.state).promises.clone()
     }
 
@@ -150,7 +150,7 @@ impl CrowdClient {
             if stopped.is_some_and(|at| at.elapsed() > LEFT_MAX) {
                 return;
             }
-            self.cancel_due();
+            self.cancel_due_jobs();
             let next = {
                 let mut state = lock(&self.state);
                 let waits = state.open.len() + state.to_send.len() >= self.depth;
@@ -168,7 +168,7 @@ impl CrowdClient {
         }
     }
 
-    fn cancel_due(&mut self) {
+    fn cancel_due_jobs(&mut self) {
         let now = Instant::now();
         let due: Vec<u64> = {
             let mut state = lock(&self.state);

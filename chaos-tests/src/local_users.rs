@@ -36,7 +36,7 @@ impl Locals {
         let sites = environment.sites.clone();
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
-        let thread = std::thread::spawn(move || work(&sites, &api, seed, &told));
+        let thread = std::thread::spawn(move || run_users(&sites, &api, seed, &told));
         Self {
             stop,
             thread: Some(thread),
@@ -65,12 +65,12 @@ impl Drop for Locals {
     }
 }
 
-fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
+fn run_users(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut running: Vec<Child> = Vec::new();
     let mut taken: u32 = 0;
     while !stop.load(Ordering::Relaxed) {
-        let contested = contested(sites, api);
+        let contested = contested_sites(sites, api);
         let all: Vec<&EnvironmentSite> = sites.iter().collect();
         let from = if random.random_bool(0.2) {
             &all
@@ -81,7 +81,7 @@ fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> R
             taken += 1;
             let processors = random.random_range(1..=site.processors);
             let run_ms = random.random_range(100..=RUN_MAX_MS);
-            running.push(take(site, taken, processors, run_ms)?);
+            running.push(take_processors(site, taken, processors, run_ms)?);
         }
         std::thread::sleep(Duration::from_millis(random.random_range(0..=PAUSE_MAX_MS)));
         running.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
@@ -93,9 +93,9 @@ fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> R
 }
 
 /// Lists sites where jobs are placed and use nothing yet; none while the server is down.
-fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a EnvironmentSite> {
+fn contested_sites<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a EnvironmentSite> {
     let rows = api
-        .want("/v1/jobs?state=placed&limit=20")
+        .get_expected("/v1/jobs?state=placed&limit=20")
         .unwrap_or_default();
     let placed = rows["jobs"].as_array().into_iter().flatten();
     let names = placed.flat_map(|row| row["sites"].as_array().into_iter().flatten());
@@ -108,7 +108,12 @@ fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a Environment
 
 /// Takes processors like an attempt of another control plane: its directory and its process are
 /// there before the entry that holds them.
-fn take(site: &EnvironmentSite, number: u32, processors: u32, run_ms: u64) -> Result<Child> {
+fn take_processors(
+    site: &EnvironmentSite,
+    number: u32,
+    processors: u32,
+    run_ms: u64,
+) -> Result<Child> {
     let tag = format!("{FOREIGN}-{}-0-1", number + 1);
     let place = site.root.join("attempts").join(&tag);
     fs::create_dir_all(&place)?;
@@ -118,17 +123,17 @@ fn take(site: &EnvironmentSite, number: u32, processors: u32, run_ms: u64) -> Re
         .env("COSPAN_TAG", &tag)
         .env("COSPAN_ATTEMPT_DIR", &place)
         .spawn()?;
-    hold(site, &tag, processors)?;
+    write_live_entry(site, &tag, processors)?;
     Ok(child)
 }
 
-fn hold(site: &EnvironmentSite, tag: &str, processors: u32) -> Result<()> {
+fn write_live_entry(site: &EnvironmentSite, tag: &str, processors: u32) -> Result<()> {
     let entry = format!("processors {processors}\nlongest_ms 60000\nend {tag}\n");
     let written = site.root.join(format!("{tag}.held"));
     fs::write(&written, entry)?;
-    put(&written, &site.root.join("live").join(tag))
+    move_file(&written, &site.root.join("live").join(tag))
 }
 
-fn put(from: &Path, to: &Path) -> Result<()> {
+fn move_file(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).with_context(|| format!("cannot make {}", to.display()))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use cospan_chaos_tests::command::bench::bench;
+use cospan_chaos_tests::command::bench::run_bench;
 use cospan_chaos_tests::command::deaths_command::{self, DeathsArgs};
 use cospan_chaos_tests::command::run_command::{self, SeedsArgs};
 use cospan_chaos_tests::{bugs, differ, faults, kills, parallel, points, power, shared_points};
@@ -161,14 +161,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            print_line(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
 #[allow(clippy::print_stdout, reason = "its output is its report")]
-fn say(text: &str) {
+fn print_line(text: &str) {
     println!("{text}");
 }
 
@@ -176,7 +176,7 @@ fn say(text: &str) {
     clippy::print_stderr,
     reason = "how far it is is no part of its report"
 )]
-fn show(text: &str) {
+fn print_progress(text: &str) {
     eprintln!("{text}");
 }
 
@@ -184,9 +184,12 @@ fn run(cli: &ChaosCli) -> Result<bool> {
     let binary = std::path::absolute(&cli.binary)?;
     let base = std::path::absolute(&cli.base)?;
     match cli.what {
-        ChaosSubcommand::Run(ref args) => run_command::run(args, &say, &show),
+        ChaosSubcommand::Run(ref args) => run_command::run(args, &print_line, &print_progress),
         ChaosSubcommand::Bench { seeds } => {
-            say(&serde_json::to_string_pretty(&bench(seeds, &show)?)?);
+            print_line(&serde_json::to_string_pretty(&run_bench(
+                seeds,
+                &print_progress,
+            )?)?);
             Ok(true)
         }
         ChaosSubcommand::Kills {
@@ -204,11 +207,11 @@ fn run(cli: &ChaosCli) -> Result<bool> {
                 seed: draw_seed(cli),
                 keep: cli.keep,
             })?;
-            say(&outcome.report());
+            print_line(&outcome.report());
             Ok(outcome.is_good())
         }
         ChaosSubcommand::Power { cuts, at_once } => {
-            power::machine::go_apart()?;
+            power::machine::unshare_mounts()?;
             let keep = cli.keep;
             let seed = draw_seed(cli);
             let options = power::PowerOptions {
@@ -219,17 +222,25 @@ fn run(cli: &ChaosCli) -> Result<bool> {
                 seed,
                 keep,
             };
-            let outcome = power::run(&options, &show)?;
-            say(&outcome.report());
+            let outcome = power::run(&options, &print_progress)?;
+            print_line(&outcome.report());
             Ok(outcome.is_good())
         }
-        ChaosSubcommand::Deaths(ref args) => deaths_command::run(args, &say, &show),
+        ChaosSubcommand::Deaths(ref args) => {
+            deaths_command::run(args, &print_line, &print_progress)
+        }
         ChaosSubcommand::Faults { ref only, at_once } => {
             Ok(play_faults(&binary, &base, only, at_once))
         }
         ChaosSubcommand::Points { ref only, at_once } => {
             points::check_build(&binary)?;
-            Ok(strike_points(&binary, &base, only, at_once, draw_seed(cli)))
+            Ok(fail_at_points(
+                &binary,
+                &base,
+                only,
+                at_once,
+                draw_seed(cli),
+            ))
         }
         ChaosSubcommand::Differ {
             scenarios,
@@ -247,7 +258,7 @@ fn run(cli: &ChaosCli) -> Result<bool> {
                 at_once,
                 keep,
             };
-            Ok(differ::run(&options, &say))
+            Ok(differ::run(&options, &print_line))
         }
         ChaosSubcommand::Bugs {
             ref only,
@@ -265,14 +276,20 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             let count = chosen.len().max(1);
             chosen.rotate_left(rotation * pick % count);
             chosen.truncate(pick);
-            bugs::hunt_all(&chosen, first..first + most, markdown, &say, &show)
+            bugs::hunt_all(
+                &chosen,
+                first..first + most,
+                markdown,
+                &print_line,
+                &print_progress,
+            )
         }
     }
 }
 
 fn draw_seed(cli: &ChaosCli) -> u64 {
     let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
-    say(&format!("seed {seed}"));
+    print_line(&format!("seed {seed}"));
     seed
 }
 
@@ -293,9 +310,9 @@ fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
     parallel::at_once(
         &chosen,
         at_once,
-        |name| faults::play(binary, base, name),
+        |name| faults::play_scenario(binary, base, name),
         |name, played| {
-            say(&match &played {
+            print_line(&match &played {
                 Ok(()) => format!("ok   {name}"),
                 Err(error) => format!("FAIL {error:#}"),
             });
@@ -307,24 +324,25 @@ fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
 
 /// Fails the server at the points of the protocol and prints the result of each; returns true if
 /// all was right.
-fn strike_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u64) -> bool {
-    let crashes = points::crashes()
+fn fail_at_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u64) -> bool {
+    let crashes = points::list_crashes()
         .into_iter()
-        .chain(shared_points::crashes());
-    let strikes = crashes.chain(points::panics());
-    let lives = points::lives(strikes.filter(|strike| strike.name().contains(only)));
+        .chain(shared_points::list_crashes());
+    let strikes = crashes.chain(points::list_panics());
+    let lives =
+        points::group_into_lives(strikes.filter(|strike| strike.full_name().contains(only)));
     let mut good = true;
     parallel::at_once(
         &lives,
         at_once,
-        |life| points::strike(binary, base, life, seed),
+        |life| points::fail_server(binary, base, life, seed),
         |life, struck| match struck {
             Ok(struck) => {
-                say(&struck.report());
+                print_line(&struck.report());
                 good &= struck.is_good();
             }
             Err(error) => {
-                say(&format!("FAIL {}\n  {error:#}", points::name(life)));
+                print_line(&format!("FAIL {}\n  {error:#}", points::life_name(life)));
                 good = false;
             }
         },

@@ -98,24 +98,24 @@ impl OracleVerdict {
 }
 
 /// Judges the evidence by all rules.
-pub fn judge(evidence: &RunEvidence) -> OracleVerdict {
+pub fn judge_evidence(evidence: &RunEvidence) -> OracleVerdict {
     let mut verdict = OracleVerdict {
         payloads: evidence.ledger.runs.len(),
         ..OracleVerdict::default()
     };
-    promises(evidence, &mut verdict);
+    check_acknowledged(evidence, &mut verdict);
     let by_job = runs_by_job(evidence, &mut verdict);
     for job in &evidence.jobs {
         *verdict.states.entry(job.state.clone()).or_default() += 1;
         verdict.shortened += usize::from(job.shortened);
         let none = Vec::new();
         let runs = by_job.get(&job.id).unwrap_or(&none);
-        starts(job, runs, evidence, &mut verdict);
-        ends(job, runs, &mut verdict);
+        check_starts(job, runs, evidence, &mut verdict);
+        check_ends(job, runs, &mut verdict);
     }
-    overlaps(evidence, &mut verdict);
-    job_demands::judge(evidence, &by_job, &mut verdict);
-    remains(evidence, &mut verdict);
+    check_overlaps(evidence, &mut verdict);
+    job_demands::judge_demands(evidence, &by_job, &mut verdict);
+    check_leftovers(evidence, &mut verdict);
     verdict
 }
 
@@ -123,7 +123,7 @@ fn is_final(state: &str) -> bool {
     matches!(state, "finished" | "failed" | "cancelled")
 }
 
-fn promises(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
+fn check_acknowledged(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     let jobs: BTreeMap<u64, &JobTruth> = evidence.jobs.iter().map(|job| (job.id, job)).collect();
     for (name, ids) in &evidence.promises.acknowledged {
         let distinct: BTreeSet<u64> = ids.iter().copied().collect();
@@ -210,7 +210,7 @@ fn runs_by_job<'a>(
 }
 
 /// Checks (a), (b), and that nothing starts after a cancellation.
-fn starts(
+fn check_starts(
     job: &JobTruth,
     runs: &[(AttemptTag, &PayloadRun)],
     evidence: &RunEvidence,
@@ -237,7 +237,7 @@ fn starts(
         }
         match rounds
             .iter()
-            .find_map(|round: &JobRound| round.may_start(tag.component.0, tag.attempt.0))
+            .find_map(|round: &JobRound| round.earliest_start(tag.component.0, tag.attempt.0))
         {
             None => verdict.blame(
                 OracleRule::GoFirst,
@@ -256,11 +256,11 @@ fn starts(
     if !job.shortened {
         rounds
             .iter()
-            .for_each(|round| all_ready(job, round, evidence, verdict));
+            .for_each(|round| check_all_ready(job, round, evidence, verdict));
     }
 }
 
-fn all_ready(
+fn check_all_ready(
     job: &JobTruth,
     round: &JobRound,
     evidence: &RunEvidence,
@@ -301,7 +301,7 @@ fn all_ready(
 const APART_MAX_MS: u64 = 31_000;
 
 /// Checks (c) and (e).
-fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut OracleVerdict) {
+fn check_ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut OracleVerdict) {
     if job.state != "finished" || job.shortened {
         return;
     }
@@ -333,7 +333,7 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
         let what = format!("components of finished job {id} began {apart} ms apart");
         verdict.blame(OracleRule::FinishedIsDone, what);
     }
-    let latest = last.latest();
+    let latest = last.latest_attempts();
     for (component, attempt) in &latest {
         let end = runs
             .iter()
@@ -357,7 +357,7 @@ fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut Oracle
 }
 
 /// Checks (d), by what payloads saw and by their times.
-fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
+fn check_overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     let mut by_component: BTreeMap<&str, Vec<&PayloadRun>> = BTreeMap::new();
     for run in &evidence.ledger.runs {
         for other in &run.beside {
@@ -387,11 +387,11 @@ fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
 }
 
 /// Checks that nothing is left that nobody needs.
-fn remains(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
+fn check_leftovers(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     evidence
         .sites
         .iter()
-        .for_each(|site| left_at(site, verdict));
+        .for_each(|site| check_site_leftovers(site, verdict));
     for process in &evidence.processes {
         verdict.blame(
             OracleRule::NothingRuns,
@@ -403,7 +403,7 @@ fn remains(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     }
 }
 
-fn left_at(site: &SiteTruth, verdict: &mut OracleVerdict) {
+fn check_site_leftovers(site: &SiteTruth, verdict: &mut OracleVerdict) {
     let name = &site.name;
     let (idle, total) = site.processors;
     if idle != total {

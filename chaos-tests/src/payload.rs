@@ -11,7 +11,7 @@ const GRAINS: u64 = 100_000;
 pub const CHUNK: &str = "chunk";
 
 /// Generates the file that components read in chunks: every byte shows where it is.
-pub fn grain() -> Vec<u8> {
+pub fn chunked_file() -> Vec<u8> {
     (0..GRAINS)
         .flat_map(|number| format!("{number:07}\n").into_bytes())
         .collect()
@@ -23,7 +23,7 @@ pub fn grain() -> Vec<u8> {
 /// component checks whether an earlier one still lives: that wrote its own line before, so of two
 /// that overlap one sees the other. With `PEERS` in its environment it checks the number of
 /// components that it was given, and its own place. None ends by itself while there is
-/// `LEDGER.hold`. Of [`grain`] it writes down which chunk it was given, and checks that it has just
+/// `LEDGER.hold`. Of [`chunked_file`] it writes down which chunk it was given, and checks that it has just
 /// that.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
@@ -110,14 +110,14 @@ impl PayloadLedger {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the ledger {}", path.display()))?;
-        Self::parse(&text)
+        Self::parse_ledger(&text)
     }
 
     /// Parses the lines of a ledger.
     ///
     /// # Errors
     /// A line is none of the payload's.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub fn parse_ledger(text: &str) -> Result<Self> {
         let mut ledger = Self::default();
         let mut at = BTreeMap::new();
         for line in text.lines() {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_payload_tells_its_chunk_and_whether_it_has_just_that() {
         let directory = tempfile::tempdir().unwrap();
-        let all = grain();
+        let all = chunked_file();
         let input = directory.path().join("in");
         let told = |tag: &str, bytes: &[u8]| {
             std::fs::write(&input, bytes).unwrap();

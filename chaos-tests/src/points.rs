@@ -61,8 +61,8 @@ pub struct Strike {
 }
 
 impl Strike {
-    pub fn name(&self) -> String {
-        let name = self.at(self.passage);
+    pub fn full_name(&self) -> String {
+        let name = self.plan_at(self.passage);
         if self.times == 1 {
             name
         } else {
@@ -70,7 +70,7 @@ impl Strike {
         }
     }
 
-    fn at(&self, passage: u64) -> String {
+    fn plan_at(&self, passage: u64) -> String {
         let Self {
             kind,
             point,
@@ -83,7 +83,7 @@ impl Strike {
 
     pub(crate) fn plan(&self) -> String {
         let mut strikes: Vec<String> = (self.passage..self.passage + self.times)
-            .map(|passage| self.at(passage))
+            .map(|passage| self.plan_at(passage))
             .collect();
         match self.effect {
             // A submission is looked up after its job's actor was rebuilt; if it is cancelled
@@ -101,7 +101,7 @@ impl Strike {
     }
 
     /// Returns the exit code that the server must end with; `None` if it must live on.
-    fn right_end(&self) -> Option<i32> {
+    fn expected_exit(&self) -> Option<i32> {
         match (self.kind, self.effect) {
             ("crash", _) => Some(ABORTED),
             ("panic", "journal") => Some(EXIT_FATAL),
@@ -113,9 +113,9 @@ impl Strike {
     /// Returns true if it shares its life with no other: a panic that ends its server, slow links,
     /// or a scene of its own.
     fn is_alone(&self) -> bool {
-        self.kind == "panic" && self.right_end().is_some()
+        self.kind == "panic" && self.expected_exit().is_some()
             || self.stimulus() == Stimulus::CancelEarly
-            || shared_points::plays(self)
+            || shared_points::is_shared_strike(self)
     }
 
     fn stimulus(&self) -> Stimulus {
@@ -131,7 +131,7 @@ impl Strike {
 
 /// Lists the effects of jobs and copies at sites. The crowd's jobs ask for no reservations;
 /// `tests/start` kills a server that has some.
-fn effects() -> impl Iterator<Item = &'static str> {
+fn effect_names() -> impl Iterator<Item = &'static str> {
     let of_jobs = EffectKind::NAMES
         .into_iter()
         .filter(|name| *name != "Reserve");
@@ -139,8 +139,8 @@ fn effects() -> impl Iterator<Item = &'static str> {
 }
 
 /// Lists crashes at every point.
-pub fn crashes() -> Vec<Strike> {
-    let mut strikes: Vec<Strike> = effects()
+pub fn list_crashes() -> Vec<Strike> {
+    let mut strikes: Vec<Strike> = effect_names()
         .flat_map(|effect| AROUND.map(|point| crash_at(point, effect)))
         .collect();
     strikes.extend(AROUND[2..].iter().map(|point| crash_at(point, "PlaceJob")));
@@ -164,7 +164,7 @@ fn crash_at(point: &'static str, effect: &'static str) -> Strike {
 
 /// Lists panics with many jobs in flight: in the handlers of every kind of actor, and at the steps
 /// of the protocol.
-pub fn panics() -> Vec<Strike> {
+pub fn list_panics() -> Vec<Strike> {
     // A claim timer gets messages only from its own clock.
     let kinds = ActorKind::ALL
         .into_iter()
@@ -206,20 +206,20 @@ fn panic_at(point: &'static str, effect: &'static str, passage: u64) -> Strike {
 /// panic's time, so panics that a server survives share that. Starting and settling takes most of a
 /// crash's time, so crashes follow each other, each in a server of its own. A strike that needs
 /// something special is alone.
-pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
+pub fn group_into_lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
     let (alone, shared): (Vec<Strike>, Vec<Strike>) = strikes.partition(Strike::is_alone);
     let (crashes, panics): (Vec<Strike>, Vec<Strike>) = shared
         .into_iter()
         .partition(|strike| strike.kind == "crash");
-    let mut lives = dealt(crashes, CRASHES_IN_A_LIFE);
-    lives.extend(dealt(panics, PANICS_IN_A_LIFE));
+    let mut lives = deal_into_lives(crashes, CRASHES_IN_A_LIFE);
+    lives.extend(deal_into_lives(panics, PANICS_IN_A_LIFE));
     lives.extend(alone.into_iter().map(|strike| vec![strike]));
     lives
 }
 
 /// Deals strikes into as few lives as possible. Neighbours in the list strike at the same kind of
 /// point, and go into different lives.
-fn dealt(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
+fn deal_into_lives(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
     let count = strikes.len().div_ceil(most);
     let mut lives: Vec<Vec<Strike>> = vec![Vec::new(); count];
     for (number, strike) in strikes.into_iter().enumerate() {
@@ -308,19 +308,22 @@ pub fn check_build(binary: &Path) -> Result<()> {
 }
 
 /// Returns the name of the strikes of one life.
-pub fn name(life: &[Strike]) -> String {
-    life.iter().map(Strike::name).collect::<Vec<_>>().join(" ")
+pub fn life_name(life: &[Strike]) -> String {
+    life.iter()
+        .map(Strike::full_name)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Fails one server as planned, in an environment of its own.
 ///
 /// # Errors
 /// The harness cannot work.
-pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<StruckPoint> {
+pub fn fail_server(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<StruckPoint> {
     if let [what] = life
-        && shared_points::plays(what)
+        && shared_points::is_shared_strike(what)
     {
-        return shared_points::strike(binary, base, what);
+        return shared_points::fail_server(binary, base, what);
     }
     let begun = Instant::now();
     // A copy is stopped only some time after nobody needs it, so it must take long.
@@ -339,15 +342,15 @@ pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
     let mut server = ServerProcess::new(binary, &environment);
-    let struck = strike_on(&environment, &mut server, life, seed, begun);
+    let struck = fail_and_judge(&environment, &mut server, life, seed, begun);
     server.kill()?;
     if !struck.as_ref().is_ok_and(StruckPoint::is_good) {
         environment.keep();
     }
-    struck.with_context(|| format!("{}: see {}", name(life), environment.path().display()))
+    struck.with_context(|| format!("{}: see {}", life_name(life), environment.path().display()))
 }
 
-fn strike_on(
+fn fail_and_judge(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
     life: &[Strike],
@@ -379,9 +382,9 @@ fn strike_on(
         depth,
         seed,
     );
-    let (ended, came_to_all) = strike_in_turn(environment, server, &api, &crowd, life)?;
+    let (ended, came_to_all) = fail_in_turn(environment, server, &api, &crowd, life)?;
     environment.hold(false)?;
-    let panics = panicked_with(environment);
+    let panics = loads_at_panics(environment);
     let in_flight = if is_loaded {
         panics.iter().min().copied()
     } else {
@@ -392,7 +395,7 @@ fn strike_on(
     } else {
         came_to_all
     };
-    let right_end = life.iter().find_map(Strike::right_end);
+    let right_end = life.iter().find_map(Strike::expected_exit);
     let is_wrong = ended != right_end && (reached || ended.is_some());
     let wrong_end = is_wrong.then(|| match ended {
         Some(code) => format!("the server ended with {code}"),
@@ -407,7 +410,7 @@ fn strike_on(
     let promises: ClientPromises = crowd.finish();
     let judged = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     Ok(StruckPoint {
-        name: name(life),
+        name: life_name(life),
         reached,
         in_flight,
         wrong_end,
@@ -419,7 +422,7 @@ fn strike_on(
 
 /// Injects panics together, crashes one after the other. Returns how the server ended, if it did,
 /// and true if it crashed each time.
-fn strike_in_turn(
+fn fail_in_turn(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
     api: &Api,
@@ -440,7 +443,7 @@ fn strike_in_turn(
             coverage: environment.coverage(),
         });
         server.spawn()?;
-        ended = await_strike(environment, server, api, crowd, strikes)?;
+        ended = await_failure(environment, server, api, crowd, strikes)?;
         if ended != Some(ABORTED) {
             return Ok((ended, false));
         }
@@ -454,7 +457,7 @@ const EXIT_FATAL: i32 = 70;
 
 /// Loads the server until it has failed as planned, or long enough. Returns how it ended, if it
 /// did.
-fn await_strike(
+fn await_failure(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
     api: &Api,
@@ -474,10 +477,10 @@ fn await_strike(
     let mut panicked = None::<Instant>;
     let mut turn = 0;
     while begun.elapsed() < REACH_MAX {
-        if let Some(status) = server.ended()? {
+        if let Some(status) = server.exit_status()? {
             return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));
         }
-        if is_loaded && panicked.is_none() && panicked_with(environment).len() >= life.len() {
+        if is_loaded && panicked.is_none() && loads_at_panics(environment).len() >= life.len() {
             panicked = Some(Instant::now());
         }
         if panicked.is_some_and(|at| at.elapsed() > survival) {
@@ -488,14 +491,14 @@ fn await_strike(
         if turn % 10 == 0
             && let Ok(rows) = api.newest(newest)
         {
-            crowd.seen(&rows);
+            crowd.record_final_jobs(&rows);
             // On a busy machine, payloads end faster than clients submit.
             let is_short = is_loaded && panicked.is_none() && crowd.open() < LOAD + LOAD / 8;
             environment.hold(is_short)?;
         }
         turn += 1;
         for what in life {
-            stimulus::stimulate(environment, api, what.stimulus(), turn);
+            stimulus::apply_stimulus(environment, api, what.stimulus(), turn);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -503,7 +506,7 @@ fn await_strike(
 }
 
 /// Lists the jobs in flight at each of the planted panics that happened.
-fn panicked_with(environment: &TestEnvironment) -> Vec<usize> {
+fn loads_at_panics(environment: &TestEnvironment) -> Vec<usize> {
     let log = std::fs::read(environment.log()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let told = log.split("planted panic with ").skip(1);
@@ -517,7 +520,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_actor_that_hears_messages_panics_under_load() {
-        let panics = panics();
+        let panics = list_panics();
         for kind in ActorKind::ALL {
             let struck = panics.iter().any(|strike| strike.effect == kind.as_str());
             assert_eq!(struck, kind != ActorKind::ClaimTimer, "{kind:?}");
@@ -527,17 +530,21 @@ mod tests {
 
     #[test]
     fn each_strike_is_in_one_life_with_others_of_its_kind_or_alone() {
-        let all = || crashes().into_iter().chain(panics());
-        let lives = lives(all());
+        let all = || list_crashes().into_iter().chain(list_panics());
+        let lives = group_into_lives(all());
         for strike in all() {
             let held: Vec<_> = lives.iter().filter(|life| life.contains(&strike)).collect();
-            assert_eq!(held.len(), 1, "{}", strike.name());
-            let ends_a_panic = strike.kind == "panic" && strike.right_end().is_some();
-            assert!(!ends_a_panic || held[0].len() == 1, "{}", strike.name());
+            assert_eq!(held.len(), 1, "{}", strike.full_name());
+            let ends_a_panic = strike.kind == "panic" && strike.expected_exit().is_some();
+            assert!(
+                !ends_a_panic || held[0].len() == 1,
+                "{}",
+                strike.full_name()
+            );
             assert!(
                 held[0].iter().all(|other| other.kind == strike.kind),
                 "{}",
-                strike.name()
+                strike.full_name()
             );
         }
         let most = lives.iter().map(Vec::len).max();
@@ -561,8 +568,8 @@ mod tests {
 
     #[test]
     fn every_effect_has_a_crash_on_each_side_of_journal_and_site() {
-        let strikes = crashes();
-        for effect in effects() {
+        let strikes = list_crashes();
+        for effect in effect_names() {
             for point in AROUND {
                 let found = strikes
                     .iter()

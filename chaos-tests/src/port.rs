@@ -23,7 +23,7 @@ impl HeldPort {
     ///
     /// # Errors
     /// The system has none.
-    pub fn take() -> Result<Self> {
+    pub fn take_free_port() -> Result<Self> {
         // Servers that are started must not inherit it.
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_server_can_listen_again_and_again_at_a_port_that_is_held() {
-        let held = HeldPort::take().unwrap();
+        let held = HeldPort::take_free_port().unwrap();
         for _ in 0..3 {
             let server = listen(held.number());
             let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, held.number())).unwrap();
@@ -78,7 +78,9 @@ mod tests {
 
     #[test]
     fn nobody_who_asks_for_any_port_is_given_one_that_is_held() {
-        let held: Vec<_> = (0..200).map(|_| HeldPort::take().unwrap()).collect();
+        let held: Vec<_> = (0..200)
+            .map(|_| HeldPort::take_free_port().unwrap())
+            .collect();
         let others: Vec<_> = (0..200)
             .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
             .collect();

@@ -39,7 +39,7 @@ pub struct JobRound {
 
 impl JobRound {
     /// Returns the earliest time at which an attempt may start, if it may.
-    pub fn may_start(&self, component: u32, attempt: u32) -> Option<u64> {
+    pub fn earliest_start(&self, component: u32, attempt: u32) -> Option<u64> {
         if self.attempts.get(&component) == Some(&attempt) {
             self.go_ms
         } else {
@@ -48,7 +48,7 @@ impl JobRound {
     }
 
     /// Returns the latest attempt of each component.
-    pub fn latest(&self) -> BTreeMap<u32, u32> {
+    pub fn latest_attempts(&self) -> BTreeMap<u32, u32> {
         let mut latest = self.attempts.clone();
         latest.extend(self.restarted.keys().copied());
         latest
@@ -66,7 +66,7 @@ pub fn events(history: &Value) -> Result<Vec<HistoryEvent>> {
     list.iter()
         .map(|event| {
             Ok(HistoryEvent {
-                at_ms: time_ms(&event["at"])?,
+                at_ms: parse_time_ms(&event["at"])?,
                 name: event["event"]
                     .as_str()
                     .context("an event without a name")?
@@ -101,7 +101,7 @@ fn texts(list: &Value) -> Vec<String> {
 ///
 /// # Errors
 /// It is none.
-pub fn time_ms(value: &Value) -> Result<u64> {
+pub fn parse_time_ms(value: &Value) -> Result<u64> {
     let text = value.as_str().context("an event without a time")?;
     let at = humantime::parse_rfc3339_weak(text)?;
     let since = at.duration_since(std::time::UNIX_EPOCH)?;
@@ -118,7 +118,7 @@ pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
                 number: event.round.unwrap_or(0),
                 ..JobRound::default()
             });
-            attempts = placed(flexible, &attempts, event.sites.len());
+            attempts = attempts_when_placed(flexible, &attempts, event.sites.len());
             continue;
         }
         let Some(round) = rounds.last_mut() else {
@@ -166,7 +166,11 @@ fn renew(attempts: &mut BTreeMap<u32, u32>, round: &mut JobRound, index: u32) {
 
 /// Returns the numbers of the latest attempts when a job is placed: those of another split go on
 /// from the highest.
-fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTreeMap<u32, u32> {
+fn attempts_when_placed(
+    flexible: bool,
+    before: &BTreeMap<u32, u32>,
+    components: usize,
+) -> BTreeMap<u32, u32> {
     let last = before.values().max().copied().unwrap_or(0);
     (0..)
         .take(components)
@@ -265,9 +269,9 @@ mod tests {
             event(6, "ComponentReady", Some(1), &[]),
         ];
         let round = &rounds(false, &events)[0];
-        let may_start = [(0, 1), (1, 1), (1, 2), (1, 3)].map(|(c, a)| round.may_start(c, a));
+        let may_start = [(0, 1), (1, 1), (1, 2), (1, 3)].map(|(c, a)| round.earliest_start(c, a));
         assert_eq!(may_start, [Some(3), Some(3), Some(6), None]);
-        assert_eq!(round.latest(), BTreeMap::from([(0, 1), (1, 2)]));
+        assert_eq!(round.latest_attempts(), BTreeMap::from([(0, 1), (1, 2)]));
         assert_eq!(
             round.ready,
             BTreeSet::from([0, 1]),

@@ -26,7 +26,7 @@ pub struct Chaos {
 
 /// Returns the permission of a chaos build to serve, for an environment that is otherwise empty:
 /// where tests are run with such a build, it may serve all of them.
-pub fn may_serve() -> Option<(&'static str, OsString)> {
+pub fn serve_permission() -> Option<(&'static str, OsString)> {
     const LEAVE: &str = "COSPAN_ALLOW_CHAOS";
     std::env::var_os(LEAVE).map(|given| (LEAVE, given))
 }
@@ -75,7 +75,7 @@ impl ServerProcess {
             .env_clear()
             .env("HOME", &self.home)
             .env("PATH", "/usr/bin:/bin");
-        command.envs(may_serve());
+        command.envs(serve_permission());
         if let Some(chaos) = &self.chaos {
             command
                 .arg("--allow-chaos")
@@ -114,7 +114,7 @@ impl ServerProcess {
             if let ApiReply::Answered(200, _) = probe.get("/readyz") {
                 return Ok(());
             }
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.exit_status()? {
                 bail!(
                     "the server ended while it started: {status}; see {}",
                     self.log.display()
@@ -147,7 +147,7 @@ impl ServerProcess {
     ///
     /// # Errors
     /// It cannot be asked.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         match &mut self.child {
             Some(child) => Ok(child.try_wait()?),
             None => Ok(Some(ExitStatus::from_raw(0))),

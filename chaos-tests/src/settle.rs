@@ -40,28 +40,27 @@ pub fn settle_and_judge(
         std::thread::sleep(LOOK);
     }
     loop {
-        while begun.elapsed() < patience && !at_rest(environment, api)? {
+        while begun.elapsed() < patience && !is_at_rest(environment, api)? {
             std::thread::sleep(LOOK);
         }
-        let evidence = evidence::gather(environment, api, promises, foreign)?;
-        let verdict = oracle::judge(&evidence);
+        let evidence = evidence::gather_evidence(environment, api, promises, foreign)?;
+        let verdict = oracle::judge_evidence(&evidence);
         // A copy that nobody needs may go between a look at the catalogue and one at the disk.
-        if !takes_its_time(&verdict) || begun.elapsed() >= patience {
+        if !can_still_settle(&verdict) || begun.elapsed() >= patience {
             return Ok((verdict, evidence));
         }
     }
 }
 
-fn at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
-    Ok(!takes_its_time(&oracle::judge(&evidence::gather_places(
-        environment,
-        api,
-    )?)))
+fn is_at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
+    Ok(!can_still_settle(&oracle::judge_evidence(
+        &evidence::gather_places(environment, api)?,
+    )))
 }
 
 /// Returns true if something is wrong that is in order after a while: copies that nobody needs,
 /// idle counts, processes.
-fn takes_its_time(verdict: &OracleVerdict) -> bool {
+fn can_still_settle(verdict: &OracleVerdict) -> bool {
     let waits = [
         OracleRule::NothingHeld,
         OracleRule::NothingRuns,

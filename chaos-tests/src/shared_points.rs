@@ -29,7 +29,7 @@ const ORDER: &str = "Site";
 
 /// Lists crashes around each call, at the first site and at the second; and before each command is
 /// answered.
-pub fn crashes() -> Vec<Strike> {
+pub fn list_crashes() -> Vec<Strike> {
     let asked = SharedQuestion::NAMES.into_iter();
     let mut strikes: Vec<Strike> = asked
         .flat_map(|effect| {
@@ -52,8 +52,8 @@ fn crash_at(point: &'static str, effect: &'static str, passage: u64) -> Strike {
     }
 }
 
-/// Returns true if a strike is one of [`crashes`].
-pub fn plays(what: &Strike) -> bool {
+/// Returns true if a strike is one of [`list_crashes`].
+pub fn is_shared_strike(what: &Strike) -> bool {
     let at_order = (what.point, what.effect) == ("before-answer", ORDER);
     at_order || SharedQuestion::NAMES.contains(&what.effect)
 }
@@ -62,7 +62,7 @@ pub fn plays(what: &Strike) -> bool {
 ///
 /// # Errors
 /// The harness cannot work, or what was asked for does not come about.
-pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<StruckPoint> {
+pub fn fail_server(binary: &Path, base: &Path, what: &Strike) -> Result<StruckPoint> {
     let begun = Instant::now();
     let layout = Layout {
         sites: 2,
@@ -71,10 +71,10 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<StruckPoint> 
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
     let mut server = ServerProcess::new(binary, &environment);
-    let played = play(&environment, &mut server, what);
+    let played = play_course(&environment, &mut server, what);
     server.kill()?;
     let struck = played.map(|(ended, verdict)| StruckPoint {
-        name: what.name(),
+        name: what.full_name(),
         reached: ended == Some(ABORTED),
         in_flight: None,
         wrong_end: ended
@@ -87,10 +87,10 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<StruckPoint> 
     if !struck.as_ref().is_ok_and(StruckPoint::is_good) {
         environment.keep();
     }
-    struck.with_context(|| format!("{}: see {}", what.name(), environment.path().display()))
+    struck.with_context(|| format!("{}: see {}", what.full_name(), environment.path().display()))
 }
 
-fn play(
+fn play_course(
     environment: &TestEnvironment,
     server: &mut ServerProcess,
     what: &Strike,
@@ -116,7 +116,7 @@ fn play(
         ended,
         watch,
     };
-    let promises = scene.play()?;
+    let promises = scene.play_all()?;
     let PointScene {
         api, ended, watch, ..
     } = scene;
@@ -165,10 +165,10 @@ impl<'a> SitesWatch<'a> {
     }
 
     /// Looks once; the first site first, which is asked first and confirms first.
-    fn look(&mut self) -> Result<()> {
+    fn look_once(&mut self) -> Result<()> {
         let mut before_keeps = false;
         for site in self.sites {
-            let held = held(site)?;
+            let held = reservations_at(site)?;
             let confirmed = held
                 .values()
                 .filter(|lease| lease["expires"].is_null())
@@ -196,14 +196,14 @@ impl<'a> SitesWatch<'a> {
         let each: Vec<bool> = self
             .sites
             .iter()
-            .map(|site| Ok(held(site)?.is_empty()))
+            .map(|site| Ok(reservations_at(site)?.is_empty()))
             .collect::<Result<_>>()?;
         Ok(each.into_iter().all(|empty| empty))
     }
 }
 
 /// Lists the reservations of a site, by tag.
-fn held(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
+fn reservations_at(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
     match fs::read(site.root.join("leases.json")) {
         Ok(text) => Ok(serde_json::from_slice(&text)?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
@@ -239,18 +239,18 @@ struct PointScene<'a> {
 
 impl PointScene<'_> {
     /// Makes all requests, one after the other, and returns what was acknowledged.
-    fn play(&mut self) -> Result<ClientPromises> {
-        self.until("all sites usable", |scene| {
+    fn play_all(&mut self) -> Result<ClientPromises> {
+        self.keep_trying_until("all sites usable", |scene| {
             let ApiReply::Answered(200, sites) = scene.api.get("/v1/sites") else {
                 return Ok(false);
             };
             let list = sites["sites"].as_array().context("no sites")?;
             Ok(list.iter().all(|site| site["state"] == "usable"))
         })?;
-        self.make()?;
+        self.make_reservation()?;
         let id = self.submit()?;
         self.extend()?;
-        self.until("the job has ended", |scene| {
+        self.keep_trying_until("the job has ended", |scene| {
             let state = scene.state(&format!("/v1/jobs/{id}"), |job| &job["phase"]["state"])?;
             ensure!(
                 !matches!(state.as_str(), "failed" | "cancelled"),
@@ -258,7 +258,7 @@ impl PointScene<'_> {
             );
             Ok(state == "finished")
         })?;
-        self.give_back()?;
+        self.cancel_reservation()?;
         let acknowledged = [("within".to_owned(), vec![id])].into();
         Ok(ClientPromises {
             acknowledged,
@@ -266,7 +266,7 @@ impl PointScene<'_> {
         })
     }
 
-    fn make(&mut self) -> Result<()> {
+    fn make_reservation(&mut self) -> Result<()> {
         let [first, second] = self.environment.sites.as_slice() else {
             bail!("not two sites")
         };
@@ -275,7 +275,7 @@ impl PointScene<'_> {
             "also": [{ "site": second.name, "processors": 2 }],
         });
         // A user without an answer looks whether it is there before it asks again.
-        self.until("it is taken", |scene| {
+        self.keep_trying_until("it is taken", |scene| {
             let taken = scene.is_done("/v1/shared-reservations", &wanted);
             Ok(taken || matches!(scene.api.get(COURSE), ApiReply::Answered(200, _)))
         })?;
@@ -298,7 +298,7 @@ impl PointScene<'_> {
             "component": components,
         });
         let mut id = None;
-        self.until("the job is taken", |scene| {
+        self.keep_trying_until("the job is taken", |scene| {
             if let ApiReply::Answered(200 | 201, taken) =
                 scene.api.post("/v1/jobs", Some("a"), &job)
             {
@@ -307,7 +307,7 @@ impl PointScene<'_> {
             Ok(id.is_some())
         })?;
         let id = id.context("no number")?;
-        self.until("the job runs", |scene| {
+        self.keep_trying_until("the job runs", |scene| {
             let state = scene.state(&format!("/v1/jobs/{id}"), |job| &job["phase"]["state"])?;
             Ok(matches!(state.as_str(), "running" | "finished"))
         })?;
@@ -317,7 +317,7 @@ impl PointScene<'_> {
     fn extend(&mut self) -> Result<()> {
         let before = self.state(COURSE, |course| &course["until"])?;
         let mut taken = false;
-        self.until("it lasts longer", |scene| {
+        self.keep_trying_until("it lasts longer", |scene| {
             let ApiReply::Answered(200, course) = scene.api.get(COURSE) else {
                 return Ok(false);
             };
@@ -335,10 +335,10 @@ impl PointScene<'_> {
         })
     }
 
-    fn give_back(&mut self) -> Result<()> {
+    fn cancel_reservation(&mut self) -> Result<()> {
         self.watch.stage = PointStage::Over;
         let mut taken = false;
-        self.until("it is given back", |scene| {
+        self.keep_trying_until("it is given back", |scene| {
             let state = scene.state(COURSE, |course| &course["state"])?;
             if matches!(state.as_str(), "releasing" | "cancelled") {
                 return Ok(state == "cancelled");
@@ -350,11 +350,11 @@ impl PointScene<'_> {
             taken |= scene.is_done(&format!("{COURSE}/cancel"), &json!({}));
             Ok(false)
         })?;
-        self.until("no site holds anything", |scene| scene.watch.is_empty())
+        self.keep_trying_until("no site holds anything", |scene| scene.watch.is_empty())
     }
 
     fn await_state(&mut self, wanted: &str) -> Result<()> {
-        self.until(wanted, |scene| {
+        self.keep_trying_until(wanted, |scene| {
             let state = scene.state(COURSE, |course| &course["state"])?;
             ensure!(
                 state.is_empty() || state == "asking" || state == wanted,
@@ -386,15 +386,15 @@ impl PointScene<'_> {
     }
 
     /// Goes on until a condition holds; whenever the server has ended, it is started again.
-    fn until(
+    fn keep_trying_until(
         &mut self,
         what: &str,
         mut holds: impl FnMut(&mut Self) -> Result<bool>,
     ) -> Result<()> {
         let begun = Instant::now();
         loop {
-            self.revive()?;
-            self.watch.look()?;
+            self.restart_server()?;
+            self.watch.look_once()?;
             if holds(self)? {
                 return Ok(());
             }
@@ -406,9 +406,9 @@ impl PointScene<'_> {
         }
     }
 
-    fn revive(&mut self) -> Result<()> {
+    fn restart_server(&mut self) -> Result<()> {
         use std::os::unix::process::ExitStatusExt;
-        let Some(status) = self.server.ended()? else {
+        let Some(status) = self.server.exit_status()? else {
             return Ok(());
         };
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
@@ -458,7 +458,7 @@ mod tests {
                 stage,
                 ..SitesWatch::new(&sites)
             };
-            watch.look().unwrap();
+            watch.look_once().unwrap();
             watch.verdict.violations.len()
         };
         let both = |lease: &Value| [json!({ "a": lease }), json!({ "a": lease })];
@@ -511,7 +511,7 @@ mod tests {
 
     #[test]
     fn every_question_has_a_crash_on_each_side_of_journal_and_site() {
-        let strikes = crashes();
+        let strikes = list_crashes();
         for effect in SharedQuestion::NAMES {
             for (point, passage) in AROUND
                 .into_iter()
@@ -528,6 +528,9 @@ mod tests {
                 );
             }
         }
-        assert!(strikes.iter().all(plays) && !points::crashes().iter().any(plays));
+        assert!(
+            strikes.iter().all(is_shared_strike)
+                && !points::list_crashes().iter().any(is_shared_strike)
+        );
     }
 }

@@ -24,7 +24,7 @@ pub enum Stimulus {
 }
 
 /// Does it once; `turn` counts the calls.
-pub fn stimulate(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, turn: u64) {
+pub fn apply_stimulus(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, turn: u64) {
     match stimulus {
         Stimulus::Load => {}
         Stimulus::KillAttempts if turn.is_multiple_of(25) => {
@@ -42,14 +42,14 @@ pub fn stimulate(environment: &TestEnvironment, api: &Api, stimulus: Stimulus, t
                 });
             }
         }
-        Stimulus::Storm => storm(api, turn),
+        Stimulus::Storm => send_command_storm(api, turn),
     }
 }
 
 /// Changes the priority of every waiting job, and cancels them while that is written. One that is
 /// cancelled while its placement is written never leaves: those that were submitted last are
 /// cancelled one by one, as they may be placed at that moment.
-fn storm(api: &Api, turn: u64) {
+fn send_command_storm(api: &Api, turn: u64) {
     let Ok(rows) = api.newest(100) else { return };
     let queued: Vec<u64> = rows
         .iter()
@@ -66,13 +66,15 @@ fn storm(api: &Api, turn: u64) {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            api.must(
+            api.post_expected(
                 "/v1/jobs:priority",
                 &json!({ "ids": queued, "priority": class }),
             )
         });
         match turn % 3 {
-            0 => drop(scope.spawn(|| api.must("/v1/jobs:cancel", &json!({ "ids": queued })))),
+            0 => drop(
+                scope.spawn(|| api.post_expected("/v1/jobs:cancel", &json!({ "ids": queued }))),
+            ),
             // Jobs that were missed are found again.
             1 => queued.iter().take(8).for_each(|id| _ = api.cancel(*id)),
             _ => {}
@@ -82,7 +84,7 @@ fn storm(api: &Api, turn: u64) {
 
 /// Kills every process of one attempt with kill -9.
 pub fn kill_attempt(attempts: &Path) {
-    let carriers = evidence::carriers(attempts);
+    let carriers = evidence::tagged_processes(attempts);
     let Some(chosen) = carriers
         .iter()
         .find(|(_, tag)| !tag.starts_with("cabcdefgh-"))

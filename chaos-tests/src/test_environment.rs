@@ -133,8 +133,8 @@ impl TestEnvironment {
     ) -> Result<Self> {
         fs::create_dir_all(base)?;
         let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
-        let file_system = disk::check(directory.path())?;
-        let port = HeldPort::take()?;
+        let file_system = disk::check_file_system(directory.path())?;
+        let port = HeldPort::take_free_port()?;
         let disk = match disk {
             "" => directory.path().to_owned(),
             name => directory.path().join(name),

@@ -133,7 +133,7 @@ impl DrawnWorkload {
             _ => random.random_range(1..=COMPONENTS_MAX),
         };
         let mut components: Vec<Value> = (0..count)
-            .map(|index| self.component(name, index, kind, random))
+            .map(|index| self.draw_component(name, index, kind, random))
             .collect();
         if kind == DrawnKind::Parallel {
             let peers = json!({ "PEERS": count.to_string() });
@@ -178,7 +178,7 @@ impl DrawnWorkload {
         document
     }
 
-    fn component(&self, job: &str, index: u32, kind: DrawnKind, random: &mut StdRng) -> Value {
+    fn draw_component(&self, job: &str, index: u32, kind: DrawnKind, random: &mut StdRng) -> Value {
         // About one in eight ignores TERM and must be killed.
         let rude = random.random_bool(0.12);
         let seconds = if rude {

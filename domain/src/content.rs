@@ -48,7 +48,7 @@ impl Chunk {
 
     /// Returns the greatest length of the chunk of `own` of `total` processors, wherever in the
     /// file it begins.
-    pub fn longest(of: Content, own: u64, total: u64) -> Bytes {
+    pub fn longest_length(of: Content, own: u64, total: u64) -> Bytes {
         let exact = u128::from(of.size.0) * u128::from(own.min(total));
         let most = if total == 0 {
             0
@@ -135,7 +135,7 @@ mod tests {
             size in 0..1_000u64, before in 0..99u64, own in 0..99u64,
         ) {
             let length = Chunk::of_part(file(size), FilePart { before, own, total: 99 }).length;
-            let longest = Chunk::longest(file(size), own, 99);
+            let longest = Chunk::longest_length(file(size), own, 99);
             prop_assert!(length <= longest);
             prop_assert!(longest.0 <= (size * own).div_ceil(99));
         }

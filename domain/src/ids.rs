@@ -184,7 +184,7 @@ name! {
 }
 impl PolicyName {
     /// Wraps a policy name that is known at compile time to be valid.
-    pub(crate) fn known(name: &'static str) -> Self {
+    pub(crate) fn from_known(name: &'static str) -> Self {
         debug_assert!(Self::new(name).is_ok(), "{name:?} is no name of a policy");
         Self(name.into())
     }

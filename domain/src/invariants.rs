@@ -35,7 +35,7 @@ impl fmt::Display for BrokenInvariant {
 }
 
 /// Lists the rules that a job's record breaks; none, if all is well.
-pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
+pub fn broken_rules(job: &Job) -> Vec<BrokenInvariant> {
     let kind = job.phase.kind();
     let rests = kind == PhaseKind::Queued || kind.is_final();
     let placed = !rests;

@@ -7,7 +7,7 @@ pub const MAX_BYTES: usize = 512;
 
 /// Returns the text with control characters as spaces, trimmed, and cut at [`MAX_BYTES`]. So a
 /// record stays small and on one line, whatever a site sends.
-pub fn kept(text: &Arc<str>) -> Arc<str> {
+pub fn clean_text(text: &Arc<str>) -> Arc<str> {
     if text.len() <= MAX_BYTES && !text.contains(char::is_control) && text.trim() == &**text {
         return text.clone();
     }
@@ -27,7 +27,7 @@ pub fn kept(text: &Arc<str>) -> Arc<str> {
 }
 
 /// Returns the known word that a wrong one was probably meant to be.
-pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
+pub fn nearest_word(wrong: &str, known: &[String]) -> Option<String> {
     let wrong = wrong.to_lowercase().replace('-', "_");
     known
         .iter()
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn what_a_site_said_becomes_one_line() {
         assert_eq!(
-            &*kept(&"sbatch: error\nno such\tpartition\n".into()),
+            &*clean_text(&"sbatch: error\nno such\tpartition\n".into()),
             "sbatch: error no such partition"
         );
     }
@@ -62,19 +62,22 @@ mod tests {
     #[test]
     fn a_text_that_is_fit_is_shared_not_copied() {
         let text: Arc<str> = "disk full".into();
-        assert!(Arc::ptr_eq(&text, &kept(&text)));
+        assert!(Arc::ptr_eq(&text, &clean_text(&text)));
     }
 
     #[test]
     fn a_long_text_begins_with_its_first_word_too() {
         let text: Arc<str> = format!("\u{1}{}", "a".repeat(600)).into();
-        assert_eq!(*kept(&text), format!("{}...", "a".repeat(MAX_BYTES - 3)));
+        assert_eq!(
+            *clean_text(&text),
+            format!("{}...", "a".repeat(MAX_BYTES - 3))
+        );
     }
 
     proptest! {
         #[test]
         fn any_text_becomes_short_and_plain(text in any::<String>(), times in 1_usize..40) {
-            let kept_once = kept(&text.repeat(times).into());
+            let kept_once = clean_text(&text.repeat(times).into());
             prop_assert!(kept_once.len() <= MAX_BYTES);
             prop_assert!(!kept_once.contains(char::is_control));
         }

@@ -29,19 +29,19 @@ const HALF_MADE: &[u8] = b".new";
 /// # Errors
 /// Fails if the file cannot be written. The old content then stays, unless only the last sync
 /// failed.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with_mode(path, bytes, PRIVATE)
 }
 
 /// Replaces a file as a whole, and gives it another mode.
 ///
 /// # Errors
-/// As for [`replace`].
+/// As for [`replace_file`].
 pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-    let directory = open(parent(path))?;
+    let directory = open(parent_directory(path))?;
     loop {
-        let aside = half_made(name);
+        let aside = temporary_name(name);
         match write_new(&directory, &aside, bytes, mode) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -55,7 +55,7 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>
 /// lies directly in it.
 ///
 /// # Errors
-/// As for [`replace`].
+/// As for [`replace_file`].
 pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     match write_new(&directory, OsStr::new(aside), bytes, PRIVATE) {
         // A file left by an earlier process that had the same number.
@@ -75,7 +75,7 @@ pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -
 /// Fails if the file cannot be renamed, or the rename cannot be made durable.
 pub fn put_in_place(aside: &Path, path: &Path) -> io::Result<()> {
     std::fs::rename(aside, path)?;
-    sync_directory(parent(path))
+    sync_directory(parent_directory(path))
 }
 
 /// Returns true for the name of a file that was still being written when its process died.
@@ -92,14 +92,14 @@ pub fn is_half_made(name: &OsStr) -> bool {
 pub fn make_directory(path: &Path) -> io::Result<()> {
     let made = match DirBuilder::new().mode(PRIVATE_DIRECTORY).create(path) {
         Err(error) if error.kind() == ErrorKind::NotFound && !path.as_os_str().is_empty() => {
-            make_directory(parent(path))?;
+            make_directory(parent_directory(path))?;
             DirBuilder::new().mode(PRIVATE_DIRECTORY).create(path)
         }
         made => made,
     };
     match made {
         Err(error) if error.kind() != ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
-        _ => sync_name(path),
+        _ => sync_directory_name(path),
     }
 }
 
@@ -108,14 +108,14 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The directory cannot be opened, or its disk fails.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
-    sync_names(&open(path)?)
+    sync_directory_handle(&open(path)?)
 }
 
 /// Makes the names in a directory durable that is held open.
 ///
 /// # Errors
 /// Its disk fails.
-pub fn sync_names(directory: impl AsFd) -> io::Result<()> {
+pub fn sync_directory_handle(directory: impl AsFd) -> io::Result<()> {
     match rustix::fs::fsync(directory) {
         // Some network file systems have no such call for directories.
         Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
@@ -137,9 +137,9 @@ pub fn sync_content(file: impl AsFd) -> io::Result<()> {
 
 /// Makes the name of a directory durable in its parent. If we may not read the parent, the whole
 /// file system is synced instead.
-fn sync_name(path: &Path) -> io::Result<()> {
+fn sync_directory_name(path: &Path) -> io::Result<()> {
     match open(&path.join("..")) {
-        Ok(above) => sync_names(above),
+        Ok(above) => sync_directory_handle(above),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Ok(rustix::fs::syncfs(open(path)?)?)
         }
@@ -152,14 +152,14 @@ fn open(directory: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(directory, flags, Mode::empty())?.into())
 }
 
-fn parent(path: &Path) -> &Path {
+fn parent_directory(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
 }
 
 /// Makes a temporary name that no other call of this process returns.
-fn half_made(name: &OsStr) -> OsString {
+fn temporary_name(name: &OsStr) -> OsString {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let mut aside = b".".to_vec();
@@ -181,19 +181,19 @@ fn write_new(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io:
     }
     written
         .and_then(|()| file.sync_all())
-        .inspect_err(|_| discard(&directory, name))
+        .inspect_err(|_| discard_temporary(&directory, name))
 }
 
 fn move_durably(directory: impl AsFd, aside: &OsStr, name: &OsStr) -> io::Result<()> {
     if let Err(error) = rustix::fs::renameat(&directory, aside, &directory, name) {
-        discard(&directory, aside);
+        discard_temporary(&directory, aside);
         return Err(error.into());
     }
-    sync_names(directory)
+    sync_directory_handle(directory)
 }
 
 /// Removes a temporary file. Errors are ignored: the caller reports the first one.
-fn discard(directory: impl AsFd, name: &OsStr) {
+fn discard_temporary(directory: impl AsFd, name: &OsStr) {
     let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
 }
 
@@ -218,8 +218,8 @@ mod tests {
     fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("a");
-        replace(&file, b"long enough").unwrap();
-        replace(&file, b"short").unwrap();
+        replace_file(&file, b"long enough").unwrap();
+        replace_file(&file, b"short").unwrap();
         assert_eq!(
             (std::fs::read(&file).unwrap(), mode(&file)),
             (b"short".to_vec(), PRIVATE)
@@ -233,10 +233,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let taken = home.path().join("taken");
         std::fs::create_dir_all(taken.join("below")).unwrap();
-        replace(&taken, b"new").unwrap_err();
+        replace_file(&taken, b"new").unwrap_err();
         assert_eq!(names(home.path()), ["taken"]);
-        replace(&home.path().join("not/there"), b"new").unwrap_err();
-        replace(Path::new("/"), b"new").unwrap_err();
+        replace_file(&home.path().join("not/there"), b"new").unwrap_err();
+        replace_file(Path::new("/"), b"new").unwrap_err();
     }
 
     #[test]
@@ -248,9 +248,9 @@ mod tests {
         replace_at(&directory, "gone/1.tmp", "a", b"whole").unwrap();
         assert_eq!(std::fs::read(home.path().join("a")).unwrap(), b"whole");
         assert!(names(&home.path().join("gone")).is_empty());
-        let aside = half_made(OsStr::new("a"));
+        let aside = temporary_name(OsStr::new("a"));
         assert!(
-            is_half_made(&aside) && aside != half_made(OsStr::new("a")),
+            is_half_made(&aside) && aside != temporary_name(OsStr::new("a")),
             "{aside:?}"
         );
         assert!(!is_half_made(OsStr::new("a.new")) && !is_half_made(OsStr::new(".a")));

@@ -41,7 +41,7 @@ pub struct RunLives {
 
 impl RunLives {
     /// Returns for how much of the time from `since` to `now` at least one of these actors stalled.
-    pub fn stalled(
+    pub fn stalled_time(
         &self,
         since: Timestamp,
         now: Timestamp,
@@ -69,18 +69,18 @@ impl RunLives {
 pub struct Lives(Mutex<Vec<RunLives>>);
 
 impl Lives {
-    fn with<T>(&self, act: impl FnOnce(&mut Vec<RunLives>) -> T) -> T {
+    fn with_runs<T>(&self, act: impl FnOnce(&mut Vec<RunLives>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn begin(&self) {
-        self.with(|control_plane_runs| control_plane_runs.push(RunLives::default()));
+        self.with_runs(|control_plane_runs| control_plane_runs.push(RunLives::default()));
     }
 
     /// Ends the record of a run: later deaths come from the simulator, which drops all that is
     /// left.
     pub(super) fn end(&self, now: Timestamp, counted: u64) {
-        self.with(|control_plane_runs| {
+        self.with_runs(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs.last_mut() {
                 plane_run.ended = Some(now);
                 plane_run.counted = counted;
@@ -88,8 +88,8 @@ impl Lives {
         });
     }
 
-    pub(super) fn note(&self, now: Timestamp, lived: Lived) {
-        self.with(|control_plane_runs| {
+    pub(super) fn record_event(&self, now: Timestamp, lived: Lived) {
+        self.with_runs(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs
                 .last_mut()
                 .filter(|plane_run| plane_run.ended.is_none())
@@ -99,22 +99,22 @@ impl Lives {
         });
     }
 
-    /// Returns the same as [`RunLives::stalled`], for the current run of the control plane.
-    pub fn stalled(
+    /// Returns the same as [`RunLives::stalled_time`], for the current run of the control plane.
+    pub fn stalled_time(
         &self,
         since: Timestamp,
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        self.with(|control_plane_runs: &mut Vec<RunLives>| {
-            Some(control_plane_runs.last()?.stalled(since, now, which))
+        self.with_runs(|control_plane_runs: &mut Vec<RunLives>| {
+            Some(control_plane_runs.last()?.stalled_time(since, now, which))
         })
         .unwrap_or_default()
     }
 
     /// Returns when the last life of an actor began in the current run of the control plane.
-    pub fn born(&self, id: &ActorId) -> Option<Timestamp> {
-        self.with(|control_plane_runs| {
+    pub fn born_at(&self, id: &ActorId) -> Option<Timestamp> {
+        self.with_runs(|control_plane_runs| {
             let lived = control_plane_runs.last()?.lived.iter().rev();
             let mut births =
                 lived.filter(|(_, lived)| matches!(lived, Lived::Built(of, _) if of == id));
@@ -124,12 +124,12 @@ impl Lives {
 
     /// Returns the records of all runs so far.
     pub fn control_plane_runs(&self) -> Vec<RunLives> {
-        self.with(|control_plane_runs| control_plane_runs.clone())
+        self.with_runs(|control_plane_runs| control_plane_runs.clone())
     }
 }
 
 /// Records the lives of actors on this thread from now on.
-pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
+pub(super) fn watch_actors(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
     watch_lives(Some(Box::new(move |id, turn| {
         let id = id.clone();
         let lived = match turn {
@@ -137,12 +137,12 @@ pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
             ActorTurn::Died => Lived::Died(id),
             ActorTurn::Judged(verdict) => Lived::Judged(id, verdict),
         };
-        lives.note(clock.now(), lived);
+        lives.record_event(clock.now(), lived);
     })));
 }
 
 /// Stops the record of the lives of actors on this thread.
-pub(super) fn clear() {
+pub(super) fn stop_watching_actors() {
     watch_lives(None);
 }
 
@@ -164,7 +164,9 @@ mod tests {
             ..RunLives::default()
         };
         let stalled = |since, now, which: fn(&ActorId) -> bool| {
-            plane_run.stalled(Timestamp(since), Timestamp(now), which).0
+            plane_run
+                .stalled_time(Timestamp(since), Timestamp(now), which)
+                .0
         };
         assert_eq!(stalled(0, 1_000, |_| true), 250);
         assert_eq!(stalled(120, 450, |_| true), 180);

@@ -17,7 +17,7 @@ use super::fault_tally::StrikeTally;
 impl FaultKind {
     /// Returns true if the site carries out the call that the fault hits, before the caller has
     /// given up.
-    pub(super) fn is_carried_out(self) -> bool {
+    pub(super) fn is_carried_out_at_site(self) -> bool {
         matches!(
             self,
             FaultKind::ReplyLost
@@ -31,12 +31,12 @@ impl FaultKind {
 
     /// Returns true if the fault takes effect whatever the call is about. The others are counted
     /// where it shows that they had an effect.
-    pub(super) fn always_strikes(self) -> bool {
+    pub(super) fn always_takes_effect(self) -> bool {
         !matches!(self, FaultKind::Truncated | FaultKind::WrongIdle)
     }
 
     /// Returns true if the fault makes sense for this kind of call.
-    pub fn concerns(self, call: CallKind) -> bool {
+    pub fn applies_to_call(self, call: CallKind) -> bool {
         match self {
             FaultKind::Truncated | FaultKind::WrongIdle => call == CallKind::Status,
             // A refusal is an answer: calls that only ask are not refused.
@@ -107,7 +107,7 @@ impl DiskTrouble {
     }
 
     /// Returns true if there is any such fault.
-    pub fn exists(&self) -> bool {
+    pub fn has_faults(&self) -> bool {
         self.failing_writes > 0 || self.tears || !self.full.is_empty()
     }
 }
@@ -182,7 +182,7 @@ impl CallFaultModel {
     }
 
     /// Stops all faults from now on.
-    pub fn clear(&self) {
+    pub fn stop_faults(&self) {
         let mut state = self.lock();
         state.fault_rates.faults.clear();
         state.fault_rates.failing_syncs = 0;
@@ -190,21 +190,21 @@ impl CallFaultModel {
     }
 
     /// Returns true if this kind of fault may hit calls.
-    pub fn may_strike(&self, kind: FaultKind) -> bool {
+    pub fn may_inject(&self, kind: FaultKind) -> bool {
         self.lock().fault_rates.faults.contains_key(&kind)
     }
 
     /// Records calls from now on.
-    pub fn watch_calls(&self) {
+    pub fn start_recording_calls(&self) {
         self.lock().calls.get_or_insert_default();
     }
 
     /// Returns all recorded calls.
-    pub fn calls(&self) -> Vec<Called> {
+    pub fn recorded_calls(&self) -> Vec<Called> {
         self.lock().calls.clone().unwrap_or_default()
     }
 
-    pub(super) fn called(&self, at: Timestamp, site: &SiteName, call: &'static str) {
+    pub(super) fn record_call(&self, at: Timestamp, site: &SiteName, call: &'static str) {
         if let Some(calls) = &mut self.lock().calls {
             calls.push(Called {
                 at,
@@ -219,11 +219,11 @@ impl CallFaultModel {
         &self.tally
     }
 
-    pub(super) fn note(&self, fault: FaultKind, call: &'static str) {
-        self.tally.count(fault, call);
+    pub(super) fn count_fault(&self, fault: FaultKind, call: &'static str) {
+        self.tally.count_fault(fault, call);
     }
 
-    pub(super) fn draw(&self) -> CallFate {
+    pub(super) fn draw_fate(&self) -> CallFate {
         let mut state = self.lock();
         let CallFaultState {
             fault_rates,
@@ -303,7 +303,12 @@ impl CallFaultModel {
 
     /// Draws whether a message about a site arrives: every second one does while there are any
     /// faults.
-    pub(super) fn takes_message(&self, site: SiteName, id: NotificationId, now: Timestamp) -> bool {
+    pub(super) fn draw_message_arrival(
+        &self,
+        site: SiteName,
+        id: NotificationId,
+        now: Timestamp,
+    ) -> bool {
         let mut state = self.lock();
         let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
         if arrives {
@@ -317,9 +322,9 @@ impl CallFaultModel {
         self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 
-    /// Draws whether a message about the end of a job arrives, as [`CallFaultModel::takes_message`]
+    /// Draws whether a message about the end of a job arrives, as [`CallFaultModel::draw_message_arrival`]
     /// does.
-    pub(super) fn takes_end(&self, job: JobId, address: &str) -> bool {
+    pub(super) fn draw_end_arrival(&self, job: JobId, address: &str) -> bool {
         let mut state = self.lock();
         let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);
         if arrives {
@@ -329,12 +334,12 @@ impl CallFaultModel {
     }
 
     /// Returns true if this address got a message about the end of the job.
-    pub fn has_heard(&self, job: JobId, address: &str) -> bool {
+    pub fn was_end_delivered(&self, job: JobId, address: &str) -> bool {
         self.lock().told.contains(&(job, address.into()))
     }
 
     /// Records a message that nobody should have got.
-    pub(super) fn complain(&self, text: String) {
+    pub(super) fn record_idle_talk(&self, text: String) {
         self.lock().idle_talk.push(text);
     }
 

@@ -12,12 +12,12 @@ thread_local! {
 }
 
 /// Records that the runtime of this thread was idle. Must be called after every such moment.
-pub fn rested() {
+pub fn count_runtime_rest() {
     RESTS.set(RESTS.get() + 1);
 }
 
 /// A clock for the runtime of one thread. The runtime must report every idle moment through
-/// [`rested`], and nobody sets the time forward.
+/// [`count_runtime_rest`], and nobody sets the time forward.
 #[derive(Debug)]
 pub(super) struct WorldClock {
     runtime: RuntimeClock,
@@ -54,11 +54,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::control_plane_run::runtime;
+    use crate::control_plane_run::build_runtime;
 
     #[test]
     fn it_always_shows_what_the_runtime_does() {
-        runtime().block_on(async {
+        build_runtime().block_on(async {
             let clock = WorldClock::starting_at(Timestamp(1_000));
             let plain = RuntimeClock::starting_at(Timestamp(1_000));
             for pause in [0, 1, 5, 1_000, 86_400_000, 0, 3] {

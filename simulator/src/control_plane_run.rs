@@ -16,7 +16,7 @@ use cospan_actors::journal::view_of;
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::supervision::ActorKind;
-use cospan_actors::wiring::{report_channel, start};
+use cospan_actors::wiring::{report_channel, start_control_plane};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::planted_bugs::{Bug, bug};
@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 
 use super::actor_lives::{self, Lived, Lives};
 use super::call_faults::CallFaultModel;
-use super::clock::{WorldClock, rested};
+use super::clock::{WorldClock, count_runtime_rest};
 use super::fault_kinds::FaultKind;
 use super::journal::{Hasty, MortalJournal, SimulatedDisk, StoreDisk};
 use super::journal_hash::EventHash;
@@ -147,7 +147,7 @@ pub struct ControlPlaneRun {
 
 impl ControlPlaneRun {
     /// Waits until `at`.
-    pub async fn until(&self, at: Timestamp) {
+    pub async fn sleep_until(&self, at: Timestamp) {
         tokio::time::sleep(Duration::from_millis(at.since(self.clock.now()).0)).await;
     }
 }
@@ -164,19 +164,19 @@ struct SimMessenger {
 }
 
 impl SimMessenger {
-    fn end(&self, job: &Job, address: &str) -> bool {
+    fn deliver_end(&self, job: &Job, address: &str) -> bool {
         let call_faults = &self.call_faults;
         let kind = job.phase.kind().as_str();
-        let arrives = call_faults.takes_end(job.id, address);
+        let arrives = call_faults.draw_end_arrival(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
-            call_faults.complain(format!(
+            call_faults.record_idle_talk(format!(
                 "{address} heard twice that job {} is {kind}",
                 job.id
             ));
         }
         if !job.is_final() {
-            call_faults.complain(format!("{address} heard that job {} is {kind}", job.id));
+            call_faults.record_idle_talk(format!("{address} heard that job {} is {kind}", job.id));
         }
         arrives
     }
@@ -187,9 +187,9 @@ impl Messenger for SimMessenger {
         let taken = match notice {
             Notice::Site { site, notification } => {
                 self.call_faults
-                    .takes_message(site, notification.id, self.clock.now())
+                    .draw_message_arrival(site, notification.id, self.clock.now())
             }
-            Notice::JobEnded(job) => self.end(&job, address),
+            Notice::JobEnded(job) => self.deliver_end(&job, address),
             Notice::Start { .. } => true,
         };
         let arrives = if taken {
@@ -202,12 +202,12 @@ impl Messenger for SimMessenger {
 }
 
 /// Builds a runtime with virtual time.
-pub(super) fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn build_runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder
         .enable_time()
         .start_paused(true)
-        .on_thread_unpark(rested);
+        .on_thread_unpark(count_runtime_rest);
     #[allow(
         clippy::expect_used,
         reason = "a runtime without threads, sockets or files"
@@ -228,14 +228,14 @@ where
     W: Future<Output = T> + 'static,
 {
     let environment = environment.clone();
-    System::with_tokio_rt(runtime).block_on(async move {
-        let task = actix_rt::spawn(live(environment, plan, work));
+    System::with_tokio_rt(build_runtime).block_on(async move {
+        let task = actix_rt::spawn(run_until_death(environment, plan, work));
         task.await
             .unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
     })
 }
 
-async fn live<T, W>(
+async fn run_until_death<T, W>(
     environment: SimEnvironment,
     plan: RunPlan,
     work: impl FnOnce(ControlPlaneRun) -> W + 'static,
@@ -244,18 +244,18 @@ where
     W: Future<Output = T> + 'static,
 {
     let clock: Arc<dyn Clock> = Arc::new(WorldClock::starting_at(plan.begins));
-    let kill_switch = KillSwitch::at(plan.moment, environment.call_faults.tally().clone());
+    let kill_switch = KillSwitch::killing_at(plan.moment, environment.call_faults.tally().clone());
     let its_lives = environment.lives.clone();
     its_lives.begin();
-    actor_lives::watch(its_lives.clone(), clock.clone());
-    let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
-        Err(problem) if is_full(&problem) => {
+    actor_lives::watch_actors(its_lives.clone(), clock.clone());
+    let (plane, disk) = match open_control_plane(&environment, plan, &clock, &kill_switch) {
+        Err(problem) if is_disk_full_error(&problem) => {
             // The server does the same: it ends with an exit code, and is started again.
             environment
                 .call_faults
                 .tally()
-                .count(FaultKind::StoreFull, "start");
-            actor_lives::clear();
+                .count_fault(FaultKind::StoreFull, "start");
+            actor_lives::stop_watching_actors();
             its_lives.end(plan.begins, 0);
             return Ok(RunEnd::Killed(plan.begins));
         }
@@ -265,11 +265,11 @@ where
         let tally = environment.call_faults.tally().clone();
         let seed = plan.seed ^ plan.begins.0;
         let clock = clock.clone();
-        panics::plant(panics, seed, tally, its_lives.clone(), clock);
+        panics::plant_panics(panics, seed, tally, its_lives.clone(), clock);
     }
     let now = clock.clone();
     let world = environment.world.clone();
-    let driver = actix_rt::spawn(world.drive(move || now.now()));
+    let driver = actix_rt::spawn(world.drive_world(move || now.now()));
     let plane_run = ControlPlaneRun {
         plane,
         world: environment.world.clone(),
@@ -281,25 +281,25 @@ where
         lives: its_lives.clone(),
     };
     let seed = plan.seed ^ plan.begins.0;
-    let striking = stalls::strike(plan.stalls, seed, patient(&plane_run));
+    let striking = stalls::stall_actors(plan.stalls, seed, build_patient(&plane_run));
     let staller = actix_rt::spawn(striking);
     let killed_at = async {
         match plan.killed_at {
-            Some(at) => plane_run.until(at).await,
+            Some(at) => plane_run.sleep_until(at).await,
             None => std::future::pending().await,
         }
     };
     let end = tokio::select! {
         biased;
-        () = kill_switch.struck() => RunEnd::Killed(clock.now()),
+        () = kill_switch.wait_for_death() => RunEnd::Killed(clock.now()),
         () = killed_at => RunEnd::Killed(clock.now()),
         done = work(plane_run.clone()) => RunEnd::Done(clock.now(), done),
     };
-    kill_switch.strike();
-    panics::clear();
-    actor_lives::clear();
-    its_lives.end(clock.now(), deaths(&plane_run));
-    disk.fall(FaultKind::LostSuffix);
+    kill_switch.kill();
+    panics::stop_panics();
+    actor_lives::stop_watching_actors();
+    its_lives.end(clock.now(), counted_deaths(&plane_run));
+    disk.stop_machine(FaultKind::LostSuffix);
     driver.abort();
     staller.abort();
     // Actors that were just built start, in vain, while there is a runtime for their timers.
@@ -309,7 +309,7 @@ where
     Ok(end)
 }
 
-fn patient(plane_run: &ControlPlaneRun) -> Patient {
+fn build_patient(plane_run: &ControlPlaneRun) -> Patient {
     Patient {
         shared: plane_run.plane.shared().clone(),
         clock: plane_run.clock.clone(),
@@ -320,12 +320,12 @@ fn patient(plane_run: &ControlPlaneRun) -> Patient {
 }
 
 /// Returns true if a store cannot be opened because its disk is full.
-fn is_full(problem: &anyhow::Error) -> bool {
+fn is_disk_full_error(problem: &anyhow::Error) -> bool {
     matches!(problem.downcast_ref(), Some(StoreError::Full { .. }))
 }
 
 /// Returns the deaths of actors that its supervisor counted.
-fn deaths(plane_run: &ControlPlaneRun) -> u64 {
+fn counted_deaths(plane_run: &ControlPlaneRun) -> u64 {
     let counted = &plane_run.plane.shared().metrics.actor_restarts;
     let kinds = ActorKind::ALL.into_iter();
     kinds
@@ -333,7 +333,7 @@ fn deaths(plane_run: &ControlPlaneRun) -> u64 {
         .sum()
 }
 
-fn open(
+fn open_control_plane(
     environment: &SimEnvironment,
     plan: RunPlan,
     clock: &Arc<dyn Clock>,
@@ -353,11 +353,11 @@ fn open(
         .disk
         .open(is_full, instance, heard, &mut |stored| {
             if damage.is_none() {
-                damage = loader.take(stored).err();
+                damage = loader.take_value(stored).err();
             }
         })?;
     let hasty = bug(Bug::SkipSync)
-        .then(|| Hasty::over(&environment.disk, instance, sink.clone()))
+        .then(|| Hasty::over_disk(&environment.disk, instance, sink.clone()))
         .transpose()?
         .flatten();
     damage.map_or(Ok(()), Err)?;
@@ -391,7 +391,7 @@ fn open(
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
-        sites: sites(environment, clock, kill_switch, opened.instance)?,
+        sites: build_sites(environment, clock, kill_switch, opened.instance)?,
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(SimMessenger {
             call_faults: environment.call_faults.clone(),
@@ -401,14 +401,14 @@ fn open(
         }),
         // The server does the same: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |problem| {
-            lives.note(true_clock.now(), Lived::Fatal(problem.into()));
-            fatal.strike();
+            lives.record_event(true_clock.now(), Lived::Fatal(problem.into()));
+            fatal.kill();
         }),
     };
-    Ok((start(parts, remains, reports), disk))
+    Ok((start_control_plane(parts, remains, reports), disk))
 }
 
-fn sites(
+fn build_sites(
     environment: &SimEnvironment,
     clock: &Arc<dyn Clock>,
     kill_switch: &Arc<KillSwitch>,

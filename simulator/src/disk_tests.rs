@@ -39,13 +39,13 @@ fn plan(begins: Timestamp, moment: Option<KillPoint>) -> RunPlan {
 /// Submits one job, and counts those that are there a minute after the start.
 fn minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
     let end = run_control_plane(environment, plan, move |plane_run| async move {
-        plane_run.until(plan.begins + SECOND).await;
+        plane_run.sleep_until(plan.begins + SECOND).await;
         let submitted = tokio::time::timeout(
             std::time::Duration::from_secs(1),
             submit(&plane_run, &[1], RestartScope::Job),
         );
         let _unanswered = submitted.await;
-        plane_run.until(plan.begins + MINUTE).await;
+        plane_run.sleep_until(plan.begins + MINUTE).await;
         plane_run.plane.view().jobs.len()
     });
     end.unwrap()
@@ -83,7 +83,7 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
         jobs, 2,
         "what was acknowledged is there, what was not is not"
     );
-    let struck = environment.call_faults.tally().struck();
+    let struck = environment.call_faults.tally().fault_counts();
     assert_eq!(struck[&(FaultKind::StoreFull, "start")], 1);
     assert!(
         struck
@@ -121,7 +121,7 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
         failing
             .call_faults
             .tally()
-            .struck()
+            .fault_counts()
             .keys()
             .all(|(kind, _)| *kind == FaultKind::WriteFails)
     );
@@ -148,7 +148,7 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
             RunEnd::Killed(at) | RunEnd::Done(at, _) => at + SECOND,
         };
     }
-    let struck = environment.call_faults.tally().struck();
+    let struck = environment.call_faults.tally().fault_counts();
     let torn = struck
         .iter()
         .filter(|((kind, _), _)| *kind == FaultKind::TornTail);

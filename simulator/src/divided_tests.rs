@@ -8,7 +8,7 @@ use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::PerMillion;
 
 use super::control_plane_run::SimEnvironment;
-use super::jobs::job;
+use super::jobs::build_job;
 use super::rescheduling_tests::{
     BEGINS, MINUTE, Story, began, busy, environment, held, local, minutes, only_ever_earlier, run,
 };
@@ -16,7 +16,7 @@ use super::rescheduling_tests::{
 /// So many processors for ten minutes, or six for thirty if it may be molded, a fifth longer over
 /// both sites, within ten hours from now.
 fn divided(processors: u32, flexible: bool, molds: bool) -> JobSpec {
-    let mut spec = job(&[processors], MINUTE, minutes(10), 0).unwrap();
+    let mut spec = build_job(&[processors], MINUTE, minutes(10), 0).unwrap();
     spec.request = RequestType::Flexible(Flexible::default());
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationTerms {
@@ -106,7 +106,7 @@ fn a_job_that_may_be_molded_runs_in_the_shape_that_is_complete_first() {
         "all of both sites: {promised:?}"
     );
     assert_eq!(shares(&job), [("delft".to_owned(), 6)]);
-    assert_eq!((job.shape(), job.wall_time()), (1, minutes(30)));
+    assert_eq!((job.shape_number(), job.wall_time()), (1, minutes(30)));
     assert!(
         promised[promised.len() - 1] < BEGINS + minutes(62),
         "{promised:?}"

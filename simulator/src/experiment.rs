@@ -128,7 +128,7 @@ pub type ProgressCallback = Rc<dyn Fn(Timestamp, usize)>;
 ///
 /// # Errors
 /// Fails if a job or a file is refused, or if the control plane ends by itself.
-pub fn run<T: 'static>(
+pub fn run_experiment<T: 'static>(
     experiment: Experiment,
     surroundings: Surroundings,
     keep: fn(&Job) -> T,
@@ -145,7 +145,7 @@ pub fn run<T: 'static>(
     } = experiment;
     let environment = SimEnvironment::new(world, call_faults, settings);
     let plan = RunPlan::undisturbed(begins, seed);
-    let messages = cospan_actors::chaos::messages();
+    let messages = cospan_actors::chaos::handled_messages();
     let watched = Rc::new(RefCell::new(WatchedJobs::new(keep)));
     watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
@@ -163,15 +163,15 @@ pub fn run<T: 'static>(
         let watching = actix_rt::spawn(watch(plane_run.clone(), seen, count, progress));
         actix_rt::spawn(fail_nodes(plane_run.clone(), world, failures));
         let work = async {
-            register_all(&plane_run, files).await?;
-            submit_all(&plane_run, jobs).await?;
+            register_files(&plane_run, files).await?;
+            submit_jobs(&plane_run, jobs).await?;
             watching
                 .await
                 .map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
         };
         let over = async {
             match until {
-                Some(at) => plane_run.until(at).await,
+                Some(at) => plane_run.sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
@@ -180,7 +180,7 @@ pub fn run<T: 'static>(
             done = work => done,
             () = over => Ok(()),
         };
-        made.set(kill_switch.calls());
+        made.set(kill_switch.call_count());
         done
     })?;
     let ended = match end {
@@ -205,7 +205,7 @@ pub fn run<T: 'static>(
         world: environment.world,
         changes,
         calls: calls.get(),
-        messages: cospan_actors::chaos::messages() - messages,
+        messages: cospan_actors::chaos::handled_messages() - messages,
         moved,
         rounds,
         bookings,
@@ -255,7 +255,7 @@ impl<T> WatchedJobs<T> {
         }
     }
 
-    fn note(&mut self, change: &JournalChange, now: Timestamp) {
+    fn record_change(&mut self, change: &JournalChange, now: Timestamp) {
         self.changes += 1;
         match change {
             JournalChange::NewJobs(jobs) => {
@@ -270,8 +270,8 @@ impl<T> WatchedJobs<T> {
                         matches!(event.what, JobEventKind::ComponentMoved { .. })
                     })
                     .count() as u64;
-                self.note_rounds(new, events);
-                self.bookings.note(new, events);
+                self.record_rounds(new, events);
+                self.bookings.record_events(new, events);
                 if matches!(new.phase, JobPhase::Queued { .. }) {
                     self.waiting.insert(new.id)
                 } else {
@@ -283,7 +283,7 @@ impl<T> WatchedJobs<T> {
                     drop(self.live.insert(new.id, new.clone()));
                 }
                 if new.is_final() && !old.is_final() {
-                    self.note_copies(new);
+                    self.mark_superfluous_copies(new);
                     self.ended.push((self.keep)(new));
                 }
             }
@@ -300,7 +300,7 @@ impl<T> WatchedJobs<T> {
 
 impl<T> WatchedJobs<T> {
     /// Marks the copies of a finished job as superfluous.
-    fn note_copies(&mut self, job: &Job) {
+    fn mark_superfluous_copies(&mut self, job: &Job) {
         if self.first_counts && matches!(job.phase, JobPhase::Finished { .. }) {
             let of_name = self
                 .live
@@ -311,7 +311,7 @@ impl<T> WatchedJobs<T> {
     }
 
     /// Records the round of each submitted attempt.
-    fn note_rounds(&mut self, job: &Job, events: &[JobEvent]) {
+    fn record_rounds(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
             let (JobEventKind::AttemptSubmitted { component, .. }
             | JobEventKind::SubmissionUncertain { component, .. }) = &event.what
@@ -343,7 +343,7 @@ async fn watch<T>(
             Ok(committed) => {
                 watched
                     .borrow_mut()
-                    .note(&committed.change, plane_run.clock.now());
+                    .record_change(&committed.change, plane_run.clock.now());
                 let superfluous = std::mem::take(&mut watched.borrow_mut().superfluous);
                 if !superfluous.is_empty() {
                     actix_rt::spawn(cancel(plane_run.plane.clone(), superfluous));
@@ -363,7 +363,7 @@ async fn watch<T>(
 async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
     if let Ok(by) = KeyName::new("simulated") {
         let _ = plane
-            .command(ApiCommand {
+            .execute_command(ApiCommand {
                 by,
                 what: ApiRequest::Cancel(jobs),
             })
@@ -385,8 +385,8 @@ async fn fail_nodes(
         repair,
     } in failures
     {
-        plane_run.until(at).await;
-        world.at(plane_run.clock.now(), |world| {
+        plane_run.sleep_until(at).await;
+        world.act_at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
                 match how {
                     Failing::Down => world.node_down(site, node, repair),
@@ -397,17 +397,17 @@ async fn fail_nodes(
     }
 }
 
-async fn ready(plane_run: &ControlPlaneRun) {
+async fn wait_until_ready(plane_run: &ControlPlaneRun) {
     while !plane_run.plane.is_ready() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
 
-async fn register_all(
+async fn register_files(
     plane_run: &ControlPlaneRun,
     files: Vec<(LogicalName, SiteName, RelPath)>,
 ) -> Result<()> {
-    ready(plane_run).await;
+    wait_until_ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {
         let what = ApiRequest::AddFile {
@@ -419,7 +419,7 @@ async fn register_all(
         };
         let answer = plane_run
             .plane
-            .command(ApiCommand {
+            .execute_command(ApiCommand {
                 by: by.clone(),
                 what,
             })
@@ -430,9 +430,9 @@ async fn register_all(
 }
 
 /// Submits each job at its time, jobs of one moment together.
-async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()> {
+async fn submit_jobs(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()> {
     const AT_ONCE: usize = 500;
-    ready(plane_run).await;
+    wait_until_ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     let mut jobs = jobs.peekable();
     while let Some(first) = jobs.next().transpose()? {
@@ -444,19 +444,19 @@ async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()
         {
             together.push(next?);
         }
-        plane_run.until(at).await;
+        plane_run.sleep_until(at).await;
         let submissions: Vec<Submission> = together
             .into_iter()
             .map(|job: PlannedJob| Submission {
                 allow_unplaceable: true,
-                ..Submission::of(job.spec)
+                ..Submission::from_spec(job.spec)
             })
             .collect();
         loop {
             let what = ApiRequest::Submit(submissions.clone());
             match plane_run
                 .plane
-                .command(ApiCommand {
+                .execute_command(ApiCommand {
                     by: by.clone(),
                     what,
                 })

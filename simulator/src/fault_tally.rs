@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fault_kinds::FaultKind;
-use crate::world::site_faults::{StruckFault, count};
+use crate::world::site_faults::{StruckFault, count_effect};
 
 /// A shared count of the injected faults that had an effect.
 #[derive(Debug, Default)]
@@ -11,12 +11,12 @@ pub struct StrikeTally(Mutex<StruckFault>);
 
 impl StrikeTally {
     /// Counts one fault.
-    pub fn count(&self, kind: FaultKind, step: &'static str) {
-        count(&mut self.lock(), kind, step);
+    pub fn count_fault(&self, kind: FaultKind, step: &'static str) {
+        count_effect(&mut self.lock(), kind, step);
     }
 
     /// Returns the counts so far.
-    pub fn struck(&self) -> StruckFault {
+    pub fn fault_counts(&self) -> StruckFault {
         self.lock().clone()
     }
 

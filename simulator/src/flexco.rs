@@ -89,7 +89,7 @@ struct FlexCoRun<'a> {
 ///
 /// # Errors
 /// Fails if a site has more processors than can be planned with.
-pub fn run(
+pub fn run_flexco(
     sites: &[FlexSite],
     jobs: &[FlexJob],
     allowed: Operations,
@@ -97,14 +97,14 @@ pub fn run(
     let mut run = FlexCoRun::new(sites, jobs, allowed)?;
     let mut next_arrival = 0;
     while let Some(now) = run.next(next_arrival) {
-        run.end_due(now);
-        run.begin_due(now);
+        run.end_due_jobs(now);
+        run.begin_due_jobs(now);
         while let Some((_, id)) = run.arrivals.get(next_arrival).filter(|(at, _)| *at <= now) {
             let id = *id;
             next_arrival += 1;
-            run.arrive(id, now)?;
+            run.handle_arrival(id, now)?;
         }
-        run.begin_due(now);
+        run.begin_due_jobs(now);
     }
     Ok(run.done)
 }
@@ -169,7 +169,7 @@ impl<'a> FlexCoRun<'a> {
         [arrival, start, end].into_iter().flatten().min()
     }
 
-    fn whose(&self, id: JobId) -> Option<Whose> {
+    fn owner_of(&self, id: JobId) -> Option<Whose> {
         self.whose.get(usize::try_from(id.0).ok()?).copied()
     }
 
@@ -177,22 +177,22 @@ impl<'a> FlexCoRun<'a> {
         self.sites.get(of.site?)?.local_jobs.get(of.place)
     }
 
-    fn end_due(&mut self, now: Timestamp) {
+    fn end_due_jobs(&mut self, now: Timestamp) {
         while let Some(Reverse((at, id))) = self.ends.peek().copied()
             && at <= now
         {
             self.ends.pop();
             let sites = self.sites;
-            let site = self.whose(id).and_then(|of| sites.get(of.site?));
+            let site = self.owner_of(id).and_then(|of| sites.get(of.site?));
             let moved = match site {
                 Some(site) => self.plans.end_local(&site.name, id, now),
                 None => self.plans.end_meta(id, now),
             };
-            self.follow(&moved);
+            self.apply_moves(&moved);
         }
     }
 
-    fn follow(&mut self, moved: &[MovedJob]) {
+    fn apply_moves(&mut self, moved: &[MovedJob]) {
         for MovedJob { job, from, to } in moved {
             self.starts.remove(&(*from, *job));
             self.starts.insert((*to, *job));
@@ -200,17 +200,17 @@ impl<'a> FlexCoRun<'a> {
         }
     }
 
-    fn begin_due(&mut self, now: Timestamp) {
+    fn begin_due_jobs(&mut self, now: Timestamp) {
         while let Some((at, id)) = self.starts.first().copied()
             && at <= now
         {
             self.starts.pop_first();
-            self.begin(id, now);
+            self.begin_job(id, now);
         }
     }
 
-    fn begin(&mut self, id: JobId, now: Timestamp) -> Option<()> {
-        let of = self.whose(id)?;
+    fn begin_job(&mut self, id: JobId, now: Timestamp) -> Option<()> {
+        let of = self.owner_of(id)?;
         let (submitted, alone, run, parts) = match of.site {
             Some(site) => {
                 let job = self.local_job(of)?;
@@ -219,7 +219,7 @@ impl<'a> FlexCoRun<'a> {
             }
             None => {
                 let job = self.jobs.get(of.place)?;
-                let plan = self.plans.meta(id)?;
+                let plan = self.plans.plan_of_meta(id)?;
                 let run = job.run_time.min(job.estimate);
                 let spans = plan.parts.len() > 1;
                 let over = if spans {
@@ -253,8 +253,8 @@ impl<'a> FlexCoRun<'a> {
         Some(())
     }
 
-    fn arrive(&mut self, id: JobId, now: Timestamp) -> Result<(), KindsError> {
-        let Some(of) = self.whose(id) else {
+    fn handle_arrival(&mut self, id: JobId, now: Timestamp) -> Result<(), KindsError> {
+        let Some(of) = self.owner_of(id) else {
             return Ok(());
         };
         let start = match self.local_job(of).zip(of.site) {
@@ -331,7 +331,7 @@ mod tests {
             estimate: length,
             overhead,
         };
-        let flexed = run(&[site("A", 12, a), site("B", 8, b)], &[m], allowed).unwrap();
+        let flexed = run_flexco(&[site("A", 12, a), site("B", 8, b)], &[m], allowed).unwrap();
         let m = flexed.jobs[0].as_ref().unwrap();
         (
             m.began.0,
@@ -360,7 +360,7 @@ mod tests {
             estimate: DurationMs(10),
             overhead: PerMillion(0),
         };
-        let flexed = run(&sites, &[job(5), job(4)], Operations::default()).unwrap();
+        let flexed = run_flexco(&sites, &[job(5), job(4)], Operations::default()).unwrap();
         assert_eq!(flexed.jobs[0], None);
         let ran = flexed.jobs[1].as_ref().unwrap();
         assert_eq!(

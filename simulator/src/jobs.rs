@@ -18,7 +18,7 @@ use crate::world::attempt::PROGRAM;
 ///
 /// # Errors
 /// Never: the names of the components are valid.
-pub fn job(
+pub fn build_job(
     components: &[u32],
     run_time: DurationMs,
     wall_time: DurationMs,
@@ -67,15 +67,15 @@ pub fn job(
     })
 }
 
-/// Builds the same job as [`job`], ready to be submitted.
+/// Builds the same job as [`build_job`], ready to be submitted.
 ///
 /// # Errors
-/// As for [`job`].
-pub fn shared_job(
+/// As for [`build_job`].
+pub fn build_shared_job(
     components: &[u32],
     run_time: DurationMs,
     wall_time: DurationMs,
     code: i32,
 ) -> Result<Arc<JobSpec>> {
-    job(components, run_time, wall_time, code).map(Arc::new)
+    build_job(components, run_time, wall_time, code).map(Arc::new)
 }

@@ -23,7 +23,7 @@ use super::journal_hash::EventHash;
 use super::kill_switch::KillSwitch;
 
 /// Returns the kind of a unit, for tables: that of its first change.
-fn kind_of(unit: &Unit) -> &'static str {
+fn unit_kind(unit: &Unit) -> &'static str {
     let Some(change) = unit.changes.first() else {
         return "barrier";
     };
@@ -108,7 +108,7 @@ pub(super) struct Hasty {
 
 impl Hasty {
     /// Starts with what is on the disk now.
-    pub(super) fn over(
+    pub(super) fn over_disk(
         disk: &StoreDisk,
         instance: InstanceId,
         sink: Sink,
@@ -132,30 +132,35 @@ pub(super) struct UnsyncedUnits {
 }
 
 impl SimulatedDisk {
-    fn waiting(&self) -> MutexGuard<'_, UnsyncedUnits> {
+    fn lock_waiting(&self) -> MutexGuard<'_, UnsyncedUnits> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the oldest `count` units and puts them on the disk, unless it fails.
-    fn harden(&self, count: usize) {
+    fn write_and_keep(&self, count: usize) {
         for _ in 0..count {
             match (&self.store, self.call_faults.draw_write(self.clock.now())) {
-                (StoreDisk::Faulty(disk), Some(fault)) if self.breaks_down(disk, fault) => return,
+                (StoreDisk::Faulty(disk), Some(fault)) if self.break_down(disk, fault) => return,
                 (StoreDisk::Faulty(_), Some(_)) => {}
-                _ => self.keep(1),
+                _ => self.keep_oldest(1),
             }
         }
     }
 
     /// Writes the oldest unit to a disk that fails on it, so that the store takes no more and says
     /// so itself. Returns `false` if there was nothing to write.
-    fn breaks_down(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
-        let Some(kind) = self.waiting().units.front().map(|(.., unit)| kind_of(unit)) else {
+    fn break_down(&self, disk: &FaultDisk, fault: WriteFault) -> bool {
+        let Some(kind) = self
+            .lock_waiting()
+            .units
+            .front()
+            .map(|(.., unit)| unit_kind(unit))
+        else {
             return false;
         };
         let fault = match fault {
             WriteFault::Fails { written } => {
-                disk.strike_after(0, DiskFault::WriteError { written });
+                disk.plan_fault_after(0, DiskFault::WriteError { written });
                 FaultKind::WriteFails
             }
             WriteFault::Full => {
@@ -163,31 +168,33 @@ impl SimulatedDisk {
                 FaultKind::StoreFull
             }
         };
-        if !self.strikes(disk) {
+        if !self.is_hit(disk) {
             return false;
         }
-        self.call_faults.tally().count(fault, kind);
+        self.call_faults.tally().count_fault(fault, kind);
         self.broken.store(true, Ordering::Relaxed);
-        self.lives.note(self.clock.now(), Lived::DiskFailed);
-        for (.., unit) in self.waiting().units.drain(..) {
-            self.call_faults.tally().count(fault, kind_of(&unit));
+        self.lives.record_event(self.clock.now(), Lived::DiskFailed);
+        for (.., unit) in self.lock_waiting().units.drain(..) {
+            self.call_faults
+                .tally()
+                .count_fault(fault, unit_kind(&unit));
         }
         true
     }
 
     /// Returns true if the planned fault hits the oldest unit. It misses a unit that writes
     /// nothing, and hits no other.
-    fn strikes(&self, disk: &FaultDisk) -> bool {
-        let before = disk.struck().len();
-        self.keep(1);
-        disk.spare();
-        disk.struck().len() > before
+    fn is_hit(&self, disk: &FaultDisk) -> bool {
+        let before = disk.faults_taken().len();
+        self.keep_oldest(1);
+        disk.clear_faults();
+        disk.faults_taken().len() > before
     }
 
     /// Puts the oldest `count` units on the disk.
-    fn keep(&self, count: usize) {
+    fn keep_oldest(&self, count: usize) {
         for _ in 0..count {
-            let Some((epoch, token, mut unit)) = self.waiting().units.pop_front() else {
+            let Some((epoch, token, mut unit)) = self.lock_waiting().units.pop_front() else {
                 return;
             };
             let now = self.clock.now().0.to_le_bytes();
@@ -204,25 +211,25 @@ impl SimulatedDisk {
     }
 
     /// Syncs until nothing waits. A failing sync puts no more than the first few units on the disk.
-    async fn sync(self: Arc<Self>) {
+    async fn sync_until_empty(self: Arc<Self>) {
         loop {
             let (length, fails) = self.call_faults.draw_sync();
-            let count = self.waiting().units.len();
+            let count = self.lock_waiting().units.len();
             tokio::time::sleep(Duration::from_millis(length.0)).await;
             if self.kill_switch.is_dead() {
                 return;
             }
             if fails {
-                self.fall(FaultKind::SyncFails);
+                self.stop_machine(FaultKind::SyncFails);
                 self.broken.store(true, Ordering::Relaxed);
-                self.lives.note(self.clock.now(), Lived::DiskFailed);
+                self.lives.record_event(self.clock.now(), Lived::DiskFailed);
                 return (self.sink)(CommitReport::Fatal("the disk does not take it".into()));
             }
-            self.harden(count);
+            self.write_and_keep(count);
             if self.broken.load(Ordering::Relaxed) {
                 return;
             }
-            let mut waiting = self.waiting();
+            let mut waiting = self.lock_waiting();
             waiting.syncing = !waiting.units.is_empty();
             if !waiting.syncing {
                 return;
@@ -232,37 +239,43 @@ impl SimulatedDisk {
 
     /// Stops the machine: of the units not yet on the disk the first few may be there, the last of
     /// them torn.
-    pub(super) fn fall(&self, kind: FaultKind) {
-        let count = self.waiting().units.len();
-        self.keep(self.call_faults.draw_below(count + 1));
-        self.tear();
-        for (.., unit) in self.waiting().units.drain(..) {
-            self.call_faults.tally().count(kind, kind_of(&unit));
+    pub(super) fn stop_machine(&self, kind: FaultKind) {
+        let count = self.lock_waiting().units.len();
+        self.keep_oldest(self.call_faults.draw_below(count + 1));
+        self.tear_oldest();
+        for (.., unit) in self.lock_waiting().units.drain(..) {
+            self.call_faults.tally().count_fault(kind, unit_kind(&unit));
         }
     }
 
     /// Stops the machine as this unit is about to be written: a part of it may be there.
-    fn lose(&self, unit: (Epoch, UnitToken, Unit)) {
-        if self.waiting().units.is_empty() {
-            self.waiting().units.push_back(unit);
-            self.lives.note(self.clock.now(), Lived::DiskFailed);
-            self.tear();
-            self.waiting().units.clear();
+    fn lose_unit(&self, unit: (Epoch, UnitToken, Unit)) {
+        if self.lock_waiting().units.is_empty() {
+            self.lock_waiting().units.push_back(unit);
+            self.lives.record_event(self.clock.now(), Lived::DiskFailed);
+            self.tear_oldest();
+            self.lock_waiting().units.clear();
         }
     }
 
     /// Cuts the power while the oldest unit is being written.
-    fn tear(&self) {
+    fn tear_oldest(&self) {
         let StoreDisk::Faulty(disk) = &self.store else {
             return;
         };
-        let kind = self.waiting().units.front().map(|(.., unit)| kind_of(unit));
+        let kind = self
+            .lock_waiting()
+            .units
+            .front()
+            .map(|(.., unit)| unit_kind(unit));
         let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else {
             return;
         };
-        disk.strike_after(0, DiskFault::PowerCut { kept });
-        if self.strikes(disk) {
-            self.call_faults.tally().count(FaultKind::TornTail, kind);
+        disk.plan_fault_after(0, DiskFault::PowerCut { kept });
+        if self.is_hit(disk) {
+            self.call_faults
+                .tally()
+                .count_fault(FaultKind::TornTail, kind);
         }
     }
 }
@@ -271,10 +284,10 @@ impl Journal for MortalJournal {
     fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
         let disk = &self.0;
         let lived = !disk.kill_switch.is_dead();
-        let (lives, last) = disk.kill_switch.append(kind_of(&unit));
+        let (lives, last) = disk.kill_switch.count_append(unit_kind(&unit));
         if !lives {
             if lived {
-                disk.lose((epoch, token, unit));
+                disk.lose_unit((epoch, token, unit));
             }
             return;
         }
@@ -284,17 +297,17 @@ impl Journal for MortalJournal {
         if disk.broken.load(Ordering::Relaxed) {
             return;
         }
-        disk.waiting().units.push_back((epoch, token, unit));
+        disk.lock_waiting().units.push_back((epoch, token, unit));
         if last {
-            let all = disk.waiting().units.len();
-            disk.keep(all);
-            return disk.kill_switch.strike();
+            let all = disk.lock_waiting().units.len();
+            disk.keep_oldest(all);
+            return disk.kill_switch.kill();
         }
-        if !disk.call_faults.has_slow_disk() && !disk.waiting().syncing {
-            return disk.harden(1);
+        if !disk.call_faults.has_slow_disk() && !disk.lock_waiting().syncing {
+            return disk.write_and_keep(1);
         }
-        if !std::mem::replace(&mut disk.waiting().syncing, true) {
-            actix_rt::spawn(disk.clone().sync());
+        if !std::mem::replace(&mut disk.lock_waiting().syncing, true) {
+            actix_rt::spawn(disk.clone().sync_until_empty());
         }
     }
 

@@ -21,32 +21,32 @@ impl EventHash {
     /// Small enough to stay in the processor's nearest cache.
     const MANY_BYTES: usize = 8 * 1_024;
 
-    fn state(&self) -> MutexGuard<'_, HashState> {
+    fn lock_state(&self) -> MutexGuard<'_, HashState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds one record.
     pub fn add(&self, parts: &[&[u8]]) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         for part in parts {
             state.waiting.extend_from_slice(&part.len().to_le_bytes());
             state.waiting.extend_from_slice(part);
         }
         if state.waiting.len() >= Self::MANY_BYTES {
-            state.take_in();
+            state.hash_waiting();
         }
     }
 
     /// The hash so far, in hexadecimal digits.
-    pub fn finish(&self) -> String {
-        let mut state = self.state();
-        state.take_in();
+    pub fn hex_digest(&self) -> String {
+        let mut state = self.lock_state();
+        state.hash_waiting();
         format!("{:032x}", state.hasher.finish_128())[..16].to_owned()
     }
 }
 
 impl HashState {
-    fn take_in(&mut self) {
+    fn hash_waiting(&mut self) {
         self.hasher.write(&self.waiting);
         self.waiting.clear();
     }
@@ -63,7 +63,7 @@ mod tests {
                 let hash = EventHash::default();
                 (0..count).for_each(|number| hash.add(&[&number.to_le_bytes(), b"text"]));
                 hash.add(&[&[last]]);
-                hash.finish()
+                hash.hex_digest()
             };
             assert_eq!(hash(1), hash(1));
             assert_ne!(hash(1), hash(2));
@@ -76,7 +76,7 @@ mod tests {
         let hash = |parts: &[&[u8]]| {
             let hash = EventHash::default();
             hash.add(parts);
-            hash.finish()
+            hash.hex_digest()
         };
         assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
     }
@@ -85,8 +85,8 @@ mod tests {
     fn more_can_be_added_after_it_was_asked_for() {
         let hash = EventHash::default();
         hash.add(&[b"one"]);
-        let before = hash.finish();
+        let before = hash.hex_digest();
         hash.add(&[b"two"]);
-        assert_ne!(hash.finish(), before);
+        assert_ne!(hash.hex_digest(), before);
     }
 }

@@ -51,9 +51,9 @@ pub struct KillSwitch {
 }
 
 impl KillSwitch {
-    /// Makes a switch that kills at `moment`, if one is given, or when [`KillSwitch::strike`] is
+    /// Makes a switch that kills at `moment`, if one is given, or when [`KillSwitch::kill`] is
     /// called.
-    pub fn at(moment: Option<KillPoint>, tally: Arc<StrikeTally>) -> Arc<Self> {
+    pub fn killing_at(moment: Option<KillPoint>, tally: Arc<StrikeTally>) -> Arc<Self> {
         Arc::new(Self {
             moment,
             tally,
@@ -67,63 +67,63 @@ impl KillSwitch {
     }
 
     /// Returns the number of calls to sites that it made.
-    pub fn calls(&self) -> u64 {
+    pub fn call_count(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
     /// Kills the control plane.
-    pub fn strike(&self) {
+    pub fn kill(&self) {
         self.dead.store(true, Ordering::Relaxed);
         self.told.notify_one();
     }
 
     /// Waits for its death.
-    pub async fn struck(&self) {
+    pub async fn wait_for_death(&self) {
         while !self.is_dead() {
             self.told.notified().await;
         }
     }
 
     /// Counts an append of this kind. Returns whether it still happens, and whether it is the last.
-    pub(super) fn append(&self, kind: &'static str) -> (bool, bool) {
+    pub(super) fn count_append(&self, kind: &'static str) -> (bool, bool) {
         let number = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(KillPoint::BeforeAppend(number), kind);
+        self.die_if_at(KillPoint::BeforeAppend(number), kind);
         let lives = !self.is_dead();
         let last = lives && self.moment == Some(KillPoint::AfterAppend(number));
         if last {
             self.tally
-                .count(KillPoint::AfterAppend(number).kind(), kind);
+                .count_fault(KillPoint::AfterAppend(number).kind(), kind);
         }
         (lives, last)
     }
 
     /// Counts a call to a site. Returns true if it is still made.
-    pub(super) fn call(&self, kind: &'static str) -> bool {
+    pub(super) fn count_call(&self, kind: &'static str) -> bool {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(KillPoint::BeforeCall(number), kind);
+        self.die_if_at(KillPoint::BeforeCall(number), kind);
         !self.is_dead()
     }
 
     /// Counts a call that a site has carried out. Returns true if somebody alive gets the answer.
-    pub(super) fn carried_out(&self, kind: &'static str) -> bool {
+    pub(super) fn count_carried_out(&self, kind: &'static str) -> bool {
         if let Some(moment @ KillPoint::AfterCall(number)) = self.moment
             && self.calls.load(Ordering::Relaxed) >= number
         {
-            self.dies_at(moment, kind);
+            self.die_if_at(moment, kind);
         }
         !self.is_dead()
     }
 
     /// Counts a gate that was opened while another of its round is still closed.
-    pub(super) fn between_gates(&self) {
+    pub(super) fn count_gate(&self) {
         let number = self.gates.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dies_at(KillPoint::BetweenGates(number), "decide-gate");
+        self.die_if_at(KillPoint::BetweenGates(number), "decide-gate");
     }
 
-    fn dies_at(&self, here: KillPoint, kind: &'static str) {
+    fn die_if_at(&self, here: KillPoint, kind: &'static str) {
         if self.moment == Some(here) && !self.is_dead() {
-            self.tally.count(here.kind(), kind);
-            self.strike();
+            self.tally.count_fault(here.kind(), kind);
+            self.kill();
         }
     }
 }
@@ -135,21 +135,21 @@ mod tests {
     #[test]
     fn who_is_to_die_after_a_call_dies_after_the_first_one_carried_out() {
         let tally = Arc::new(StrikeTally::default());
-        let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
-        assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
+        let kill_switch = KillSwitch::killing_at(Some(KillPoint::AfterCall(2)), tally.clone());
+        assert!(kill_switch.count_call("status") && kill_switch.count_carried_out("status"));
         assert!(
-            kill_switch.call("submit"),
+            kill_switch.count_call("submit"),
             "it is made, and meets a site that does not answer"
         );
-        assert!(tally.struck().is_empty(), "and nobody was killed yet");
+        assert!(tally.fault_counts().is_empty(), "and nobody was killed yet");
         assert!(
-            kill_switch.call("cancel")
-                && !kill_switch.carried_out("cancel")
+            kill_switch.count_call("cancel")
+                && !kill_switch.count_carried_out("cancel")
                 && kill_switch.is_dead()
         );
-        assert!(!kill_switch.call("status"), "the dead call nobody");
+        assert!(!kill_switch.count_call("status"), "the dead call nobody");
         assert_eq!(
-            tally.struck(),
+            tally.fault_counts(),
             [((FaultKind::KilledAfterCall, "cancel"), 1)].into()
         );
     }
@@ -157,20 +157,23 @@ mod tests {
     #[test]
     fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
         let tally = Arc::new(StrikeTally::default());
-        let kill_switch = KillSwitch::at(Some(KillPoint::BetweenGates(1)), tally.clone());
+        let kill_switch = KillSwitch::killing_at(Some(KillPoint::BetweenGates(1)), tally.clone());
         assert!(
-            kill_switch.call("decide-gate") && kill_switch.carried_out("decide-gate"),
+            kill_switch.count_call("decide-gate") && kill_switch.count_carried_out("decide-gate"),
             "of one component"
         );
-        assert!(kill_switch.call("decide-gate"));
-        kill_switch.between_gates();
+        assert!(kill_switch.count_call("decide-gate"));
+        kill_switch.count_gate();
         assert!(
-            !kill_switch.carried_out("decide-gate"),
+            !kill_switch.count_carried_out("decide-gate"),
             "nobody hears that it was opened"
         );
-        assert!(!kill_switch.call("decide-gate"), "the other one stays shut");
+        assert!(
+            !kill_switch.count_call("decide-gate"),
+            "the other one stays shut"
+        );
         assert_eq!(
-            tally.struck(),
+            tally.fault_counts(),
             [((FaultKind::KilledBetweenGates, "decide-gate"), 1)].into()
         );
     }

@@ -11,7 +11,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::job;
+use super::jobs::build_job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
 use crate::world::LinkSpec;
 use crate::world::site_faults::SiteFault;
@@ -56,7 +56,7 @@ fn three_sites() -> SimEnvironment {
 
 /// Submits a job of two components, each of the size of a site, that runs for a minute.
 async fn submit(plane_run: &ControlPlaneRun) {
-    let mut spec = job(&[2, 2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+    let mut spec = build_job(&[2, 2], MINUTE, MINUTE + MINUTE, 0).unwrap();
     spec.policy = Some(PolicyName::new("connected-cluster-minimization").unwrap());
     let submission = Submission {
         spec: Arc::new(spec),
@@ -69,7 +69,7 @@ async fn submit(plane_run: &ControlPlaneRun) {
     let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }
@@ -123,14 +123,16 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
     let world = environment.world.clone();
     let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
-        plane_run.until(BEGINS + SECOND).await;
+        plane_run.sleep_until(BEGINS + SECOND).await;
         assert_eq!(
             latency(&plane_run, "leiden", "utrecht"),
             (Some(DurationUs(5_000)), false)
         );
         let said = BTreeSet::from(["delft".to_owned(), "leiden".to_owned()]);
         assert_eq!(placed(&plane_run).await, said, "as configured");
-        plane_run.until(BEGINS + DurationMs(15 * MINUTE.0)).await;
+        plane_run
+            .sleep_until(BEGINS + DurationMs(15 * MINUTE.0))
+            .await;
         assert_eq!(
             latency(&plane_run, "delft", "leiden"),
             (Some(DurationUs(40_000)), true)
@@ -141,7 +143,7 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
         );
         let near = BTreeSet::from(["leiden".to_owned(), "utrecht".to_owned()]);
         assert_eq!(placed(&plane_run).await, near);
-        world.at(plane_run.clock.now(), |world| {
+        world.act_at(plane_run.clock.now(), |world| {
             for from in SITES {
                 let site = world.index_of(&name(from)).unwrap();
                 for to in SITES.into_iter().filter(|to| *to != from) {
@@ -154,7 +156,7 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
             }
         });
         plane_run
-            .until(plane_run.clock.now() + DurationMs(75 * MINUTE.0))
+            .sleep_until(plane_run.clock.now() + DurationMs(75 * MINUTE.0))
             .await;
         assert_eq!(
             latency(&plane_run, "leiden", "utrecht"),

@@ -38,7 +38,7 @@ pub struct ModelParameterError {
 }
 
 /// Returns `Ok` if `is_allowed`, else an error that names parameter, value and remedy.
-fn check(
+fn check_parameter(
     is_allowed: bool,
     parameter: &'static str,
     value: f64,

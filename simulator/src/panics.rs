@@ -20,14 +20,14 @@ pub struct Panics {
 
 /// Makes actors on this thread panic at that rate from now on.
 #[cfg(cospan_chaos)]
-pub(super) fn plant(
+pub(super) fn plant_panics(
     panics: Panics,
     seed: u64,
     tally: Arc<StrikeTally>,
     lives: Arc<Lives>,
     clock: Arc<dyn Clock>,
 ) {
-    use cospan_actors::chaos::{CrashPoint, panic_when};
+    use cospan_actors::chaos::{CrashPoint, set_panic_hook};
     use cospan_actors::supervision::ActorKind;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
@@ -38,7 +38,7 @@ pub(super) fn plant(
     let mut again: Option<(String, CrashPoint, u32)> = None;
     // Every handler reports first of what kind its actor is.
     let mut entered = None;
-    panic_when(Some(Box::new(move |effect, point| {
+    set_panic_hook(Some(Box::new(move |effect, point| {
         if point == CrashPoint::HandlerEntry && !effect.is_empty() {
             entered = ActorKind::ALL
                 .into_iter()
@@ -69,14 +69,21 @@ pub(super) fn plant(
 
 /// Stops the panics.
 #[cfg(cospan_chaos)]
-pub(super) fn clear() {
-    cospan_actors::chaos::panic_when(None);
+pub(super) fn stop_panics() {
+    cospan_actors::chaos::set_panic_hook(None);
 }
 
 /// Does nothing: this build has no points that panic.
 #[cfg(not(cospan_chaos))]
-pub(super) fn plant(_: Panics, _: u64, _: Arc<StrikeTally>, _: Arc<Lives>, _: Arc<dyn Clock>) {}
+pub(super) fn plant_panics(
+    _: Panics,
+    _: u64,
+    _: Arc<StrikeTally>,
+    _: Arc<Lives>,
+    _: Arc<dyn Clock>,
+) {
+}
 
 /// Does nothing: this build has no points that panic.
 #[cfg(not(cospan_chaos))]
-pub(super) fn clear() {}
+pub(super) fn stop_panics() {}

@@ -16,7 +16,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::shared_job;
+use super::jobs::build_shared_job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::world_site::ClusterSpec;
@@ -71,14 +71,14 @@ pub(super) async fn submit(
     restart_scope: RestartScope,
 ) {
     let hour = DurationMs::from_secs(3_600);
-    let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
+    let mut spec = build_shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
-    let submission = Submission::of(spec);
+    let submission = Submission::from_spec(spec);
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }
@@ -87,7 +87,7 @@ pub(super) async fn submit(
 pub(super) async fn until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool) -> bool {
     let end = plane_run.clock.now() + DurationMs::from_secs(1_200);
     while !holds() && plane_run.clock.now() < end {
-        plane_run.until(plane_run.clock.now() + SECOND).await;
+        plane_run.sleep_until(plane_run.clock.now() + SECOND).await;
     }
     holds()
 }
@@ -102,7 +102,7 @@ pub(super) fn breaker(plane_run: &ControlPlaneRun, site: &str) -> Option<Breaker
 }
 
 pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str) {
-    world.at(plane_run.clock.now(), |world| {
+    world.act_at(plane_run.clock.now(), |world| {
         let site = world.index_of(&name(site)).unwrap();
         world.node_down(site, 0, SECOND);
     });
@@ -114,7 +114,7 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
     let world = environment.world.clone();
     let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
-        plane_run.until(BEGINS + SECOND).await;
+        plane_run.sleep_until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.
         submit(&plane_run, &[2, 2], RestartScope::Job).await;
         let runs = || {

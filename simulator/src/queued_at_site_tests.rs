@@ -15,7 +15,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::job;
+use super::jobs::build_job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::world_history::{LedgerEntry, LedgerEvent};
@@ -58,7 +58,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
 
 /// Two components of 8 processors, one a site.
 fn wide(mode: AcquisitionMode) -> JobSpec {
-    let mut spec = job(&[8, 8], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
+    let mut spec = build_job(&[8, 8], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.acquisition.mode = mode;
     let max_hold = DurationMs::from_secs(120);
     spec.run.acquisition.limits = QueueLimits {
@@ -76,13 +76,13 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     });
     let submission = Submission {
         idempotency,
-        ..Submission::of(Arc::new(spec))
+        ..Submission::from_spec(Arc::new(spec))
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }
@@ -116,7 +116,7 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
             };
             while !job().is_final() && plane_run.clock.now() < BEGINS + DurationMs(21_600_000) {
                 plane_run
-                    .until(plane_run.clock.now() + DurationMs::from_secs(1))
+                    .sleep_until(plane_run.clock.now() + DurationMs::from_secs(1))
                     .await;
             }
             job()
@@ -203,7 +203,7 @@ fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
 fn it_starts_together_where_sites_are_driven_by_the_adapter_of_slurm() {
     for seed in 1..=20_u64 {
         let environment = environment([10, 30], seed);
-        environment.world.at(BEGINS, World::drive_by_slurm);
+        environment.world.act_at(BEGINS, World::drive_by_slurm);
         let deaths: Vec<u64> = (1..=seed % 8)
             .map(|death| death * 227 + seed * 13)
             .collect();

@@ -16,7 +16,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::job;
+use super::jobs::build_job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::world_history::LedgerEvent;
@@ -73,7 +73,7 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
 
 /// Components of six processors, for ten minutes, within ten hours from now.
 pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
-    let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
+    let mut spec = build_job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationTerms {
         window,
@@ -87,7 +87,7 @@ pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
 
 async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     // The sites' own users come first.
-    plane_run.until(BEGINS + MINUTE).await;
+    plane_run.sleep_until(BEGINS + MINUTE).await;
     let key = IdempotencyKey::new("wide").unwrap();
     let idempotency = Some(Idempotency {
         key,
@@ -95,13 +95,13 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     });
     let submission = Submission {
         idempotency,
-        ..Submission::of(Arc::new(spec))
+        ..Submission::from_spec(Arc::new(spec))
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }
@@ -148,9 +148,9 @@ pub(super) fn run(
                     .unwrap()
             };
             while !job().is_final() && plane_run.clock.now() < BEGINS + minutes(1_000) {
-                note(&seen, job().promised_start());
+                note(&seen, job().reserved_start());
                 plane_run
-                    .until(plane_run.clock.now() + DurationMs::from_secs(1))
+                    .sleep_until(plane_run.clock.now() + DurationMs::from_secs(1))
                     .await;
             }
             job()
@@ -187,7 +187,11 @@ pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
 
 /// Reservations that sites hold.
 pub(super) fn held(world: &World) -> usize {
-    world.sites().iter().flat_map(|site| site.leases()).count()
+    world
+        .sites()
+        .iter()
+        .flat_map(|site| site.current_leases())
+        .count()
 }
 
 pub(super) fn only_ever_earlier(promised: &[Timestamp]) -> bool {

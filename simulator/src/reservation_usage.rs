@@ -37,14 +37,14 @@ pub struct BookingLog {
 
 impl BookingLog {
     /// Records the events of a job; `job` is its state after them.
-    pub(crate) fn note(&mut self, job: &Job, events: &[JobEvent]) {
+    pub(crate) fn record_events(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
             match &event.what {
                 JobEventKind::JobPlaced { placements, .. } => {
-                    self.leave(job.id, event.at);
-                    self.add(job, placements, event.at);
+                    self.mark_left(job.id, event.at);
+                    self.add_confirmed(job, placements, event.at);
                 }
-                JobEventKind::RoundAborted { .. } => self.leave(job.id, event.at),
+                JobEventKind::RoundAborted { .. } => self.mark_left(job.id, event.at),
                 JobEventKind::ReservationMoved => self.moves += 1,
                 _ => {}
             }
@@ -54,9 +54,9 @@ impl BookingLog {
         }
     }
 
-    fn add(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
+    fn add_confirmed(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
         for (index, placement) in (0..).map(ComponentIndex).zip(placements) {
-            let Some(promised) = placement.acquisition.promised() else {
+            let Some(promised) = placement.acquisition.reservation_use() else {
                 continue;
             };
             self.present.entry(job.id).or_default().push(self.all.len());
@@ -73,7 +73,7 @@ impl BookingLog {
         }
     }
 
-    fn leave(&mut self, job: JobId, at: Timestamp) {
+    fn mark_left(&mut self, job: JobId, at: Timestamp) {
         for place in self.present.remove(&job).unwrap_or_default() {
             if let Some(booking) = self.all.get_mut(place) {
                 booking.left = Some(at);
@@ -82,7 +82,7 @@ impl BookingLog {
     }
 
     /// Returns how often one reservation replaced another.
-    pub fn moves(&self) -> u64 {
+    pub fn move_count(&self) -> u64 {
         self.moves
     }
 

@@ -32,7 +32,7 @@ fn run_at(plane_run: &ControlPlaneRun) -> Vec<String> {
 }
 
 fn break_site(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str, repair: DurationMs) {
-    world.at(plane_run.clock.now(), |world| {
+    world.act_at(plane_run.clock.now(), |world| {
         let site = world.index_of(&name(site)).unwrap();
         world.site_down(site, repair);
     });
@@ -43,7 +43,7 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
     let environment = environment(&["delft", "leiden", "utrecht"]);
     let world = environment.world.clone();
     let end = run_control_plane(&environment, plan(), move |plane_run| async move {
-        plane_run.until(BEGINS + SECOND).await;
+        plane_run.sleep_until(BEGINS + SECOND).await;
         submit(&plane_run, &[2, 2], RestartScope::Component).await;
         assert!(
             until(&plane_run, || run_at(&plane_run) == ["delft", "leiden"]).await,
@@ -51,7 +51,7 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
             run_at(&plane_run)
         );
         let calm: Timestamp = plane_run.clock.now() + DurationMs::from_secs(1_800);
-        plane_run.until(calm).await;
+        plane_run.sleep_until(calm).await;
         break_site(&plane_run, &world, "delft", DurationMs::from_secs(7_200));
         until(&plane_run, || run_at(&plane_run) == ["utrecht", "leiden"]).await;
         let took = plane_run.clock.now().since(calm);
@@ -69,7 +69,7 @@ fn a_site_whose_probe_fails_is_unusable_again() {
     let environment = environment(&["delft", "leiden"]);
     let world = environment.world.clone();
     let end = run_control_plane(&environment, plan(), move |plane_run| async move {
-        plane_run.until(BEGINS + SECOND).await;
+        plane_run.sleep_until(BEGINS + SECOND).await;
         submit(&plane_run, &[2, 2], RestartScope::Component).await;
         assert!(
             until(&plane_run, || !run_at(&plane_run).is_empty()).await,

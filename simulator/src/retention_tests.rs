@@ -13,7 +13,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::shared_job;
+use super::jobs::build_shared_job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::world_site::ClusterSpec;
@@ -69,22 +69,22 @@ async fn submit(plane_run: &ControlPlaneRun, number: u64) {
         body: Digest([0; 32]),
     });
     let run_time = DurationMs::from_secs(600);
-    let spec = shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
+    let spec = build_shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
     let submission = Submission {
         idempotency,
-        ..Submission::of(spec)
+        ..Submission::from_spec(spec)
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }
 
 fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> DayEndCounts {
-    let all = plane_run.plane.scan(&[]).unwrap();
+    let all = plane_run.plane.scan_store(&[]).unwrap();
     let archived = |key: &[u8]| key.starts_with(keys::ARCHIVE);
     DayEndCounts {
         live_jobs: plane_run.plane.view().jobs.len(),
@@ -106,11 +106,11 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
     let plan = RunPlan::undisturbed(BEGINS, 1);
     let end: Result<RunEnd<Vec<DayEndCounts>>> =
         run_control_plane(&environment, plan, move |plane_run| async move {
-            plane_run.until(BEGINS + DurationMs(1_000)).await;
+            plane_run.sleep_until(BEGINS + DurationMs(1_000)).await;
             let mut days = Vec::new();
             for number in 0..DAYS as u64 * JOBS_A_DAY {
                 let at = DurationMs(DAY.0 / JOBS_A_DAY * (number + 1));
-                plane_run.until(BEGINS + at).await;
+                plane_run.sleep_until(BEGINS + at).await;
                 submit(&plane_run, number).await;
                 if number % JOBS_A_DAY == JOBS_A_DAY - 1 {
                     days.push(kept(&plane_run, &world));

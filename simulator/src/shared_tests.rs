@@ -16,7 +16,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::job;
+use super::jobs::build_job;
 use super::journal::StoreDisk;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
@@ -60,7 +60,7 @@ fn play<T: 'static>(
 ) -> T {
     let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(environment, plan, move |plane_run| async move {
-        plane_run.until(BEGINS + MINUTE).await;
+        plane_run.sleep_until(BEGINS + MINUTE).await;
         acts(&plane_run).await
     });
     match end.unwrap() {
@@ -100,7 +100,7 @@ async fn ask(
 ) -> Result<ApiAnswer, ApiRefusal> {
     plane_run
         .plane
-        .command(ApiCommand { by: key(by), what })
+        .execute_command(ApiCommand { by: key(by), what })
         .await
 }
 
@@ -118,7 +118,7 @@ async fn order(
 }
 
 async fn wait(plane_run: &ControlPlaneRun, length: DurationMs) {
-    plane_run.until(plane_run.clock.now() + length).await;
+    plane_run.sleep_until(plane_run.clock.now() + length).await;
 }
 
 fn the_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
@@ -142,9 +142,13 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
         wait(plane_run, MINUTE).await;
         (
             answers.iter().filter(|answer| answer.is_ok()).count(),
-            plane_run
-                .world
-                .read(|world: &World| world.sites().iter().flat_map(|site| site.leases()).count()),
+            plane_run.world.read(|world: &World| {
+                world
+                    .sites()
+                    .iter()
+                    .flat_map(|site| site.current_leases())
+                    .count()
+            }),
         )
     });
     assert_eq!((granted, held), (1, 1));
@@ -180,12 +184,14 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         wait(plane_run, MINUTE).await;
         let held = |world: &World| {
             let sites = world.sites().iter();
-            sites.map(|site| site.leases().count()).collect::<Vec<_>>()
+            sites
+                .map(|site| site.current_leases().count())
+                .collect::<Vec<_>>()
         };
         let held = plane_run.world.read(held);
-        let mut spec = job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
+        let mut spec = build_job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
@@ -208,9 +214,9 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
         let now = plane_run.plane.now();
         order(plane_run, "delft", wish(now, &[])).await.unwrap();
         wait(plane_run, MINUTE).await;
-        let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+        let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         // What happens while it is frozen it hears of when it is thawed.
         ask(plane_run, "bob", ApiRequest::Freeze(vec![JobId(1)]))
@@ -244,14 +250,14 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
             .unwrap();
         wait(plane_run, MINUTE).await;
         for by in ["alice", "bob", "alice"] {
-            let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+            let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
             spec.run.within = Some(course());
-            let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
+            let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
             ask(plane_run, by, submit).await.unwrap();
         }
-        let refused = job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
+        let refused = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
             spec.run.within = Some(course());
-            ApiRequest::Submit(vec![Submission::of(Arc::new(spec))])
+            ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))])
         });
         assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
         wait(plane_run, HOUR + HOUR).await;

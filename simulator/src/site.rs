@@ -55,21 +55,22 @@ async fn pause(length: DurationMs) {
     }
 }
 
-fn lost() -> SiteError {
+fn lost_reply() -> SiteError {
     SiteError::OutcomeUnknown("no reply within the deadline".into())
 }
 
 impl SimulatedSite {
     /// Carries a call to the site and its answer back.
-    async fn call<T: Send + 'static>(
+    async fn call_site<T: Send + 'static>(
         &self,
         call: CallKind,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.call_faults.draw(), call, None, act).await
+        self.call_with_fate(self.call_faults.draw_fate(), call, None, act)
+            .await
     }
 
-    /// Carries a call like [`SimulatedSite::call`]; a fault may answer `pretended` without carrying
+    /// Carries a call like [`SimulatedSite::call_site`]; a fault may answer `pretended` without carrying
     /// it out.
     async fn call_or_pretend<T: Send + 'static>(
         &self,
@@ -77,12 +78,12 @@ impl SimulatedSite {
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.call_faults.draw(), call, pretended, act)
+        self.call_with_fate(self.call_faults.draw_fate(), call, pretended, act)
             .await
     }
 
     /// Carries a call whose fate is already drawn.
-    pub(super) async fn meet<T: Send + 'static>(
+    pub(super) async fn call_with_fate<T: Send + 'static>(
         &self,
         fate: CallFate,
         call: CallKind,
@@ -91,29 +92,32 @@ impl SimulatedSite {
     ) -> Result<T, SiteError> {
         pause(fate.there).await;
         let name = call.as_str();
-        if !self.kill_switch.call(name) {
+        if !self.kill_switch.count_call(name) {
             return std::future::pending().await;
         }
-        self.call_faults.called(self.clock.now(), &self.name, name);
+        self.call_faults
+            .record_call(self.clock.now(), &self.name, name);
         let act = Arc::new(act);
-        let fault = fate.fault.filter(|fault| fault.concerns(call));
+        let fault = fate.fault.filter(|fault| fault.applies_to_call(call));
         let answer = match fault {
             // Nothing goes wrong on the way: the call arrives and is carried out at once.
-            None => match self.visit(&*act) {
+            None => match self.act_if_open(&*act) {
                 Ok(answer) => answer,
-                Err(closed) => return self.closed(closed, call, act).await,
+                Err(closed) => return self.answer_closed(closed, call, act).await,
             },
             Some(fault) => {
-                if let Err(closed) = self.visit(&|_, _| ()) {
-                    return self.closed(closed, call, act).await;
+                if let Err(closed) = self.act_if_open(&|_, _| ()) {
+                    return self.answer_closed(closed, call, act).await;
                 }
-                if fault.always_strikes() {
-                    self.call_faults.note(fault, name);
+                if fault.always_takes_effect() {
+                    self.call_faults.count_fault(fault, name);
                 }
-                self.strike(fault, fate.dice, pretended, act).await
+                self.inject_fault(fault, fate.dice, pretended, act).await
             }
         };
-        if fault.is_none_or(FaultKind::is_carried_out) && !self.kill_switch.carried_out(name) {
+        if fault.is_none_or(FaultKind::is_carried_out_at_site)
+            && !self.kill_switch.count_carried_out(name)
+        {
             return std::future::pending().await;
         }
         pause(fate.back).await;
@@ -121,8 +125,8 @@ impl SimulatedSite {
     }
 
     /// Acts at the site, unless it turns callers away.
-    fn visit<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
-        self.world.at(self.clock.now(), |world: &mut World| {
+    fn act_if_open<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
+        self.world.act_at(self.clock.now(), |world: &mut World| {
             match world.turn_away(self.index, self.instance) {
                 Some(closed) => Err(closed),
                 None => Ok(act(world, self.index)),
@@ -135,10 +139,10 @@ impl SimulatedSite {
         act: &impl Fn(&mut World, SiteIndex) -> Result<T, SiteError>,
     ) -> Result<T, SiteError> {
         self.world
-            .at(self.clock.now(), |world| act(world, self.index))
+            .act_at(self.clock.now(), |world| act(world, self.index))
     }
 
-    fn carry_out_later<T: Send + 'static>(
+    fn schedule_late_act<T: Send + 'static>(
         &self,
         delay: DurationMs,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
@@ -151,7 +155,7 @@ impl SimulatedSite {
     }
 
     /// Answers a caller whom the site turns away.
-    async fn closed<T: Send + 'static>(
+    async fn answer_closed<T: Send + 'static>(
         &self,
         closed: Closed,
         call: CallKind,
@@ -169,7 +173,7 @@ impl SimulatedSite {
         }
         // Requests that the site has accepted by then are carried out after the thaw; the others
         // run under a time-out there.
-        if FaultKind::Late.concerns(call) {
+        if FaultKind::Late.applies_to_call(call) {
             let site = self.clone();
             actix_rt::spawn(async move {
                 while site.is_frozen() {
@@ -179,7 +183,7 @@ impl SimulatedSite {
             });
         }
         pause(DEADLINE).await;
-        Err(lost())
+        Err(lost_reply())
     }
 
     fn is_frozen(&self) -> bool {
@@ -191,7 +195,7 @@ impl SimulatedSite {
     fn falsify(&self, fate: CallFate, status: &mut SiteStatus) {
         let Some(fault) = fate.fault else { return };
         let is_false = match fault {
-            FaultKind::Truncated => cut_short(status, fate.dice),
+            FaultKind::Truncated => truncate_status(status, fate.dice),
             FaultKind::WrongIdle => {
                 let total = self
                     .world
@@ -202,12 +206,13 @@ impl SimulatedSite {
             _ => false,
         };
         if is_false {
-            self.call_faults.note(fault, CallKind::Status.as_str());
+            self.call_faults
+                .count_fault(fault, CallKind::Status.as_str());
         }
     }
 
     /// Carries a call out, or not, depending on its fault.
-    async fn strike<T: Send + 'static>(
+    async fn inject_fault<T: Send + 'static>(
         &self,
         fault: FaultKind,
         dice: u64,
@@ -217,27 +222,27 @@ impl SimulatedSite {
         match fault {
             FaultKind::RequestLost => {
                 pause(DEADLINE).await;
-                Err(lost())
+                Err(lost_reply())
             }
             FaultKind::ReplyLost => {
                 let _ = self.carry_out(&*act);
                 pause(DEADLINE).await;
-                Err(lost())
+                Err(lost_reply())
             }
             FaultKind::Late => {
-                self.carry_out_later(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
+                self.schedule_late_act(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
-                Err(lost())
+                Err(lost_reply())
             }
             FaultKind::Doubled => {
                 let answer = self.carry_out(&*act);
-                self.carry_out_later(DurationMs(dice % LATEST.0), act);
+                self.schedule_late_act(DurationMs(dice % LATEST.0), act);
                 // A caller who has its answer does not check how often the request arrived.
                 if dice & REPLY_LOST == 0 {
                     return answer;
                 }
                 pause(DEADLINE).await;
-                Err(lost())
+                Err(lost_reply())
             }
             FaultKind::Refused => Err(SiteError::Refused("the site is not well".into())),
             FaultKind::NotSent => Err(SiteError::NotSent("connection refused".into())),
@@ -247,10 +252,11 @@ impl SimulatedSite {
                     "the answer cannot be read".into(),
                 ))
             }
-            FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
+            FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost_reply),
             // Planned without a report from the hook, as there may be many.
             FaultKind::AdapterPanics => {
-                self.lives.note(self.clock.now(), Lived::Planted(None));
+                self.lives
+                    .record_event(self.clock.now(), Lived::Planted(None));
                 resume_unwind(Box::new("an adapter panicked"))
             }
             _ => self.carry_out(&*act),
@@ -259,7 +265,7 @@ impl SimulatedSite {
 }
 
 /// Removes what a status says of some attempts. Returns true if it said anything of them.
-fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
+fn truncate_status(status: &mut SiteStatus, dice: u64) -> bool {
     let kept = dice as usize % status.attempts.len().max(1);
     let mut said = false;
     for seen in status.attempts.values_mut().skip(kept) {
@@ -272,10 +278,10 @@ fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
 #[async_trait]
 impl Attempts for SimulatedSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        let fate = self.call_faults.draw();
+        let fate = self.call_faults.draw_fate();
         let asked = tags.to_vec();
         let mut status = self
-            .meet(
+            .call_with_fate(
                 fate,
                 CallKind::Status,
                 None,
@@ -297,7 +303,7 @@ impl Attempts for SimulatedSite {
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.call(CallKind::FindByTag, move |world, site| {
+        self.call_site(CallKind::FindByTag, move |world, site| {
             Ok(world.find_by_tag(site, tag))
         })
         .await
@@ -322,14 +328,14 @@ impl Attempts for SimulatedSite {
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.call(CallKind::RemoveAttempt, move |world, site| {
+        self.call_site(CallKind::RemoveAttempt, move |world, site| {
             world.remove_attempt(site, tag)
         })
         .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call(CallKind::ListAttempts, |world, site| {
+        self.call_site(CallKind::ListAttempts, |world, site| {
             Ok(world.list_attempts(site))
         })
         .await
@@ -345,13 +351,13 @@ impl Gate for SimulatedSite {
     ) -> Result<GateState, SiteError> {
         let decision = decision.clone();
         let kill_switch = self.kill_switch.clone();
-        self.call(CallKind::DecideGate, move |world: &mut World, site| {
+        self.call_site(CallKind::DecideGate, move |world: &mut World, site| {
             let state = world.decide_gate(site, tag, &decision)?;
             if let GateDecision::Go(go) = &decision
                 && state == GateState::Opened
                 && world.awaits_gates(tag, go)
             {
-                kill_switch.between_gates();
+                kill_switch.count_gate();
             }
             Ok(state)
         })
@@ -363,7 +369,7 @@ impl Gate for SimulatedSite {
 impl Files for SimulatedSite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let place = place.clone();
-        self.call(CallKind::Inspect, move |world, site| {
+        self.call_site(CallKind::Inspect, move |world, site| {
             world.inspect(site, &place)
         })
         .await
@@ -379,7 +385,7 @@ impl Files for SimulatedSite {
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call(CallKind::CopyStatus, move |world, site| {
+        self.call_site(CallKind::CopyStatus, move |world, site| {
             Ok(world.copy_status(site, &order))
         })
         .await
@@ -387,7 +393,7 @@ impl Files for SimulatedSite {
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call(CallKind::StopCopy, move |world, site| {
+        self.call_site(CallKind::StopCopy, move |world, site| {
             world.stop_copy(site, &order, discard);
             Ok(())
         })
@@ -395,14 +401,14 @@ impl Files for SimulatedSite {
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call(CallKind::HasContent, move |world, site| {
+        self.call_site(CallKind::HasContent, move |world, site| {
             Ok(world.has_content(site, digest))
         })
         .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call(CallKind::DeleteContent, move |world, site| {
+        self.call_site(CallKind::DeleteContent, move |world, site| {
             world.delete_content(site, digest);
             Ok(())
         })
@@ -411,7 +417,7 @@ impl Files for SimulatedSite {
 
     async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
-        self.call(CallKind::Read, move |world, site| world.read(site, &what))
+        self.call_site(CallKind::Read, move |world, site| world.read(site, &what))
             .await
     }
 }
@@ -425,22 +431,23 @@ impl Site for SimulatedSite {
     fn reservations(&self) -> Option<&dyn Reservations> {
         let grants = self
             .world
-            .read(|world| world.sites()[self.index.index()].grants());
+            .read(|world| world.sites()[self.index.index()].grants_reservations());
         grants.then_some(self as &dyn Reservations)
     }
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.hints.then(|| self.world.changes(self.index.index()))
+        self.hints
+            .then(|| self.world.subscribe_changes(self.index.index()))
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call(CallKind::Describe, |world, site| Ok(world.describe(site)))
+        self.call_site(CallKind::Describe, |world, site| Ok(world.describe(site)))
             .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         let to = to.clone();
-        self.call(CallKind::RoundTrip, move |world, site| {
+        self.call_site(CallKind::RoundTrip, move |world, site| {
             world.round_trip(site, &to)
         })
         .await

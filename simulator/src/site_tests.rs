@@ -12,7 +12,7 @@ use cospan_sites::port::{Attempts, GateDecision, GateState, InQueue, Observation
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::fault_kinds::FaultKind;
-use super::jobs::job;
+use super::jobs::build_job;
 use super::kill_switch::{KillPoint, KillSwitch};
 use super::site::SimulatedSite;
 use super::world_handle::WorldHandle;
@@ -65,7 +65,7 @@ fn site(
         index,
         world: WorldHandle::new(world),
         clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
-        kill_switch: KillSwitch::at(moment, call_faults.tally().clone()),
+        kill_switch: KillSwitch::killing_at(moment, call_faults.tally().clone()),
         call_faults,
         lives: Arc::default(),
         instance: InstanceId::from_random(1),
@@ -82,7 +82,7 @@ fn under_virtual_time(work: impl Future<Output = ()>) {
 }
 
 fn struck(site: &SimulatedSite) -> StruckFault {
-    site.call_faults.tally().struck()
+    site.call_faults.tally().fault_counts()
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn order() -> SubmitRequest {
         attempt: Attempt(1),
     };
     let second = DurationMs(1_000);
-    let spec = job(&[1], second, second, 0).unwrap();
-    SubmitRequest::plain(tag, spec.components[0].program.open(), second)
+    let spec = build_job(&[1], second, second, 0).unwrap();
+    SubmitRequest::with_one_processor(tag, spec.components[0].program.unpack(), second)
 }
 
 fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {
-    site.world.at(BEGINS + DurationMs(ms), act)
+    site.world.act_at(BEGINS + DurationMs(ms), act)
 }
 
 fn deeds(site: &SimulatedSite) -> Vec<LedgerEvent> {
@@ -279,7 +279,7 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     };
     let (mut world, site) = world(2, vec![local]);
     world.submit(site, &order_of(1)).unwrap();
-    world.advance(BEGINS + DurationMs(2_000));
+    world.advance_to(BEGINS + DurationMs(2_000));
     world.node_down(site, 1, second);
     assert_eq!(
         world.scheduler_forgets(site, ten),
@@ -289,7 +289,7 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     for job in [2, 3] {
         world.submit(site, &order_of(job)).unwrap();
     }
-    world.advance(BEGINS + DurationMs(20_000));
+    world.advance_to(BEGINS + DurationMs(20_000));
     for job in [2, 3] {
         let at_gate = seen(&mut world, site, &order_of(job));
         assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
@@ -311,7 +311,7 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
     };
     let (mut world, site) = world(2, vec![later]);
     world.submit(site, &order_of(1)).unwrap();
-    world.advance(BEGINS + DurationMs(5_000));
+    world.advance_to(BEGINS + DurationMs(5_000));
     for node in [0, 1] {
         world.node_fails_everything(site, node, DurationMs(20_000));
     }
@@ -321,7 +321,7 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
         "nobody sees it"
     );
     world.submit(site, &order_of(2)).unwrap();
-    world.advance(BEGINS + DurationMs(15_000));
+    world.advance_to(BEGINS + DurationMs(15_000));
     let runs = seen(&mut world, site, &order_of(1));
     assert!(matches!(runs, Observation::Ready(_)), "{runs:?}");
     let failed = seen(&mut world, site, &order_of(2));
@@ -334,9 +334,9 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
         Some(1),
         "the local job failed as well"
     );
-    world.advance(BEGINS + DurationMs(26_000));
+    world.advance_to(BEGINS + DurationMs(26_000));
     world.submit(site, &order_of(3)).unwrap();
-    world.advance(BEGINS + DurationMs(30_000));
+    world.advance_to(BEGINS + DurationMs(30_000));
     let mended = seen(&mut world, site, &order_of(3));
     assert!(matches!(mended, Observation::Ready(_)), "{mended:?}");
 }
@@ -350,12 +350,12 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
         world.submit(site, &order()).unwrap();
     }
     world.site_down(site, DurationMs(60_000));
-    world.advance(BEGINS + DurationMs(30_000));
+    world.advance_to(BEGINS + DurationMs(30_000));
     assert_eq!(
         seen(&mut world, site, &order()),
         Observation::Queued(InQueue::default())
     );
-    world.advance(BEGINS + DurationMs(90_000));
+    world.advance_to(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
     assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
     assert_eq!(

@@ -72,21 +72,21 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
 }
 
 impl SimulatedExec {
-    async fn answer(&self, asked: SlurmRequest) -> Result<String, SiteError> {
-        let fate = self.0.call_faults.draw();
-        let call = asked.verb.call();
-        let pretended = asked.verb.pretended();
-        let idle = self.wrong_idle(fate.fault, fate.dice, call);
+    async fn answer_request(&self, asked: SlurmRequest) -> Result<String, SiteError> {
+        let fate = self.0.call_faults.draw_fate();
+        let call = asked.verb.call_kind();
+        let pretended = asked.verb.pretended_answer();
+        let idle = self.draw_wrong_idle(fate.fault, fate.dice, call);
         let kill_switch = self.0.kill_switch.clone();
         self.0
-            .meet(fate, call, pretended, move |world: &mut World, site| {
+            .call_with_fate(fate, call, pretended, move |world: &mut World, site| {
                 asked.carry_out(world, site, idle, &kill_switch)
             })
             .await
     }
 
     /// Returns a wrong number of idle processors if the fault says so.
-    fn wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
+    fn draw_wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
         let site = self.0.index.index();
         let (total, idle) = self.0.world.read(|world| {
             let cluster = &world.sites()[site];
@@ -96,7 +96,9 @@ impl SimulatedExec {
         let strikes =
             fault == Some(FaultKind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
         strikes.then(|| {
-            self.0.call_faults.note(FaultKind::WrongIdle, call.as_str());
+            self.0
+                .call_faults
+                .count_fault(FaultKind::WrongIdle, call.as_str());
             wrong
         })
     }
@@ -108,8 +110,9 @@ impl Exec for SimulatedExec {
         let Work::Script { words, .. } = &command.work else {
             return Err(ExecError::NotStarted("there is no such program".to_owned()));
         };
-        let asked = SlurmRequest::read(words, &command.input).map_err(ExecError::NotStarted)?;
-        let stdout = match self.answer(asked).await {
+        let asked =
+            SlurmRequest::parse_request(words, &command.input).map_err(ExecError::NotStarted)?;
+        let stdout = match self.answer_request(asked).await {
             Ok(answer) => answer + "done\n",
             Err(error) => failed(error)?,
         };

@@ -50,7 +50,7 @@ impl Fixture {
             index,
             world: WorldHandle::new(world),
             clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
-            kill_switch: KillSwitch::at(None, call_faults.tally().clone()),
+            kill_switch: KillSwitch::killing_at(None, call_faults.tally().clone()),
             call_faults,
             lives: Arc::default(),
             instance: InstanceId::from_random(1),
@@ -64,7 +64,7 @@ impl Fixture {
         let now = self.plain.clock.now();
         self.plain
             .world
-            .at(now, |world| world.plan(now, index, trouble));
+            .act_at(now, |world| world.plan(now, index, trouble));
     }
 
     fn adapter(&self) -> Arc<dyn Site> {
@@ -115,7 +115,7 @@ fn with(test: impl AsyncFnOnce(&Fixture)) {
     .block_on(async {
         let fixture = Fixture::new();
         let clock = fixture.plain.clock.clone();
-        let driven = actix_rt::spawn(fixture.plain.world.clone().drive(move || clock.now()));
+        let driven = actix_rt::spawn(fixture.plain.world.clone().drive_world(move || clock.now()));
         test(&fixture).await;
         driven.abort();
     });
@@ -237,7 +237,7 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
             times: 0,
         });
         let now = fixture.plain.clock.now();
-        let said = fixture.plain.world.at(now, |world| {
+        let said = fixture.plain.world.act_at(now, |world| {
             world.slurm_status(fixture.plain.index, &[tag(1)], true, None)
         });
         assert!(said.contains("|PENDING|Priority|"), "{said}");

@@ -64,7 +64,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// Lists the kinds of actors that stall.
-    pub fn kinds(&self) -> impl Iterator<Item = ActorKind> {
+    pub fn stalled_kinds(&self) -> impl Iterator<Item = ActorKind> {
         KINDS
             .into_iter()
             .zip(self.kinds)
@@ -75,7 +75,7 @@ impl Stalls {
 
 impl fmt::Display for Stalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<&str> = self.kinds().map(ActorKind::as_str).collect();
+        let kinds: Vec<&str> = self.stalled_kinds().map(ActorKind::as_str).collect();
         let Self {
             pause_max,
             lasts_max,
@@ -138,14 +138,14 @@ where
     });
     let rest = tokio::time::sleep(Duration::from_millis(lasts.0)).into_actor(actor);
     ctx.wait(rest.map(move |(), _, ctx| {
-        struck(more_wait_than(fillers, ctx));
+        struck(has_more_waiting(fillers, ctx));
         ctx.set_mailbox_capacity(bound);
     }));
 }
 
 /// Returns true if more than `count` messages are in the mailbox: then one more fills it, and the
 /// second one is turned away.
-fn more_wait_than<A>(count: usize, ctx: &mut Context<A>) -> bool
+fn has_more_waiting<A>(count: usize, ctx: &mut Context<A>) -> bool
 where
     A: Actor<Context = Context<A>> + Handler<MailboxFiller>,
 {
@@ -184,10 +184,10 @@ stalls!(
 stalls!(ClusterActor, JobActor, TransferActor);
 
 /// Makes actors stall from now on, each at most once at a time.
-pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) {
+pub(super) async fn stall_actors(stalls: Option<Stalls>, seed: u64, patient: Patient) {
     let Some(stalls) = stalls else { return };
     let mut chance = StdRng::seed_from_u64(seed ^ 0x7374_616c_6c73);
-    let kinds: Vec<ActorKind> = stalls.kinds().collect();
+    let kinds: Vec<ActorKind> = stalls.stalled_kinds().collect();
     let mut over: BTreeMap<ActorId, Timestamp> = BTreeMap::new();
     loop {
         let pause = chance.random_range(1..=stalls.pause_max.0);
@@ -198,7 +198,7 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
         let Some(kind) = kinds.choose(&mut chance) else {
             return;
         };
-        let Some(id) = any_of(*kind, &patient.shared.actors, &mut chance) else {
+        let Some(id) = draw_actor(*kind, &patient.shared.actors, &mut chance) else {
             continue;
         };
         let now = patient.clock.now();
@@ -206,16 +206,16 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
             return;
         }
         over.retain(|_, at| *at > now);
-        if !over.contains_key(&id) && patient.stall(&id, lasts, room) {
+        if !over.contains_key(&id) && patient.stall_actor(&id, lasts, room) {
             patient
                 .lives
-                .note(now, Lived::Stalled(id.clone(), lasts, is_full));
+                .record_event(now, Lived::Stalled(id.clone(), lasts, is_full));
             over.insert(id, now + lasts);
         }
     }
 }
 
-fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
+fn draw_actor(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Option<ActorId> {
     Some(match kind {
         ActorKind::Journal => ActorId::Journal,
         ActorKind::Intake => ActorId::Intake,
@@ -236,7 +236,7 @@ fn any_of(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> Optio
 
 impl Patient {
     /// Makes one actor stall. Returns true if it lives.
-    fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
+    fn stall_actor(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let tally = self.tally.clone();
         let kind = id.kind();
         let fault = if room.is_some() {
@@ -253,10 +253,10 @@ impl Patient {
         let fill = Box::new(|| 0);
         let struck = Box::new(move |struck: bool| {
             if struck {
-                tally.count(fault, kind.as_str());
+                tally.count_fault(fault, kind.as_str());
             }
         });
-        self.send(
+        self.send_stall(
             id,
             Stall {
                 lasts,
@@ -268,31 +268,34 @@ impl Patient {
         )
     }
 
-    fn send(&self, id: &ActorId, mut stall: Stall) -> bool {
+    fn send_stall(&self, id: &ActorId, mut stall: Stall) -> bool {
         match id {
             ActorId::Journal => {
                 let shared = self.shared.clone();
-                stall.fill =
-                    Box::new(move || fill(|| shared.journal().try_send(MailboxFiller).is_ok()));
+                stall.fill = Box::new(move || {
+                    fill_mailbox(|| shared.journal().try_send(MailboxFiller).is_ok())
+                });
                 self.shared.journal().do_send(stall);
                 true
             }
-            ActorId::Intake => self.send_to(|actors| &actors.intake, (), stall),
-            ActorId::Information => self.send_to(|actors| &actors.information, (), stall),
-            ActorId::DataManager => self.send_to(|actors| &actors.data_manager, (), stall),
-            ActorId::CoAllocator => self.send_to(|actors| &actors.co_allocator, (), stall),
-            ActorId::Claimer => self.send_to(|actors| &actors.claimer, (), stall),
-            ActorId::Notifier => self.send_to(|actors| &actors.notifier, (), stall),
-            ActorId::Cluster(site) => self.send_to(|actors| &actors.clusters, site.clone(), stall),
-            ActorId::Job(job) => self.send_to(|actors| &actors.jobs, *job, stall),
+            ActorId::Intake => self.send_stall_to(|actors| &actors.intake, (), stall),
+            ActorId::Information => self.send_stall_to(|actors| &actors.information, (), stall),
+            ActorId::DataManager => self.send_stall_to(|actors| &actors.data_manager, (), stall),
+            ActorId::CoAllocator => self.send_stall_to(|actors| &actors.co_allocator, (), stall),
+            ActorId::Claimer => self.send_stall_to(|actors| &actors.claimer, (), stall),
+            ActorId::Notifier => self.send_stall_to(|actors| &actors.notifier, (), stall),
+            ActorId::Cluster(site) => {
+                self.send_stall_to(|actors| &actors.clusters, site.clone(), stall)
+            }
+            ActorId::Job(job) => self.send_stall_to(|actors| &actors.jobs, *job, stall),
             ActorId::Transfer(digest, site) => {
-                self.send_to(|actors| &actors.transfers, (*digest, site.clone()), stall)
+                self.send_stall_to(|actors| &actors.transfers, (*digest, site.clone()), stall)
             }
             ActorId::ClaimTimer(_) => false,
         }
     }
 
-    fn send_to<K, A>(
+    fn send_stall_to<K, A>(
         &self,
         of: fn(&ActorRegistry) -> &ActorDirectory<K, A>,
         key: K,
@@ -309,14 +312,15 @@ impl Patient {
             return false;
         };
         let shared = self.shared.clone();
-        stall.fill =
-            Box::new(move || fill(move || of(&shared.actors).offer(&key, MailboxFiller).is_ok()));
+        stall.fill = Box::new(move || {
+            fill_mailbox(move || of(&shared.actors).send_bounded(&key, MailboxFiller).is_ok())
+        });
         addr.do_send(stall);
         true
     }
 }
 
 /// Offers one message after the other until one is turned away.
-fn fill(offer: impl Fn() -> bool) -> usize {
+fn fill_mailbox(offer: impl Fn() -> bool) -> usize {
     (0..=ROOM_MAX).take_while(|_| offer()).count()
 }

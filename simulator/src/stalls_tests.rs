@@ -16,7 +16,7 @@ async fn cancel_nothing(plane_run: &ControlPlaneRun) -> Result<ApiAnswer, ApiRef
     let by = KeyName::new("alice").unwrap();
     plane_run
         .plane
-        .command(ApiCommand {
+        .execute_command(ApiCommand {
             by,
             what: ApiRequest::Cancel(vec![JobId(1)]),
         })
@@ -48,7 +48,7 @@ fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
         &environment,
         stalled(ActorKind::Intake, 0),
         move |plane_run| async move {
-            plane_run.until(BEGINS + SECOND).await;
+            plane_run.sleep_until(BEGINS + SECOND).await;
             let asked = plane_run.clock.now();
             let commands = (0..100).map(|_| {
                 let plane_run = plane_run.clone();

@@ -19,7 +19,7 @@ use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::jobs::job;
+use super::jobs::build_job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::world_site::ClusterSpec;
@@ -59,7 +59,7 @@ fn environment(seed: u64) -> SimEnvironment {
 }
 
 fn sweep() -> Vec<JobSpec> {
-    let mut spec = job(&[1, 2], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
+    let mut spec = build_job(&[1, 2], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.runner = RunnerName::new("sweep").ok();
     spec.run.notify = [TargetName::new("team").unwrap()].into();
     let over = Over::Array(format!("1-{RUNS}").parse().unwrap());
@@ -73,7 +73,7 @@ fn sweep() -> Vec<JobSpec> {
         max_tasks: RUNS,
         max_bytes: Bytes(u64::MAX),
     }
-    .jobs()
+    .into_jobs()
     .unwrap()
 }
 
@@ -87,14 +87,14 @@ async fn submit(plane_run: &ControlPlaneRun) {
         });
         Submission {
             idempotency,
-            ..Submission::of(Arc::new(spec))
+            ..Submission::from_spec(Arc::new(spec))
         }
     });
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(submissions.collect());
     plane_run
         .plane
-        .command(ApiCommand { by, what })
+        .execute_command(ApiCommand { by, what })
         .await
         .unwrap();
 }

@@ -31,9 +31,9 @@ impl WorldHandle {
     }
 
     /// Acts on the world at `now`, and wakes the subscribers of changed sites.
-    pub fn at<T>(&self, now: Timestamp, act: impl FnOnce(&mut World) -> T) -> T {
+    pub fn act_at<T>(&self, now: Timestamp, act: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        world.advance(now);
+        world.advance_to(now);
         let expected = world.next_event();
         let result = act(&mut world);
         for site in world.take_touched() {
@@ -52,14 +52,14 @@ impl WorldHandle {
         read(&self.world.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn changes(&self, site: usize) -> watch::Receiver<u64> {
+    pub(super) fn subscribe_changes(&self, site: usize) -> watch::Receiver<u64> {
         self.changes[site].subscribe()
     }
 
     /// Advances the world by itself for as long as the future is polled.
-    pub(super) async fn drive(self: Arc<Self>, now: impl Fn() -> Timestamp) {
+    pub(super) async fn drive_world(self: Arc<Self>, now: impl Fn() -> Timestamp) {
         loop {
-            let next = self.at(now(), |world| world.next_event());
+            let next = self.act_at(now(), |world| world.next_event());
             let pause = async {
                 match next {
                     Some(at) => tokio::time::sleep(Duration::from_millis(at.since(now()).0)).await,

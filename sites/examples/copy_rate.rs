@@ -50,9 +50,13 @@ fn run(place: &Path, size: usize, rounds: usize) {
     for round in 0..rounds * 2 {
         // ABBA, so that a disk that slows down favours nobody.
         if round % 4 == 0 || round % 4 == 3 {
-            ours.push(copy(&a, &b, &order));
+            ours.push(time_copy(&a, &b, &order));
         } else {
-            floors.push(floor(&source, &place.join("floor"), order.content.digest));
+            floors.push(time_floor(
+                &source,
+                &place.join("floor"),
+                order.content.digest,
+            ));
         }
     }
     let ours = median(ours);
@@ -84,7 +88,7 @@ fn make_area(place: &Path, name: &str) -> FileArea {
         stall,
     });
     let area = area.unwrap();
-    area.prepare().unwrap();
+    area.prepare_root().unwrap();
     area
 }
 
@@ -109,7 +113,7 @@ fn make_order(source: &Path, size: usize) -> CopyRequest {
 }
 
 /// Seconds of one copy, from the order to `Complete`.
-fn copy(a: &FileArea, b: &FileArea, order: &CopyRequest) -> f64 {
+fn time_copy(a: &FileArea, b: &FileArea, order: &CopyRequest) -> f64 {
     b.delete_content(order.content.digest).unwrap();
     let started = Instant::now();
     b.start_copy(order, &a.as_source()).unwrap();
@@ -123,7 +127,7 @@ fn copy(a: &FileArea, b: &FileArea, order: &CopyRequest) -> f64 {
 }
 
 /// Seconds of `cp`, a flush, and a digest of what was written.
-fn floor(source: &Path, to: &Path, digest: Digest) -> f64 {
+fn time_floor(source: &Path, to: &Path, digest: Digest) -> f64 {
     let _ = std::fs::remove_file(to);
     let started = Instant::now();
     assert!(

@@ -41,7 +41,7 @@ fn tag(job: u64) -> AttemptTag {
     }
 }
 
-fn order(tag: AttemptTag, executable: &str, argument: Option<&str>) -> SubmitRequest {
+fn attempt_order(tag: AttemptTag, executable: &str, argument: Option<&str>) -> SubmitRequest {
     let program = Program {
         executable: Executable::AtSite(executable.into()),
         arguments: argument.into_iter().map(Into::into).collect(),
@@ -49,10 +49,10 @@ fn order(tag: AttemptTag, executable: &str, argument: Option<&str>) -> SubmitReq
         directory: None,
         setup: Vec::new(),
     };
-    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
+    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
-fn go() -> GateDecision {
+fn open_decision() -> GateDecision {
     GateDecision::Go(Go {
         round: Round(1),
         epoch: Epoch(1),
@@ -80,18 +80,18 @@ async fn await_seen(
     }
 }
 
-async fn start(site: &LocalSite, order: &SubmitRequest) -> Result<()> {
+async fn open_gate(site: &LocalSite, order: &SubmitRequest) -> Result<()> {
     site.submit(order).await?;
     await_seen(site, order.tag, |seen| {
         matches!(seen, Observation::Ready(_))
     })
     .await?;
-    site.decide_gate(order.tag, &go()).await?;
+    site.decide_gate(order.tag, &open_decision()).await?;
     Ok(())
 }
 
-async fn run(site: &LocalSite, tag: AttemptTag) -> Result<()> {
-    start(site, &order(tag, "/bin/true", None)).await?;
+async fn run_attempt(site: &LocalSite, tag: AttemptTag) -> Result<()> {
+    open_gate(site, &attempt_order(tag, "/bin/true", None)).await?;
     match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await? {
         Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Ok(()),
         other => Err(format!("{tag} ended as {other:?}").into()),
@@ -99,7 +99,7 @@ async fn run(site: &LocalSite, tag: AttemptTag) -> Result<()> {
 }
 
 /// Measures attempts per second, with `at_once` of them at a time.
-async fn rate(
+async fn measure_rate(
     site: &Arc<LocalSite>,
     jobs: &Arc<AtomicU64>,
     at_once: usize,
@@ -113,7 +113,7 @@ async fn rate(
             tokio::spawn(async move {
                 let mut done = 0_u32;
                 while started.elapsed() < length {
-                    run(&site, tag(jobs.fetch_add(1, Ordering::Relaxed))).await?;
+                    run_attempt(&site, tag(jobs.fetch_add(1, Ordering::Relaxed))).await?;
                     done += 1;
                 }
                 Ok::<_, Box<dyn Error + Send + Sync>>(done)
@@ -131,18 +131,18 @@ async fn rate(
 async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
     let tags: Vec<AttemptTag> = (1_000_000..1_000_000 + LIVE).map(tag).collect();
     for tag in &tags {
-        start(site, &order(*tag, "/bin/sleep", Some("600"))).await?;
+        open_gate(site, &attempt_order(*tag, "/bin/sleep", Some("600"))).await?;
     }
     for tag in &tags {
         await_seen(site, *tag, |seen| matches!(seen, Observation::Begun(_))).await?;
     }
     let started = Instant::now();
-    let before = cpu();
+    let before = cpu_time();
     while started.elapsed() < length {
         site.status(&tags).await?;
         tokio::time::sleep(POLL_EVERY).await;
     }
-    let used = cpu().saturating_sub(before).as_secs_f64() / started.elapsed().as_secs_f64();
+    let used = cpu_time().saturating_sub(before).as_secs_f64() / started.elapsed().as_secs_f64();
     for tag in &tags {
         site.cancel(*tag, None).await?;
     }
@@ -152,7 +152,7 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
     Ok(used * 100.0)
 }
 
-fn cpu() -> Duration {
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(
         time.tv_sec.try_into().unwrap_or(0),
@@ -176,14 +176,14 @@ async fn main() -> Result<()> {
         vec!["/bin/false".into()],
     );
     let site = Arc::new(LocalSite::new(config)?);
-    site.initialise()?;
+    site.make_root()?;
     let jobs = Arc::new(AtomicU64::new(1));
     let percent = polling_percent(&site, length).await?;
     let mut figures = vec![
         json!({"name": "poll_64_live_percent", "value": percent, "unit": "%", "target": "< 2"}),
     ];
     for at_once in [1, 2, 4, 8] {
-        let value = rate(&site, &jobs, at_once, length).await?;
+        let value = measure_rate(&site, &jobs, at_once, length).await?;
         let name = format!("attempts_at_once_{at_once}_per_s");
         figures.push(json!({"name": name, "value": value, "unit": "1/s", "target": "-"}));
     }

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use cospan_sites::wrapper::cost::measure;
+use cospan_sites::wrapper::cost::measure_cost;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let shell = arguments.next().unwrap_or_else(|| "/bin/sh".to_owned());
     let place = tempfile::tempdir_in(".")?;
     let root = place.path().canonicalize()?;
-    let cost = measure(&root, Duration::from_secs_f64(seconds), &shell)?;
+    let cost = measure_cost(&root, Duration::from_secs_f64(seconds), &shell)?;
     println!("{cost:#?}\nbest: {:.0} a second", cost.best_per_s());
     Ok(())
 }

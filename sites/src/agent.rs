@@ -33,17 +33,17 @@ const COMMON: &str = include_str!("agent/agent.sh");
 
 /// Returns the script of a site's agent, with the two parts of its batch system: the one
 /// that submits, and the rest.
-pub(crate) fn text(submits: &str, manager: &[&str]) -> Arc<str> {
-    text_of(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
+pub(crate) fn agent_script(submits: &str, manager: &[&str]) -> Arc<str> {
+    join_script(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
 }
 
 /// Returns the script that makes a directory the root of a site.
-fn initialises() -> Arc<str> {
-    text_of(&[PLACE])
+fn initialise_script() -> Arc<str> {
+    join_script(&[PLACE])
 }
 
 /// Joins these parts, behind the beginning that all scripts share.
-pub(crate) fn text_of(parts: &[&str]) -> Arc<str> {
+pub(crate) fn join_script(parts: &[&str]) -> Arc<str> {
     [&[BEGINNING], parts].concat().concat().into()
 }
 
@@ -63,7 +63,7 @@ const ANSWER_MAX: usize = 32 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct SiteAgent {
     pub(crate) exec: Arc<dyn Exec>,
-    /// See [`text`].
+    /// See [`agent_script`].
     pub(crate) text: Arc<str>,
     pub(crate) site: SiteName,
     /// The root, as the site names it.
@@ -107,34 +107,34 @@ pub(crate) struct AgentRequest(Vec<u8>);
 
 impl AgentRequest {
     /// Adds a line; `rest` must have no line breaks.
-    pub(crate) fn line(&mut self, key: &str, rest: &str) {
+    pub(crate) fn push_line(&mut self, key: &str, rest: &str) {
         self.0
             .extend_from_slice(format!("{key} {rest}\n").as_bytes());
     }
 
     /// Adds a file as it is.
-    pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) {
-        self.line("file", &format!("{name} {}", bytes.len()));
+    pub(crate) fn push_file(&mut self, name: &str, bytes: &[u8]) {
+        self.push_line("file", &format!("{name} {}", bytes.len()));
         self.0.extend_from_slice(bytes);
     }
 
     /// Adds a file as text if it is as short as most are: no program is started for that.
-    pub(crate) fn text(&mut self, name: &str, bytes: &[u8]) {
+    pub(crate) fn push_text(&mut self, name: &str, bytes: &[u8]) {
         if bytes.len() > TEXT_MAX || bytes.contains(&0) || !bytes.ends_with(b"\n") {
-            return self.file(name, bytes);
+            return self.push_file(name, bytes);
         }
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        self.line("text", &format!("{name} {lines}"));
+        self.push_line("text", &format!("{name} {lines}"));
         self.0.extend_from_slice(bytes);
     }
 
     /// Makes a request of bytes alone; the agent learns their length from its arguments.
-    pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
+    pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
     /// Completes the request.
-    pub(crate) fn end(mut self) -> Self {
+    pub(crate) fn complete(mut self) -> Self {
         self.0.extend_from_slice(b"end\n");
         self
     }
@@ -146,28 +146,28 @@ pub(crate) struct AgentAnswer(pub(crate) String);
 
 impl AgentAnswer {
     /// Returns what follows a key in each line that begins with it.
-    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn values_of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .lines()
             .filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' '))
     }
 
     /// Returns what follows a key in the last line that begins with it.
-    pub(crate) fn last<'a>(&'a self, key: &'a str) -> Option<&'a str> {
-        self.all(key).last()
+    pub(crate) fn last_value<'a>(&'a self, key: &'a str) -> Option<&'a str> {
+        self.values_of(key).last()
     }
 }
 
 impl SiteAgent {
     /// Sends one request and reads the answer.
-    pub(crate) async fn ask(
+    pub(crate) async fn send_request(
         &self,
         words: &[impl AsRef<OsStr>],
         request: AgentRequest,
     ) -> Result<AgentAnswer, AgentFailure> {
-        let command = self.command(words, request, ExecLane::Control);
+        let command = self.build_command(words, request, ExecLane::Control);
         match self.exec.run(command).await {
-            Ok(output) => read(&output),
+            Ok(output) => read_answer(&output),
             Err(error) => Err(AgentFailure::Site(error.into())),
         }
     }
@@ -177,37 +177,39 @@ impl SiteAgent {
         // Two slashes in a row, or one at the end, would get past the check of the name.
         let root = self.root.components().collect();
         let agent = Self {
-            text: initialises(),
+            text: initialise_script(),
             root,
             ..self.clone()
         };
-        agent.ask(&["initialise"], AgentRequest::default()).await?;
+        agent
+            .send_request(&["initialise"], AgentRequest::default())
+            .await?;
         Ok(())
     }
 
     /// Sends a request that may take as long as a large file needs.
-    pub(crate) async fn patiently(&self, words: &[&str]) -> Result<AgentAnswer, SiteError> {
-        let mut command = self.command(words, AgentRequest::default(), ExecLane::Control);
+    pub(crate) async fn send_patiently(&self, words: &[&str]) -> Result<AgentAnswer, SiteError> {
+        let mut command = self.build_command(words, AgentRequest::default(), ExecLane::Control);
         command.deadline = FILE_LONGEST;
-        Ok(read(&self.exec.run(command).await?)?)
+        Ok(read_answer(&self.exec.run(command).await?)?)
     }
 
     /// Returns the longest that a command of the batch system may take, in seconds.
-    fn seconds(&self) -> u64 {
+    fn command_seconds(&self) -> u64 {
         self.deadline.saturating_sub(RESERVE).as_secs().max(1)
     }
 
     /// Returns `seconds` as an argument, or 0 where whoever runs the agent ends what is overdue.
-    pub(crate) fn limit(&self) -> String {
+    pub(crate) fn command_limit(&self) -> String {
         if self.exec.ends_overdue() {
             0
         } else {
-            self.seconds()
+            self.command_seconds()
         }
         .to_string()
     }
 
-    pub(crate) fn command(
+    pub(crate) fn build_command(
         &self,
         words: &[impl AsRef<OsStr>],
         request: AgentRequest,
@@ -217,7 +219,7 @@ impl SiteAgent {
         let first = [
             root,
             self.site.as_str().into(),
-            self.seconds().to_string().into(),
+            self.command_seconds().to_string().into(),
         ];
         let words = words.iter().map(|word| word.as_ref().to_owned());
         let words = first.into_iter().chain(words).collect();
@@ -235,7 +237,7 @@ impl SiteAgent {
     }
 }
 
-pub(crate) fn read(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> {
+pub(crate) fn read_answer(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> {
     let text = String::from_utf8_lossy(&output.stdout);
     let body = text.strip_suffix('\n').unwrap_or_default();
     let (body, last) = body.rsplit_once('\n').unwrap_or(("", body));
@@ -284,14 +286,14 @@ mod tests {
     #[test]
     fn an_answer_counts_only_if_it_was_given_to_its_end() {
         let whole = "clock 1\nqueue a b\nqueue c\ndone\n";
-        let answer = read(&output(whole)).unwrap();
-        assert_eq!(answer.all("queue").collect::<Vec<_>>(), ["a b", "c"]);
+        let answer = read_answer(&output(whole)).unwrap();
+        assert_eq!(answer.values_of("queue").collect::<Vec<_>>(), ["a b", "c"]);
         assert_eq!(
-            (answer.last("clock"), answer.last("load")),
+            (answer.last_value("clock"), answer.last_value("load")),
             (Some("1"), None)
         );
         for length in 0..whole.len() {
-            let cut = read(&output(&whole[..length]));
+            let cut = read_answer(&output(&whole[..length]));
             assert!(
                 matches!(cut, Err(AgentFailure::Site(SiteError::OutcomeUnknown(_)))),
                 "{length}"
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn each_failure_is_what_the_agent_called_it() {
-        let failed = |text: &str| read(&output(&format!("queue x\n{text}\n"))).unwrap_err();
+        let failed = |text: &str| read_answer(&output(&format!("queue x\n{text}\n"))).unwrap_err();
         let site = |error: SiteError| AgentFailure::Site(error);
         assert_eq!(
             failed("fail refused no such "),

@@ -82,7 +82,7 @@ impl BatchState {
     }
 
     /// Returns who or what ended it from outside, if the report says so.
-    fn outside(self) -> Option<EndedBySite> {
+    fn ended_from_outside(self) -> Option<EndedBySite> {
         Some(match self {
             BatchState::NeverRuns => EndedBySite::NeverRuns,
             BatchState::Cancelled => EndedBySite::Cancelled,
@@ -230,12 +230,12 @@ pub enum AttemptEnd {
 
 impl AttemptEnd {
     /// Returns whose error it is, if it is one or ends an attempt without success.
-    pub fn blame(self) -> Option<ErrorBlame> {
+    pub fn whose_error(self) -> Option<ErrorBlame> {
         match self {
             AttemptEnd::Failed => Some(ErrorBlame::Job),
             AttemptEnd::Lost => Some(ErrorBlame::Site),
             AttemptEnd::TooLate | AttemptEnd::Void => Some(ErrorBlame::Nobody),
-            AttemptEnd::Ended(why) => Some(why.blame()),
+            AttemptEnd::Ended(why) => Some(why.whose_error()),
             AttemptEnd::Absent
             | AttemptEnd::Untold
             | AttemptEnd::Queued
@@ -247,7 +247,7 @@ impl AttemptEnd {
 
 impl fmt::Display for AttemptEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blame = match self.blame() {
+        let blame = match self.whose_error() {
             Some(ErrorBlame::Job) => "job",
             Some(ErrorBlame::Site) => "site",
             Some(ErrorBlame::Nobody) => "nobody",
@@ -269,7 +269,7 @@ impl fmt::Display for AttemptEnd {
 
 /// Interprets the end of an attempt. `settled`: files had time to appear, and
 /// the batch system to say why.
-pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
+pub fn interpret_end(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
     match (left, word) {
         // It cannot begin any more, and must be taken out of the queue all the same.
         (WrapperTraces::Void, word) if word.is_in_queue() => AttemptEnd::Queued,
@@ -298,19 +298,19 @@ pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptE
         (WrapperTraces::Nothing, BatchState::Forgotten) => AttemptEnd::Absent,
         // Slurm also reports this for a job whose payload killed its wrapper.
         (WrapperTraces::Spoiled | WrapperTraces::Begun, BatchState::LaunchFailed) => {
-            by_itself(left, word, settled)
+            interpret_own_end(left, word, settled)
         }
-        (left, word) => match word.outside() {
+        (left, word) => match word.ended_from_outside() {
             // A job in the queue has no files that could come late, but reasons pass.
             Some(why) if left.is_exit() => AttemptEnd::Ended(why),
             Some(why) => tell_if(settled, AttemptEnd::Ended(why)),
-            None => by_itself(left, word, settled),
+            None => interpret_own_end(left, word, settled),
         },
     }
 }
 
 /// Interprets the end of an attempt that nobody is reported to have ended.
-fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
+fn interpret_own_end(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
     // While it is tidied up, an end from outside may still be reported.
     let stands = settled || !word.is_active();
     match left {
@@ -345,7 +345,7 @@ pub fn to_markdown() -> String {
     let columns = WrapperTraces::ALL;
     columns
         .iter()
-        .for_each(|left| cell(&mut out, left.as_str()));
+        .for_each(|left| write_cell(&mut out, left.as_str()));
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(columns.len()));
     for word in BatchState::ALL {
@@ -353,17 +353,17 @@ pub fn to_markdown() -> String {
         out.push_str(word.as_str());
         out.push_str(" |");
         for left in columns {
-            let early = verdict(word, left, false);
-            let late = verdict(word, left, true);
+            let early = interpret_end(word, left, false);
+            let late = interpret_end(word, left, true);
             let wait = if early == late { "" } else { "… " };
-            cell(&mut out, &format!("{wait}{late}"));
+            write_cell(&mut out, &format!("{wait}{late}"));
         }
     }
     out.push('\n');
     out
 }
 
-fn cell(out: &mut String, text: &str) {
+fn write_cell(out: &mut String, text: &str) {
     // Writing to a string cannot fail.
     let _ = write!(out, " {text} |");
 }

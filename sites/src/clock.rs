@@ -7,7 +7,7 @@ use cospan_domain::units::Timestamp;
 use tracing::warn;
 
 /// Returns what the machine's clock shows.
-pub fn of_machine() -> Timestamp {
+pub fn machine_time() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -40,13 +40,13 @@ impl SteadyClock {
     const STEP_MS: i64 = 1_000;
 
     /// Returns the clock of this process: all whose times are compared must share it.
-    pub fn of_machine() -> Arc<Self> {
+    pub fn of_process() -> Arc<Self> {
         static MACHINE: OnceLock<Arc<SteadyClock>> = OnceLock::new();
         MACHINE
             .get_or_init(|| {
                 let begun = Instant::now();
                 let clock = Self::new(
-                    Box::new(|| i64::try_from(of_machine().0).unwrap_or(i64::MAX)),
+                    Box::new(|| i64::try_from(machine_time().0).unwrap_or(i64::MAX)),
                     Box::new(move || {
                         i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX)
                     }),

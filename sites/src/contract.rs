@@ -100,7 +100,7 @@ pub fn script(text: &str) -> Program {
 
 /// Makes a request for one processor with ordinary limits.
 pub fn order(tag: AttemptTag, program: Program) -> SubmitRequest {
-    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
+    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 /// Makes the decision to open the gate.
@@ -181,7 +181,7 @@ pub async fn run(site: &dyn Site, order: &SubmitRequest) -> ExitCause {
 }
 
 /// Returns what a payload printed; nothing if it has not begun.
-pub async fn printed(site: &dyn Site, tag: AttemptTag) -> String {
+pub async fn read_stdout(site: &dyn Site, tag: AttemptTag) -> String {
     match site
         .read(&Readable::Log(tag, PayloadStream::Stdout), Bytes(0), 60_000)
         .await
@@ -195,7 +195,7 @@ pub async fn printed(site: &dyn Site, tag: AttemptTag) -> String {
 /// Waits until the output of a payload contains this text.
 pub async fn await_printed(site: &dyn Site, tag: AttemptTag, awaited: &str) {
     let started = Instant::now();
-    while !printed(site, tag).await.contains(awaited) {
+    while !read_stdout(site, tag).await.contains(awaited) {
         assert!(started.elapsed() < PATIENCE, "{awaited:?} is not printed");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -221,9 +221,9 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
 pub fn kill_all_of(root: &Path, tag: AttemptTag) {
     let directory = root.join(format!("attempts/{tag}"));
     let ready = std::fs::read(directory.join("ready")).unwrap();
-    let wrapper = state_files::ready(&ready, tag).unwrap().wrapper.pid;
+    let wrapper = state_files::parse_ready(&ready, tag).unwrap().wrapper.pid;
     let begun = std::fs::read(directory.join("begun")).unwrap();
-    let payload = state_files::begun(&begun, tag).unwrap().pid;
+    let payload = state_files::parse_begun(&begun, tag).unwrap().pid;
     // The payload leads its own group, unless it has only just begun.
     let all = [
         wrapper.to_string(),

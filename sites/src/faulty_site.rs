@@ -118,7 +118,7 @@ impl Faults {
 
     /// Affects every call of a kind until the fault is lifted.
     pub fn arm(&self, call: CallKind, fault: InjectedFault) {
-        self.change(|state| state.armed.extend([(call, Armed { fault, left: None })]));
+        self.change_state(|state| state.armed.extend([(call, Armed { fault, left: None })]));
     }
 
     /// Affects the next `count` calls of a kind.
@@ -127,7 +127,7 @@ impl Faults {
             fault,
             left: Some(count),
         };
-        self.change(|state| state.armed.extend([(call, armed)]));
+        self.change_state(|state| state.armed.extend([(call, armed)]));
     }
 
     /// Affects calls of every kind.
@@ -138,44 +138,44 @@ impl Faults {
     }
 
     /// Lets calls of a kind go well again; frozen ones go on.
-    pub fn lift(&self, call: CallKind) {
-        self.change(|state| state.armed.retain(|armed, _| *armed != call));
+    pub fn lift_call(&self, call: CallKind) {
+        self.change_state(|state| state.armed.retain(|armed, _| *armed != call));
     }
 
     /// Lets all calls go well again.
     pub fn lift_all(&self) {
-        self.change(|state| {
+        self.change_state(|state| {
             state.armed.clear();
-            state.injected.lift();
+            state.injected.clear_injections();
         });
     }
 
     /// Injects these faults instead of the earlier ones, and forgets the tallies of those.
     pub fn inject(&self, injections: Vec<Injection>) {
-        self.change(|state| state.injected = Injected::new(injections));
+        self.change_state(|state| state.injected = Injected::new(injections));
     }
 
     /// Returns the tallies of the latest injections, by the name of the fault and the kind of call;
     /// they are kept when the injections are over.
     pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), FaultTally> {
-        self.state().injected.tallies().clone()
+        self.lock_state().injected.tallies().clone()
     }
 
     /// Returns how many calls of a kind an armed fault has affected.
-    pub fn struck(&self, call: CallKind) -> u64 {
-        self.state().struck.get(&call).copied().unwrap_or(0)
+    pub fn affected_calls(&self, call: CallKind) -> u64 {
+        self.lock_state().struck.get(&call).copied().unwrap_or(0)
     }
 
     /// Replaces everything that is armed.
-    fn set(&self, armed: BTreeMap<CallKind, Armed>) {
-        self.change(|state| state.armed = armed);
+    fn set_armed(&self, armed: BTreeMap<CallKind, Armed>) {
+        self.change_state(|state| state.armed = armed);
     }
 
     /// Returns the fault that affects a call now, if any, and counts it.
-    fn strike(&self, call: CallKind) -> Option<InjectedFault> {
-        let mut state = self.state();
+    fn fault_for(&self, call: CallKind) -> Option<InjectedFault> {
+        let mut state = self.lock_state();
         let Some(armed) = state.armed.get_mut(&call) else {
-            return state.injected.strike(call);
+            return state.injected.draw_fault(call);
         };
         let fault = armed.fault;
         match &mut armed.left {
@@ -188,14 +188,14 @@ impl Faults {
     }
 
     fn is_frozen(&self, call: CallKind) -> bool {
-        self.state()
+        self.lock_state()
             .armed
             .get(&call)
             .is_some_and(|armed| armed.fault == InjectedFault::Freeze)
     }
 
     /// Waits while a kind of call is frozen.
-    async fn thawed(&self, call: CallKind) {
+    async fn await_thaw(&self, call: CallKind) {
         let mut changed = self.changed.subscribe();
         while self.is_frozen(call) {
             // The sender lives as long as this handle, so this cannot fail while we wait.
@@ -206,23 +206,23 @@ impl Faults {
     }
 
     /// Waits while calls of this kind hang.
-    async fn hangs_over(&self, call: CallKind) {
+    async fn await_hang_end(&self, call: CallKind) {
         let mut changed = self.changed.subscribe();
         loop {
-            let until = self.state().injected.hangs_until(call, Instant::now());
+            let until = self.lock_state().injected.hangs_until(call, Instant::now());
             let Some(until) = until else { return };
             // It ends by itself or by a change; the next look says which.
             let _ = tokio::time::timeout_at(until, changed.changed()).await;
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut FaultState)) {
-        change(&mut self.state());
+    fn change_state(&self, change: impl FnOnce(&mut FaultState)) {
+        change(&mut self.lock_state());
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn state(&self) -> MutexGuard<'_, FaultState> {
+    fn lock_state(&self) -> MutexGuard<'_, FaultState> {
         // Every change is one assignment, so a panic elsewhere left nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -124,7 +124,7 @@ impl LocalConfig {
             foreign_load: None,
             agent,
             stall: DurationMs::from_secs(60),
-            ping: ping::command(),
+            ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
             seal: Seal::none(),
             owner: None,
@@ -195,13 +195,13 @@ impl LocalSite {
     ///
     /// # Errors
     /// The directory cannot be made, is another site's, or must not be one: see [`root_place`].
-    pub fn initialise(&self) -> Result<(), SiteError> {
+    pub fn make_root(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
-        root_place::look(&config.root, &config.name)
+        root_place::check_place(&config.root, &config.name)
             .map_err(|error| refuse_root(config, &error))?;
         OwnedRoot::initialise(&config.root, &config.name)
             .map_err(|error| refuse_root(config, &error))?;
-        self.shared.area.prepare()
+        self.shared.area.prepare_root()
     }
 
     /// Takes the root for its owner, before anything is done there, and mends what a power cut left
@@ -209,25 +209,25 @@ impl LocalSite {
     ///
     /// # Errors
     /// `Refused` if another control plane has it, with both names and the remedy.
-    pub fn take(&self) -> Result<(), SiteError> {
+    pub fn take_root(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
         // A marker that cannot be mended is an error each time that the root is opened.
-        let _ = OwnedRoot::mend(&config.root, &config.name);
+        let _ = OwnedRoot::mend_marker(&config.root, &config.name);
         let Ok(root) = OwnedRoot::open(&config.root, &config.name) else {
             return Ok(());
         };
         // A root with a disorder is not taken either: each call reports it.
-        if !matches!(root.disorder(), Ok(None)) {
+        if !matches!(root.find_disorder(), Ok(None)) {
             return Ok(());
         }
-        self.shared.hold(&root).map_err(|error| {
+        self.shared.hold_root(&root).map_err(|error| {
             SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))
         })
     }
 
     /// Runs file-system work off the control thread, within the deadline. Work that has begun is
     /// carried through even if nobody waits for it any more.
-    async fn call<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Arc<LocalShared>) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
@@ -265,11 +265,11 @@ fn refuse_root(config: &LocalConfig, error: &dyn std::fmt::Display) -> SiteError
 }
 
 impl LocalShared {
-    fn root(&self) -> Result<OwnedRoot, SiteError> {
+    fn open_root(&self) -> Result<OwnedRoot, SiteError> {
         let root = OwnedRoot::open(&self.config.root, &self.config.name).map_err(|error| {
             SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
         })?;
-        self.hold(&root)?;
+        self.hold_root(&root)?;
         Ok(root.sealed_by(&self.config.seal))
     }
 
@@ -278,22 +278,22 @@ impl LocalShared {
         let config = &self.config;
         // This comes before locking, which opens a file of it.
         if let Ok(root) = OwnedRoot::open(&config.root, &config.name)
-            && let Some(disorder) = root.disorder().map_err(|e| not_done(&e))?
+            && let Some(disorder) = root.find_disorder().map_err(|e| not_done(&e))?
         {
             return Err(SiteError::OutOfOrder(disorder));
         }
-        self.root()
+        self.open_root()
     }
 
-    fn ledger(&self) -> MutexGuard<'_, AttemptLedger> {
+    fn lock_ledger(&self) -> MutexGuard<'_, AttemptLedger> {
         // A panic while it was locked left whole entries; their truth is on disk.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the time here, which is the control plane's: nobody sets it.
-fn now() -> Timestamp {
-    SteadyClock::of_machine().now()
+fn steady_now() -> Timestamp {
+    SteadyClock::of_process().now()
 }
 
 /// Makes an error for a call that did nothing.
@@ -302,7 +302,7 @@ fn not_done(error: &std::io::Error) -> SiteError {
 }
 
 /// Makes an error for a call whose effect nobody knows.
-fn unknown(error: &std::io::Error) -> SiteError {
+fn outcome_unknown(error: &std::io::Error) -> SiteError {
     SiteError::OutcomeUnknown(error.to_string())
 }
 
@@ -310,20 +310,21 @@ fn unknown(error: &std::io::Error) -> SiteError {
 impl Attempts for LocalSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let tags = tags.to_vec();
-        self.call(move |shared| shared.status(&tags)).await
+        self.run_blocking(move |shared| shared.status(&tags)).await
     }
 
     async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.submit(&order)).await
+        self.run_blocking(move |shared| shared.submit(&order)).await
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.call(move |shared| shared.find_by_tag(tag)).await
+        self.run_blocking(move |shared| shared.find_by_tag(tag))
+            .await
     }
 
     async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.call(move |shared| shared.cancel(tag)).await
+        self.run_blocking(move |shared| shared.cancel(tag)).await
     }
 
     /// There is no queue: whatever was submitted has been started.
@@ -332,11 +333,12 @@ impl Attempts for LocalSite {
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.call(move |shared| shared.remove_attempt(tag)).await
+        self.run_blocking(move |shared| shared.remove_attempt(tag))
+            .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call(|shared| shared.list_attempts()).await
+        self.run_blocking(|shared| shared.list_attempts()).await
     }
 }
 
@@ -348,7 +350,7 @@ impl Gate for LocalSite {
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let decision = decision.clone();
-        self.call(move |shared| shared.decide_gate(tag, &decision))
+        self.run_blocking(move |shared| shared.decide_gate(tag, &decision))
             .await
     }
 }
@@ -361,50 +363,54 @@ impl Files for LocalSite {
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
-        self.call(move |shared| shared.area()?.stamp(&place)).await
+        self.run_blocking(move |shared| shared.reachable_area()?.file_stamp(&place))
+            .await
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.start_copy(&order)).await
+        self.run_blocking(move |shared| shared.start_copy(&order))
+            .await
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.area()?.copy_status(&order))
+        self.run_blocking(move |shared| shared.reachable_area()?.copy_status(&order))
             .await
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.area()?.stop_copy(&order, discard))
+        self.run_blocking(move |shared| shared.reachable_area()?.stop_copy(&order, discard))
             .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call(move |shared| shared.area()?.has_content(digest))
+        self.run_blocking(move |shared| shared.reachable_area()?.has_content(digest))
             .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call(move |shared| shared.area()?.delete_content(digest))
+        self.run_blocking(move |shared| shared.reachable_area()?.delete_content(digest))
             .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
         let place = place.clone();
-        self.call(move |shared| shared.area()?.list(&place)).await
+        self.run_blocking(move |shared| shared.reachable_area()?.list_directory(&place))
+            .await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
-        self.call(move |shared| shared.read(&what, offset, limit))
+        self.run_blocking(move |shared| shared.read_piece(&what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         let step = step.clone();
-        self.call(move |shared| shared.area()?.upload(&step)).await
+        self.run_blocking(move |shared| shared.reachable_area()?.take_upload_step(&step))
+            .await
     }
 }
 
@@ -436,10 +442,10 @@ impl Site for LocalSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call(|shared| shared.describe()).await
+        self.run_blocking(|shared| shared.describe()).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.measure(to).await
+        self.measure_round_trip(to).await
     }
 }

@@ -7,7 +7,7 @@ const LONGEST_MS: f64 = 3_600_000.0;
 
 /// Returns the ordinary command line without the host: three messages, a second apart, and an end
 /// after ten seconds whatever happens.
-pub fn command() -> Vec<String> {
+pub fn ping_command() -> Vec<String> {
     ["ping", "-n", "-q", "-c", "3", "-w", "10"]
         .map(str::to_owned)
         .into()
@@ -16,7 +16,7 @@ pub fn command() -> Vec<String> {
 /// Reads the shortest round trip of a summary: `rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms`
 /// of iputils, `round-trip min/avg/max = ...` of busybox, inetutils and BSD. `None` if there is no
 /// such line: nothing came back, or it is another program.
-pub fn shortest(output: &str) -> Option<DurationUs> {
+pub fn shortest_round_trip(output: &str) -> Option<DurationUs> {
     output.lines().find_map(|line| {
         let (what, times) = line.split_once('=')?;
         let (kind, columns) = what.trim().split_once(' ')?;
@@ -37,7 +37,7 @@ mod tests {
 
     fn us(line: &str) -> Option<u64> {
         let before = "PING fs0 (10.141.0.1) 56(84) bytes of data.\n\n--- fs0 ping statistics ---\n";
-        shortest(&format!(
+        shortest_round_trip(&format!(
             "{before}3 packets transmitted, 3 received\n{line}\n"
         ))
         .map(|us| us.0)

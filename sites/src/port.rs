@@ -169,7 +169,7 @@ pub enum ErrorBlame {
 
 impl EndedBySite {
     /// Returns whose error it is.
-    pub fn blame(self) -> ErrorBlame {
+    pub fn whose_error(self) -> ErrorBlame {
         match self {
             EndedBySite::Preempted
             | EndedBySite::Cancelled
@@ -293,7 +293,7 @@ pub struct SubmitRequest {
 
 impl SubmitRequest {
     /// Asks for one processor for this long, and nothing else; at the gate for ten minutes.
-    pub fn plain(tag: AttemptTag, program: Program, wall_time: DurationMs) -> Self {
+    pub fn with_one_processor(tag: AttemptTag, program: Program, wall_time: DurationMs) -> Self {
         Self {
             tag,
             round: Round(1),

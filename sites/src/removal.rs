@@ -42,12 +42,12 @@ pub(crate) enum Removed {
 /// The first thing that could not be removed; all others are gone.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
-    remove(CWD, &name, u64::MAX).map(drop)
+    remove_name(CWD, &name, u64::MAX).map(drop)
 }
 
 /// Removes a name in a directory, and about `most` things below it; a missing name is no error.
-pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Result<Removed> {
-    let unlinked = match unlink(parent, name, AtFlags::empty()) {
+pub(crate) fn remove_name(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Result<Removed> {
+    let unlinked = match unlink_name(parent, name, AtFlags::empty()) {
         Ok(()) => return Ok(Removed::All),
         Err(error) => error,
     };
@@ -60,8 +60,8 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Resu
         left: most,
         failed: None,
     };
-    match open(parent, name) {
-        Ok(top) => removal.run(top),
+    match open_directory(parent, name) {
+        Ok(top) => removal.remove_all(top),
         Err(Errno::NOENT) => Ok(Removed::All),
         Err(Errno::NOTDIR | Errno::LOOP) => Err(unlinked.into()),
         Err(error) => Err(error.into()),
@@ -70,8 +70,8 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Resu
 
 /// Gives the owner all rights to a directory itself, not to its entries. A directory that
 /// is not ours stays as it is.
-pub(crate) fn unlock(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    open(parent, name)?;
+pub(crate) fn unlock_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    open_directory(parent, name)?;
     Ok(())
 }
 
@@ -120,8 +120,8 @@ struct OpenDirectory {
 }
 
 impl Removal<'_> {
-    fn run(mut self, top: OpenDirectory) -> io::Result<Removed> {
-        let mut at = self.enter(top, self.name.to_owned());
+    fn remove_all(mut self, top: OpenDirectory) -> io::Result<Removed> {
+        let mut at = self.enter_level(top, self.name.to_owned());
         let mut begun_again = 0;
         while self.left > 0 {
             let next = self.levels.last_mut().and_then(|level| level.pending.pop());
@@ -135,7 +135,9 @@ impl Removal<'_> {
             at = match turn {
                 RemovalTurn::On(open) => open,
                 RemovalTurn::Over => {
-                    return self.failed.map_or(Ok(Removed::All), |why| Err(stays(&why)));
+                    return self
+                        .failed
+                        .map_or(Ok(Removed::All), |why| Err(stays_error(&why)));
                 }
                 RemovalTurn::Lost if begun_again == BEGUN_AGAIN_MAX => {
                     return Err(io::Error::other("it is being moved while it is removed"));
@@ -144,8 +146,8 @@ impl Removal<'_> {
                     begun_again += 1;
                     self.levels.clear();
                     self.held = 0;
-                    match open(self.parent, self.name) {
-                        Ok(top) => self.enter(top, self.name.to_owned()),
+                    match open_directory(self.parent, self.name) {
+                        Ok(top) => self.enter_level(top, self.name.to_owned()),
                         Err(Errno::NOENT) => return Ok(Removed::All),
                         Err(error) => return Err(error.into()),
                     }
@@ -156,7 +158,7 @@ impl Removal<'_> {
     }
 
     /// Begins with a directory that was opened.
-    fn enter(&mut self, mut open: OpenDirectory, name: CString) -> OpenDirectory {
+    fn enter_level(&mut self, mut open: OpenDirectory, name: CString) -> OpenDirectory {
         let pending = Vec::new();
         self.levels.push(RemovalLevel {
             name,
@@ -165,12 +167,12 @@ impl Removal<'_> {
             progress: false,
             read: 0,
         });
-        self.read(&mut open.directory);
+        self.remove_entries(&mut open.directory);
         open
     }
 
     /// Removes the entries of the open directory that are no directories, and remembers the others.
-    fn read(&mut self, directory: &mut Dir) {
+    fn remove_entries(&mut self, directory: &mut Dir) {
         let Some(mut level) = self.levels.pop() else {
             return;
         };
@@ -182,7 +184,7 @@ impl Removal<'_> {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    self.fail(c".", error);
+                    self.note_failure(c".", error);
                     break;
                 }
             };
@@ -192,18 +194,18 @@ impl Removal<'_> {
             }
             let unlinked = match (entry.file_type(), directory.fd()) {
                 (FileType::Directory, _) => Err(Errno::ISDIR),
-                (_, Ok(at)) => unlink(at, name, AtFlags::empty()),
+                (_, Ok(at)) => unlink_name(at, name, AtFlags::empty()),
                 (_, Err(error)) => Err(error),
             };
             match unlinked {
-                Ok(()) => self.count(&mut level),
+                Ok(()) => self.count_removed(&mut level),
                 // If the kind is not reported, some systems refuse directories in this way.
                 Err(Errno::ISDIR | Errno::PERM) if level.pending.len() < room => {
                     level.pending.push(name.to_owned());
                 }
                 // The others have their turn when it is read again.
                 Err(Errno::ISDIR) => break,
-                Err(error) => self.fail(name, error),
+                Err(error) => self.note_failure(name, error),
             }
             if self.left == 0 {
                 break;
@@ -219,21 +221,21 @@ impl Removal<'_> {
             return RemovalTurn::Lost;
         };
         // If it is not empty, what happens inside says more.
-        if unlink(here, &name, AtFlags::REMOVEDIR).is_ok() {
+        if unlink_name(here, &name, AtFlags::REMOVEDIR).is_ok() {
             self.note_progress();
             return RemovalTurn::On(at);
         }
-        match open(here, &name) {
+        match open_directory(here, &name) {
             // A mounted file system is not ours to remove.
-            Ok(open) if open.id.0 != at.id.0 => self.fail(&name, Errno::XDEV),
+            Ok(open) if open.id.0 != at.id.0 => self.note_failure(&name, Errno::XDEV),
             Ok(_) if self.levels.len() >= LEVELS_MAX && self.move_up(here, &name) => {}
-            Ok(open) => return RemovalTurn::On(self.enter(open, name)),
+            Ok(open) => return RemovalTurn::On(self.enter_level(open, name)),
             Err(Errno::NOENT) => {}
             // It may have become something else meanwhile, or never been a directory.
-            Err(error) => match unlink(here, &name, AtFlags::empty()) {
+            Err(error) => match unlink_name(here, &name, AtFlags::empty()) {
                 Ok(()) => self.note_progress(),
-                Err(Errno::ISDIR) => self.fail(&name, error),
-                Err(error) => self.fail(&name, error),
+                Err(Errno::ISDIR) => self.note_failure(&name, error),
+                Err(error) => self.note_failure(&name, error),
             },
         }
         RemovalTurn::On(at)
@@ -244,7 +246,7 @@ impl Removal<'_> {
         let Some(top) = self.levels.first().map(|level| level.id) else {
             return false;
         };
-        let Ok(open) = open(self.parent, self.name) else {
+        let Ok(open) = open_directory(self.parent, self.name) else {
             return false;
         };
         let Ok(to) = open.directory.fd() else {
@@ -285,22 +287,22 @@ impl Removal<'_> {
             .as_ref()
             .map_or(Ok(self.parent), |above| above.directory.fd())
         {
-            Ok(parent) => unlink(parent, &level.name, AtFlags::REMOVEDIR),
+            Ok(parent) => unlink_name(parent, &level.name, AtFlags::REMOVEDIR),
             Err(error) => Err(error),
         };
         match removed {
             Ok(()) | Err(Errno::NOENT) => self.note_progress(),
             Err(_) if level.progress && level.read < READ_AGAIN_MAX => {
                 self.levels.push(level);
-                self.read(&mut at.directory);
+                self.remove_entries(&mut at.directory);
                 return RemovalTurn::On(at);
             }
-            Err(error) => self.fail(&level.name, error),
+            Err(error) => self.note_failure(&level.name, error),
         }
         above.map_or(RemovalTurn::Over, RemovalTurn::On)
     }
 
-    fn count(&mut self, level: &mut RemovalLevel) {
+    fn count_removed(&mut self, level: &mut RemovalLevel) {
         level.progress = true;
         self.left = self.left.saturating_sub(1);
     }
@@ -313,7 +315,7 @@ impl Removal<'_> {
     }
 
     /// Records a failure. That a directory is not empty says less than why.
-    fn fail(&mut self, name: &CStr, error: Errno) {
+    fn note_failure(&mut self, name: &CStr, error: Errno) {
         if error != Errno::NOENT
             && self
                 .failed
@@ -325,7 +327,7 @@ impl Removal<'_> {
     }
 }
 
-fn stays((name, error): &(CString, Errno)) -> io::Error {
+fn stays_error((name, error): &(CString, Errno)) -> io::Error {
     let error = io::Error::from(*error);
     io::Error::new(
         error.kind(),
@@ -334,7 +336,7 @@ fn stays((name, error): &(CString, Errno)) -> io::Error {
 }
 
 /// Opens a directory in another one, and gives its owner all rights. Never through a link.
-fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
+fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty()) {
         Err(Errno::ACCESS) => {
@@ -351,7 +353,7 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
         // If that is not allowed, the next call says so.
         let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
     }
-    of(directory, (stat.st_dev, stat.st_ino))
+    make_open(directory, (stat.st_dev, stat.st_ino))
 }
 
 /// Opens the directory that another one is in.
@@ -359,16 +361,16 @@ fn parent_of(at: &OpenDirectory) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let above = rustix::fs::openat(at.directory.fd()?, c"..", flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&above)?;
-    of(above, (stat.st_dev, stat.st_ino))
+    make_open(above, (stat.st_dev, stat.st_ino))
 }
 
-fn of(directory: OwnedFd, id: (u64, u64)) -> Result<OpenDirectory, Errno> {
+fn make_open(directory: OwnedFd, id: (u64, u64)) -> Result<OpenDirectory, Errno> {
     Ok(OpenDirectory {
         directory: Dir::new(directory)?,
         id,
     })
 }
 
-fn unlink(parent: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
+fn unlink_name(parent: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
     rustix::fs::unlinkat(parent, name, flags)
 }

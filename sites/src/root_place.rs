@@ -112,16 +112,16 @@ pub enum RootStanding {
 ///
 /// # Errors
 /// It may not: what was found, and what to do.
-pub fn look(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
+pub fn check_place(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
     if bears_mark(path, site)? {
         return Ok(RootStanding::Ours);
     }
-    let real = resolve(path)?;
+    let real = refuse_detours(path)?;
     check_use(&real)?;
     for above in real.ancestors().skip(1) {
         check_above(&real, above)?;
     }
-    if let Some(found) = metadata(&real)? {
+    if let Some(found) = metadata_of(&real)? {
         check_owner(&real, &found)?;
         check_contents(&real)?;
         check_rights(&real, &found)?;
@@ -130,7 +130,7 @@ pub fn look(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
 }
 
 /// Resolves a path of which some part exists: the missing part is still to be made.
-pub fn whole(path: &Path) -> PathBuf {
+pub fn resolve_existing(path: &Path) -> PathBuf {
     let found = path
         .ancestors()
         .find_map(|above| Some((above, above.canonicalize().ok()?)));
@@ -205,32 +205,38 @@ fn read_mark(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Returns the path, if it leads nowhere else than it says.
-fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
+fn refuse_detours(path: &Path) -> Result<PathBuf, Unfit> {
     let plain: PathBuf = path.components().collect();
     let is_detour = plain.components().any(|part| part == Component::ParentDir);
     if is_detour {
         return Err(Unfit::Detour {
             found: "way of \"..\"".to_owned(),
-            real: whole(&plain),
+            real: resolve_existing(&plain),
         });
     }
     let mut at: Vec<&Path> = plain.ancestors().collect();
     at.reverse();
     for above in at {
-        let Some(found) = metadata(above)? else { break };
+        let Some(found) = metadata_of(above)? else {
+            break;
+        };
         if found.is_symlink() {
-            let to = std::fs::read_link(above).map_err(unseen(above))?;
+            let to = std::fs::read_link(above).map_err(unseen_at(above))?;
             let found = format!("a symbolic link, {} -> {}", above.display(), to.display());
             return Err(Unfit::Detour {
                 found,
-                real: whole(&plain),
+                real: resolve_existing(&plain),
             });
         }
         if !found.is_dir() && above != plain {
-            let found = format!("below {}, which is {}", above.display(), kind(found.mode()));
+            let found = format!(
+                "below {}, which is {}",
+                above.display(),
+                describe_kind(found.mode())
+            );
             return Err(Unfit::NotOurs {
                 found,
-                example: beside(above),
+                example: beside_path(above),
             });
         }
     }
@@ -240,7 +246,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
 /// Refuses what people and the machine depend on.
 fn check_use(path: &Path) -> Result<(), Unfit> {
     check_name(path)?;
-    let home = homes().into_iter().find(|home| home.starts_with(path));
+    let home = list_homes().into_iter().find(|home| home.starts_with(path));
     if let Some(home) = home {
         let (found, example) = if home == path {
             ("a home directory".to_owned(), home.join("cospan"))
@@ -264,7 +270,7 @@ fn check_use(path: &Path) -> Result<(), Unfit> {
 }
 
 /// Lists the homes of all users that this machine lists, and ours.
-fn homes() -> Vec<PathBuf> {
+fn list_homes() -> Vec<PathBuf> {
     let listed = std::fs::read("/etc/passwd").unwrap_or_default();
     let listed = listed.split(|byte| *byte == b'\n').filter_map(|line| {
         let home = line.split(|byte| *byte == b':').nth(5)?;
@@ -303,7 +309,7 @@ fn device_of(path: &Path) -> Option<u64> {
 /// A group of the account's own is nobody else; one that shares a project is trusted not to
 /// rename what is further up.
 fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
-    let Some(found) = metadata(above)? else {
+    let Some(found) = metadata_of(above)? else {
         return Ok(());
     };
     if !found.is_dir() {
@@ -315,7 +321,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
         });
     }
     let groups = if path.parent() == Some(above) {
-        wide(&found)
+        wide_rights(&found)
     } else {
         BY_OTHERS
     };
@@ -330,7 +336,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
 }
 
 /// Returns the write permissions that are too wide.
-fn wide(found: &Metadata) -> u32 {
+fn wide_rights(found: &Metadata) -> u32 {
     let is_ours = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
     if is_ours {
         BY_OTHERS
@@ -342,8 +348,8 @@ fn wide(found: &Metadata) -> u32 {
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     if !found.is_dir() {
         return Err(Unfit::NotOurs {
-            found: kind(found.mode()).to_owned(),
-            example: beside(path),
+            found: describe_kind(found.mode()).to_owned(),
+            example: beside_path(path),
         });
     }
     let us = rustix::process::geteuid().as_raw();
@@ -358,7 +364,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
 }
 
 fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
-    match found.mode() & wide(found) {
+    match found.mode() & wide_rights(found) {
         0 => Ok(()),
         _ => Err(Unfit::Loose {
             path: path.into(),
@@ -374,9 +380,9 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
         return Ok(());
     }
     let mut held = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unseen(path))? {
-        let entry = entry.map_err(unseen(path))?;
-        if !is_begun(&entry).map_err(unseen(&entry.path()))? {
+    for entry in std::fs::read_dir(path).map_err(unseen_at(path))? {
+        let entry = entry.map_err(unseen_at(path))?;
+        if !is_begun(&entry).map_err(unseen_at(&entry.path()))? {
             held.push(entry.file_name().display().to_string());
         }
     }
@@ -430,7 +436,7 @@ fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     Ok(name == GONE || name == FILES || std::fs::read_dir(entry.path())?.next().is_none())
 }
 
-fn metadata(path: &Path) -> Result<Option<Metadata>, Unfit> {
+fn metadata_of(path: &Path) -> Result<Option<Metadata>, Unfit> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error)
@@ -438,23 +444,23 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, Unfit> {
         {
             Ok(None)
         }
-        Err(error) => Err(unseen(path)(error)),
+        Err(error) => Err(unseen_at(path)(error)),
     }
 }
 
-fn unseen(path: &Path) -> impl Fn(io::Error) -> Unfit + '_ {
+fn unseen_at(path: &Path) -> impl Fn(io::Error) -> Unfit + '_ {
     |source| Unfit::Unseen {
         path: path.into(),
         source,
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn beside_path(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).join("cospan")
 }
 
 /// Describes what is there instead of something else.
-pub(crate) fn kind(mode: u32) -> &'static str {
+pub(crate) fn describe_kind(mode: u32) -> &'static str {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => "a file",
         FileType::Directory => "a directory",

@@ -65,8 +65,8 @@ use crate::port::{
 use crate::wrapper::attempt_words::Seal;
 use crate::wrapper::parameters::Seldom;
 
-pub use options::{LANES, passed_on};
-pub use times::time;
+pub use options::{LANES, check_option};
+pub use times::parse_time;
 
 /// Slurm's part of the agent's script.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
@@ -164,7 +164,7 @@ impl SlurmConfig {
             deadline: DurationMs::from_secs(20),
             copy_agent,
             stall: DurationMs::from_secs(60),
-            ping: ping::command(),
+            ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
             sources: Sources::new(),
             seal: Seal::none(),
@@ -174,7 +174,7 @@ impl SlurmConfig {
     }
 
     /// Makes the files of a site whose root this machine has.
-    fn attached(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
+    fn attach_files(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
         let area = FileArea::new(AreaConfig {
             root: root.clone(),
             attempts: ATTEMPTS.to_owned(),
@@ -218,15 +218,15 @@ pub const SELDOM: Seldom = Seldom {
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
 /// Reads a setting of Slurm's configuration.
-fn setting<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
-    answer.all("config").find_map(|line| {
+fn config_value<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
+    answer.values_of("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
     })
 }
 
 /// Reads `5 sec`.
-fn kill_wait(text: &str) -> Option<DurationMs> {
+fn parse_kill_wait(text: &str) -> Option<DurationMs> {
     text.split(' ')
         .next()?
         .parse()
@@ -235,7 +235,7 @@ fn kill_wait(text: &str) -> Option<DurationMs> {
 }
 
 /// Returns the time from TERM to KILL of a payload: shorter than what Slurm gives a job itself.
-fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
+fn payload_grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
     let most = kill_wait.map_or(wanted, |wait| {
         DurationMs(wait.0.saturating_sub(BEFORE_KILL.0))
     });
@@ -267,9 +267,9 @@ impl SlurmSite {
     /// `Refused` if the root or the agent is not an absolute path, or the root
     /// cannot be a word of a line.
     pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
-        let agent = agent(&config, exec)?;
-        let files = config.attached(config.name.clone(), config.root.clone())?;
-        Ok(Self::with(
+        let agent = make_agent(&config, exec)?;
+        let files = config.attach_files(config.name.clone(), config.root.clone())?;
+        Ok(Self::with_parts(
             config,
             agent,
             Box::new(files),
@@ -283,18 +283,18 @@ impl SlurmSite {
     /// # Errors
     /// As for [`SlurmSite::new`].
     pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
-        let agent = agent(&config, exec)?;
+        let agent = make_agent(&config, exec)?;
         let mut sources = config.sources.clone();
         for (name, root) in config
             .neighbours
             .iter()
             .filter(|(name, _)| **name != config.name)
         {
-            let files = config.attached(name.clone(), root.clone())?;
+            let files = config.attach_files(name.clone(), root.clone())?;
             sources.insert(name.clone(), Arc::new(files));
         }
         let files = RemoteFiles::new(agent.clone(), sources);
-        Ok(Self::with(
+        Ok(Self::with_parts(
             config,
             agent,
             Box::new(files),
@@ -311,12 +311,12 @@ impl SlurmSite {
         exec: Arc<dyn Exec>,
     ) -> Result<Arc<dyn SiteFiles>, SiteError> {
         Ok(Arc::new(RemoteFiles::new(
-            agent(config, exec)?,
+            make_agent(config, exec)?,
             Sources::new(),
         )))
     }
 
-    fn with(
+    fn with_parts(
         config: SlurmConfig,
         agent: SiteAgent,
         files: Box<dyn SiteFiles>,
@@ -344,14 +344,14 @@ impl SlurmSite {
     ///
     /// # Errors
     /// The directory cannot be made, is another site's, or must not be one: see [`crate::root_place`].
-    pub async fn initialise(&self) -> Result<(), SiteError> {
+    pub async fn make_root(&self) -> Result<(), SiteError> {
         self.agent.initialise().await?;
         self.files.prepare().await
     }
 
     /// Returns all that may be used of it: if its configuration names no amount, that of its nodes.
-    fn total(&self) -> Resources {
-        let facts = self.facts();
+    fn usable_total(&self) -> Resources {
+        let facts = self.lock_facts();
         let amounts = facts.as_ref().map(|facts| &facts.amounts);
         self.total_of(amounts.unwrap_or(&BTreeMap::new()))
     }
@@ -365,26 +365,26 @@ impl SlurmSite {
         total
     }
 
-    fn facts(&self) -> MutexGuard<'_, Option<SlurmFacts>> {
+    fn lock_facts(&self) -> MutexGuard<'_, Option<SlurmFacts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self) -> MutexGuard<'_, polls::SlurmPoll> {
+    fn lock_answers(&self) -> MutexGuard<'_, polls::SlurmPoll> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn over(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+    fn lock_over(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
+    fn lock_cancelled(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.told_to_end
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
+fn make_agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
     // A line of `squeue` has it between bars.
     let root = &config.root;
     if !root.is_absolute()
@@ -398,23 +398,23 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteErr
     }
     Ok(SiteAgent {
         exec,
-        text: agent::text(SUBMITS, &[MANAGER, RESERVES]),
+        text: agent::agent_script(SUBMITS, &[MANAGER, RESERVES]),
         site: config.name.clone(),
         root: root.clone(),
-        environment: environment(config),
+        environment: agent_environment(config),
         deadline: Duration::from_millis(config.deadline.0),
     })
 }
 
-fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
+fn agent_environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
     let conf = config.slurm_conf.iter();
     conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string()))
         .collect()
 }
 
 /// Returns the control plane's time.
-fn now() -> Timestamp {
-    SteadyClock::of_machine().now()
+fn steady_now() -> Timestamp {
+    SteadyClock::of_process().now()
 }
 
 #[async_trait]
@@ -428,28 +428,31 @@ impl Attempts for SlurmSite {
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.find(tag).await
+        self.find_submissions(tag).await
     }
 
     /// Ends whatever is in the queue under the tag; the number is not used.
     async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.end(tag).await
+        self.end_attempt(tag).await
     }
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
-        let answer = self.agent.ask(&words, AgentRequest::default()).await;
+        let answer = self
+            .agent
+            .send_request(&words, AgentRequest::default())
+            .await;
         self.forget_queue();
         answer?;
         Ok(())
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.remove(tag).await
+        self.remove_remains(tag).await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.list().await
+        self.list_tags().await
     }
 }
 
@@ -460,7 +463,7 @@ impl Gate for SlurmSite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.decide(tag, decision).await
+        self.decide_at_gate(tag, decision).await
     }
 }
 
@@ -529,7 +532,7 @@ impl Site for SlurmSite {
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.files.reach().await?;
+        self.files.check_root().await?;
         let words = self.config.ping.iter().map(OsString::from);
         let command = ExecCommand {
             work: Work::Program(words.chain([to.as_str().into()]).collect()),
@@ -543,7 +546,7 @@ impl Site for SlurmSite {
         let why = match self.agent.exec.run(command).await {
             Ok(output) => {
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                if let Some(shortest) = ping::shortest(&text) {
+                if let Some(shortest) = ping::shortest_round_trip(&text) {
                     return Ok(shortest);
                 }
                 output.ended.to_string()

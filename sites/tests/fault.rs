@@ -81,7 +81,7 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         let found = site.find_by_tag(tag(job)).await.unwrap().found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
-    assert_eq!(site.faults().struck(CallKind::Submit), 2);
+    assert_eq!(site.faults().affected_calls(CallKind::Submit), 2);
     await_seen(&site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
     assert_eq!(
@@ -125,7 +125,7 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
         "{status:?}"
     );
     assert_eq!(status.idle.processors, 0);
-    site.faults().lift(CallKind::Status);
+    site.faults().lift_call(CallKind::Status);
     let seen = await_seen(&site, tag(1), |_| true).await;
     assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
     site.cancel(tag(1), None).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_frozen_call_waits_and_then_happens() {
         let site = site.clone();
         async move { site.decide_gate(tag(1), &go()).await }
     });
-    while site.faults().struck(CallKind::DecideGate) == 0 {
+    while site.faults().affected_calls(CallKind::DecideGate) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let seen = await_seen(&*site, tag(1), |_| true).await;

@@ -30,13 +30,13 @@ async fn sites(place: &Path, owner: Option<InstanceId>) -> [(Arc<dyn Site>, Path
     let mut local = LocalConfig::new(name.clone(), near.clone(), total.clone(), agent.clone());
     local.owner = owner;
     let local = LocalSite::new(local).unwrap();
-    local.initialise().unwrap();
-    local.take().unwrap();
+    local.make_root().unwrap();
+    local.take_root().unwrap();
     let mut slurm = SlurmConfig::new(name, far.clone(), total, agent);
     slurm.owner = owner;
     let slurm = SlurmSite::remote(slurm, Arc::new(ChildExec::of_this_process())).unwrap();
-    slurm.initialise().await.unwrap();
-    slurm.take().await.unwrap();
+    slurm.make_root().await.unwrap();
+    slurm.take_root().await.unwrap();
     [(Arc::new(local), near), (Arc::new(slurm), far)]
 }
 
@@ -254,12 +254,12 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
             SlurmSite::new(slurm, exec).unwrap()
         }
     };
-    site(true, "/data").initialise().await.unwrap();
+    site(true, "/data").make_root().await.unwrap();
     // Where this machine has the root it is locked.
     let first = site(false, "/data/first");
-    first.take().await.unwrap();
+    first.take_root().await.unwrap();
     let refusal = site(false, "/data/copy")
-        .take()
+        .take_root()
         .await
         .unwrap_err()
         .to_string();
@@ -273,7 +273,7 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
         assert!(refusal.contains(word), "no {word} in: {refusal}");
     }
     drop(first);
-    site(false, "/data/copy").take().await.unwrap();
+    site(false, "/data/copy").take_root().await.unwrap();
     // Elsewhere a process of this machine that lives is told by its name.
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
@@ -293,7 +293,7 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     );
     std::fs::write(root.join("owner"), &text).unwrap();
     let copy = site(true, "/data/copy");
-    let refusal = copy.take().await.unwrap_err().to_string();
+    let refusal = copy.take_root().await.unwrap_err().to_string();
     assert!(
         refusal.contains(&format!("(process {})", other.id())),
         "{refusal}"
@@ -302,8 +302,8 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     assert_eq!(std::fs::read_to_string(root.join("owner")).unwrap(), text);
     other.kill().unwrap();
     other.wait().unwrap();
-    copy.take().await.unwrap();
-    copy.take().await.unwrap();
+    copy.take_root().await.unwrap();
+    copy.take_root().await.unwrap();
     assert!(
         std::fs::read_to_string(root.join("owner"))
             .unwrap()
@@ -311,7 +311,7 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     );
     // One that was taken from it says so.
     std::fs::write(root.join("owner"), text.replace(host.trim(), "elsewhere")).unwrap();
-    let taken = copy.take().await.unwrap_err().to_string();
+    let taken = copy.take_root().await.unwrap_err().to_string();
     assert!(
         taken.contains("on host elsewhere") && taken.contains("/data/first"),
         "{taken}"

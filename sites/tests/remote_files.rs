@@ -16,7 +16,7 @@ use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
 use cospan_sites::exec::child::ChildExec;
-use cospan_sites::files::fetch::{Fetching, relay};
+use cospan_sites::files::fetch::{Fetching, relay_root};
 use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{
     CopyBlame, CopyRequest, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site,
@@ -49,13 +49,15 @@ impl World {
         far.neighbours.insert(name("near"), root("near"));
         let source = SlurmSite::remote_source(&far, exec.clone()).unwrap();
         let far = SlurmSite::remote(far, exec).unwrap();
-        far.initialise().await.unwrap();
+        far.make_root().await.unwrap();
         let relays = root("relays");
         let mut near = LocalConfig::new(name("near"), root("near"), total, agent);
-        near.neighbours
-            .insert(name("far"), relay(&relays, &name("near"), &name("far")));
+        near.neighbours.insert(
+            name("far"),
+            relay_root(&relays, &name("near"), &name("far")),
+        );
         let near = LocalSite::new(near).unwrap();
-        near.initialise().unwrap();
+        near.make_root().unwrap();
         let sources = [(name("far"), source)].into();
         let near = Fetching::new(Arc::new(near), sources, relays);
         Self {

@@ -38,7 +38,7 @@ impl Kind {
             Kind::Local => {
                 return LocalSite::new(LocalConfig::new(name, root.into(), total, agent))
                     .unwrap()
-                    .initialise();
+                    .make_root();
             }
             Kind::Slurm => SlurmSite::new(slurm, exec).unwrap(),
             Kind::Far => SlurmSite::remote(slurm, exec).unwrap(),
@@ -46,7 +46,7 @@ impl Kind {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.unwrap().block_on(site.initialise())
+        runtime.unwrap().block_on(site.make_root())
     }
 }
 

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
-use cospan_sites::attempt_end::{AttemptEnd, BatchState, WrapperTraces, to_markdown, verdict};
+use cospan_sites::attempt_end::{
+    AttemptEnd, BatchState, WrapperTraces, interpret_end, to_markdown,
+};
 use cospan_sites::port::{EndedBySite, ErrorBlame};
 
 /// By word, in the order of [`BatchState::ALL`]; the columns are in the order of [`WrapperTraces::ALL`]: nothing,
@@ -68,9 +70,9 @@ fn an_end_means_what_its_row_and_column_say() {
             let waits = cell.starts_with('?');
             let late = meant(cell.chars().last().unwrap());
             let early = if waits { AttemptEnd::Untold } else { late };
-            assert_eq!(verdict(word, left, true), late, "{word:?}, {left:?}");
+            assert_eq!(interpret_end(word, left, true), late, "{word:?}, {left:?}");
             assert_eq!(
-                verdict(word, left, false),
+                interpret_end(word, left, false),
                 early,
                 "{word:?}, {left:?}, early"
             );
@@ -95,7 +97,7 @@ fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
         );
         let outside = outside && !forgot;
         for left in WrapperTraces::ALL {
-            let verdict = verdict(word, left, true);
+            let verdict = interpret_end(word, left, true);
             assert!(
                 !outside || verdict != AttemptEnd::Succeeded,
                 "{word:?}, {left:?}"
@@ -108,7 +110,7 @@ fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
                 BatchState::Deadline,
                 BatchState::NeverRuns,
             ];
-            let charged = verdict.blame() == Some(ErrorBlame::Site);
+            let charged = verdict.whose_error() == Some(ErrorBlame::Site);
             assert!(
                 !(charged && by_people.contains(&word)),
                 "{word:?}, {left:?}"

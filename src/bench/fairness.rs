@@ -7,10 +7,10 @@ use std::thread;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::load::{LoadResult, RequestLoad, post};
+use super::load::{LoadResult, RequestLoad, post_load};
 use super::report::BenchReport;
 use super::server::BenchServer;
-use super::submit::{BULK, JOB, SITES, bulk_body, fill_sites, load, numbered};
+use super::submit::{BULK, JOB, SITES, bulk_body, fill_sites, numbered_document, server_load};
 
 /// Jobs that the busy user submits.
 const JOBS: usize = 200_000;
@@ -28,24 +28,33 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let server = BenchServer::start(place, &SITES)?;
     fill_sites(&server)?;
     let other = server.add_key("other")?;
-    crate::cli::progress("submissions of one, nobody else there");
-    let alone = post(single(&server, &other, if quick { 200 } else { 2_000 }))?;
-    report.floor("floor_submit_p99_ms", alone.quantile_ms(0.99), "ms");
-    crate::cli::progress("submissions of one beside many of another");
+    crate::cli::print_progress("submissions of one, nobody else there");
+    let alone = post_load(single_load(
+        &server,
+        &other,
+        if quick { 200 } else { 2_000 },
+    ))?;
+    report.add_floor("floor_submit_p99_ms", alone.quantile_ms(0.99), "ms");
+    crate::cli::print_progress("submissions of one beside many of another");
     let jobs = if quick { JOBS / 20 } else { JOBS };
-    let many = load(&server, bulk_body(numbered), AT_ONCE, jobs / BULK);
-    let waited = beside(&server, &other, many)?;
-    report.figure("other_submit_p50_ms", waited.quantile_ms(0.5), "ms", "");
-    report.figure(
+    let many = server_load(&server, bulk_body(numbered_document), AT_ONCE, jobs / BULK);
+    let waited = post_beside_crowd(&server, &other, many)?;
+    report.add_figure("other_submit_p50_ms", waited.quantile_ms(0.5), "ms", "");
+    report.add_figure(
         "other_submit_p99_ms",
         waited.quantile_ms(0.99),
         "ms",
         "<= 100",
     );
-    crate::cli::progress("submissions of one beside the largest dry runs of another");
+    crate::cli::print_progress("submissions of one beside the largest dry runs of another");
     let path = "/v1/jobs?dry_run=true&allow_unplaceable=true";
-    let largest = load(&server, largest(), AT_ONCE, if quick { 8 } else { 80 });
-    let waited = beside(
+    let largest = server_load(
+        &server,
+        largest_document(),
+        AT_ONCE,
+        if quick { 8 } else { 80 },
+    );
+    let waited = post_beside_crowd(
         &server,
         &other,
         RequestLoad {
@@ -54,8 +63,8 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
             ..largest
         },
     )?;
-    report.figure("other_dry_run_p50_ms", waited.quantile_ms(0.5), "ms", "");
-    report.figure(
+    report.add_figure("other_dry_run_p50_ms", waited.quantile_ms(0.5), "ms", "");
+    report.add_figure(
         "other_dry_run_p99_ms",
         waited.quantile_ms(0.99),
         "ms",
@@ -68,26 +77,26 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
         ("1GB", "<= 1000")
     };
     let most = start_when_full(&place.join("full"), memory, &mut report)?;
-    report.figure("full_start_most_mb", most, "MB", target);
+    report.add_figure("full_start_most_mb", most, "MB", target);
     Ok(report)
 }
 
 /// Fills a server with distinct jobs until it refuses more, and returns the peak memory, in MB, of
 /// its next start.
 fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Result<f64> {
-    crate::cli::progress("a server that is full, and its start");
+    crate::cli::print_progress("a server that is full, and its start");
     let mut server = BenchServer::start_within(place, &SITES, memory)?;
     fill_sites(&server)?;
     let mut jobs = 0;
-    while let Some(more) = fits(&server, jobs)? {
+    while let Some(more) = submit_if_room(&server, jobs)? {
         jobs += more;
     }
-    report.floor("full_jobs", jobs as f64, "jobs");
+    report.add_floor("full_jobs", jobs as f64, "jobs");
     server.kill()?;
     server.restart()?;
     server.wait_ready()?;
-    let most = server.most_resident_bytes()? as f64 / 1e6;
-    let kept = server.get("/v1/store")?["jobs"].as_u64();
+    let most = server.peak_resident_bytes()? as f64 / 1e6;
+    let kept = server.get_json("/v1/store")?["jobs"].as_u64();
     if kept != Some((jobs + SITES.len()) as u64) {
         bail!("of {jobs} jobs {kept:?} are there again");
     }
@@ -95,10 +104,10 @@ fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Resu
 }
 
 /// Submits some more jobs; returns their number if there was room for them.
-fn fits(server: &BenchServer, from: usize) -> Result<Option<usize>> {
-    match post(load(
+fn submit_if_room(server: &BenchServer, from: usize) -> Result<Option<usize>> {
+    match post_load(server_load(
         server,
-        bulk_body(|index| numbered(from + index)),
+        bulk_body(|index| numbered_document(from + index)),
         1,
         1,
     )) {
@@ -108,27 +117,27 @@ fn fits(server: &BenchServer, from: usize) -> Result<Option<usize>> {
     }
 }
 
-fn single(server: &BenchServer, other: &str, requests: usize) -> RequestLoad {
+fn single_load(server: &BenchServer, other: &str, requests: usize) -> RequestLoad {
     RequestLoad {
         token: other.to_owned(),
-        ..load(server, JOB.to_vec(), 1, requests)
+        ..server_load(server, JOB.to_vec(), 1, requests)
     }
 }
 
 /// Submits for the other user, one job after another, as long as the crowd lasts.
-fn beside(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadResult> {
-    let crowd = thread::spawn(move || post(crowd));
+fn post_beside_crowd(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadResult> {
+    let crowd = thread::spawn(move || post_load(crowd));
     let mut turns = Vec::new();
     while turns.is_empty() || !crowd.is_finished() {
-        turns.push(post(single(server, other, TURN))?);
+        turns.push(post_load(single_load(server, other, TURN))?);
     }
     crowd
         .join()
         .map_err(|_| anyhow!("the crowd's thread panicked"))??;
-    Ok(LoadResult::join(turns))
+    Ok(LoadResult::join_turns(turns))
 }
 
-fn largest() -> Vec<u8> {
+fn largest_document() -> Vec<u8> {
     let text = "x".repeat(BYTES / COMPONENTS - 100);
     let components: Vec<String> = (0..COMPONENTS).map(|number: usize| {
         format!(

@@ -36,7 +36,7 @@ pub(super) struct Forged {
 
 /// Makes one job in ten claim and one in ten run, and queues one more job that fits. The process
 /// that writes is then killed, as a server would be.
-pub(super) fn spread(store: &Path) -> Result<Forged> {
+pub(super) fn forge_in_subprocess(store: &Path) -> Result<Forged> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["bench", "forge-store", "--directory"])
@@ -53,14 +53,14 @@ pub(super) fn spread(store: &Path) -> Result<Forged> {
 /// # Errors
 /// The store cannot be opened or written.
 pub fn forge_store(store: &Path) -> Result<()> {
-    let forged = forge(store)?;
+    let forged = forge_jobs(store)?;
     std::io::stdout().write_all(&serde_json::to_vec(&forged)?)?;
     std::io::stdout().flush()?;
     rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;
     Ok(())
 }
 
-fn forge(store: &Path) -> Result<Forged> {
+fn forge_jobs(store: &Path) -> Result<Forged> {
     let (sender, reports) = channel();
     let sink = Arc::new(move |report| drop(sender.send(report)));
     let mut loader = Loader::default();
@@ -71,7 +71,7 @@ fn forge(store: &Path) -> Result<Forged> {
         sink,
         &mut |stored| {
             if damage.is_none() {
-                damage = loader.take(stored).err();
+                damage = loader.take_value(stored).err();
             }
         },
     )?;
@@ -85,22 +85,22 @@ fn forge(store: &Path) -> Result<Forged> {
     let mut units = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let (next, events) = match index % 10 {
-            0 => claiming(job, now)?,
-            1 => running(job, now)?,
+            0 => claim_job(job, now)?,
+            1 => run_job(job, now)?,
             _ => continue,
         };
         units.push(Unit {
-            changes: job::update(job, &next, &events)?,
+            changes: job::update_changes(job, &next, &events)?,
         });
     }
     let small = small_job(&jobs, now)?;
     units.push(Unit {
-        changes: job::submission(&small)?,
+        changes: job::submission_changes(&small)?,
     });
     units.push(Unit {
         changes: vec![small_records::put_next_job(JobId(small.id.0 + 1))?],
     });
-    write(&opened, &reports, units)?;
+    write_units(&opened, &reports, units)?;
     // Neither closed nor dropped: the store must not contain what closing would write.
     std::mem::forget(opened);
     Ok(Forged {
@@ -109,7 +109,7 @@ fn forge(store: &Path) -> Result<Forged> {
     })
 }
 
-fn write(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) -> Result<()> {
+fn write_units(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) -> Result<()> {
     let count = units.len();
     for (token, unit) in units.into_iter().enumerate() {
         opened
@@ -141,7 +141,7 @@ struct ForgedJob {
 }
 
 impl ForgedJob {
-    fn command(&mut self, command: JobCommand) -> Result<()> {
+    fn apply_command(&mut self, command: JobCommand) -> Result<()> {
         let decided = decide(&self.job, &JobParameters::default(), command, self.now)?;
         decided
             .iter()
@@ -151,27 +151,30 @@ impl ForgedJob {
     }
 
     /// Applies the command to each component in turn.
-    fn each(&mut self, command: impl Fn(ComponentIndex, &Job) -> JobCommand) -> Result<()> {
+    fn apply_to_each(
+        &mut self,
+        command: impl Fn(ComponentIndex, &Job) -> JobCommand,
+    ) -> Result<()> {
         for index in 0..self.job.components.len() as u32 {
             let command = command(ComponentIndex(index), &self.job);
-            self.command(command)?;
+            self.apply_command(command)?;
         }
         Ok(())
     }
 
-    fn end(mut self) -> (Job, Vec<JobEvent>) {
+    fn into_parts(mut self) -> (Job, Vec<JobEvent>) {
         self.job.revision += 1;
         (self.job, self.events)
     }
 }
 
-fn placed(job: &Job, now: Timestamp) -> Result<ForgedJob> {
+fn place_job(job: &Job, now: Timestamp) -> Result<ForgedJob> {
     let mut life = ForgedJob {
         job: job.clone(),
         events: Vec::new(),
         now,
     };
-    life.command(JobCommand::Place {
+    life.apply_command(JobCommand::Place {
         placements: vec![make_placement("north")?, make_placement("south")?],
         by: None,
     })?;
@@ -188,14 +191,14 @@ fn make_placement(site: &str) -> Result<Placement> {
     })
 }
 
-fn claiming(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
-    Ok(placed(job, now)?.end())
+fn claim_job(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    Ok(place_job(job, now)?.into_parts())
 }
 
-fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
-    let mut life = placed(job, now)?;
+fn run_job(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
+    let mut life = place_job(job, now)?;
     let lrm_id = LrmId::new("forged")?;
-    life.each(|component, job| JobCommand::SubmitAnswered {
+    life.apply_to_each(|component, job| JobCommand::SubmitAnswered {
         component,
         attempt: job.components[component.0 as usize].attempt,
         answer: SubmitAnswer::Accepted(lrm_id.clone()),
@@ -204,7 +207,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
         Sighting::Ready("host".into()),
         Sighting::Begun("host".into()),
     ] {
-        life.each(|component, job| JobCommand::AttemptObserved {
+        life.apply_to_each(|component, job| JobCommand::AttemptObserved {
             component,
             attempt: job.components[component.0 as usize].attempt,
             asked_at: now,
@@ -215,7 +218,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
     if !matches!(life.job.phase, JobPhase::Running { .. }) {
         bail!("a forged job is {:?} instead of running", life.job.phase);
     }
-    Ok(life.end())
+    Ok(life.into_parts())
 }
 
 /// Builds a job of one processor for any site, first in its queue.

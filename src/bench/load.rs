@@ -37,7 +37,7 @@ pub(super) struct LoadResult {
 
 impl LoadResult {
     /// Joins the results of several turns.
-    pub(super) fn join(all: Vec<Self>) -> Self {
+    pub(super) fn join_turns(all: Vec<Self>) -> Self {
         let mut joined = Self {
             turns: Vec::new(),
             latencies: Vec::new(),
@@ -73,7 +73,7 @@ impl LoadResult {
     }
 }
 
-pub(super) fn post(load: RequestLoad) -> Result<LoadResult> {
+pub(super) fn post_load(load: RequestLoad) -> Result<LoadResult> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -89,7 +89,7 @@ async fn post_all(load: Arc<RequestLoad>) -> Result<LoadResult> {
     let begin = Instant::now();
     let clients: Vec<_> = streams
         .into_iter()
-        .map(|stream| tokio::spawn(client(stream, load.clone(), left.clone())))
+        .map(|stream| tokio::spawn(run_client(stream, load.clone(), left.clone())))
         .collect();
     let mut latencies = Vec::new();
     let mut answers = Vec::new();
@@ -116,7 +116,7 @@ async fn connect(port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-async fn client(
+async fn run_client(
     mut stream: TcpStream,
     load: Arc<RequestLoad>,
     left: Arc<AtomicUsize>,
@@ -132,7 +132,7 @@ async fn client(
     .into_bytes();
     let head = request.len();
     request.extend_from_slice(&load.body);
-    let places = places(&load).map(|at| head + at).collect::<Vec<_>>();
+    let places = number_places(&load).map(|at| head + at).collect::<Vec<_>>();
     let mut done = Vec::new();
     let mut buffer = Vec::with_capacity(4_096);
     while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left: usize| {
@@ -146,7 +146,7 @@ async fn client(
         );
         let begin = Instant::now();
         let answer = loop {
-            match ask(&mut stream, &request, &mut buffer).await {
+            match post_once(&mut stream, &request, &mut buffer).await {
                 Ok((200..=299, answer)) => break answer,
                 // After a refusal the server may close the connection before it has read all of a
                 // long request.
@@ -169,7 +169,7 @@ async fn client(
 }
 
 /// Positions in the body of the digits that each request replaces.
-fn places(load: &RequestLoad) -> impl Iterator<Item = usize> {
+fn number_places(load: &RequestLoad) -> impl Iterator<Item = usize> {
     let digits = load.number.map(str::as_bytes);
     let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
     let windows = load.body.windows(length).enumerate();
@@ -187,7 +187,7 @@ fn write_number(request: &mut [u8], places: &[usize], digits: usize, number: usi
 }
 
 /// Posts once; returns the status and the body of the answer.
-async fn ask(
+async fn post_once(
     stream: &mut TcpStream,
     request: &[u8],
     buffer: &mut Vec<u8>,

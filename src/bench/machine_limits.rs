@@ -102,7 +102,7 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     actix_web::rt::System::new().block_on(async move {
         HttpServer::new(move || {
             let app = App::new().app_data(floor.clone());
-            app.route("/", web::post().to(keep))
+            app.route("/", web::post().to(append_body))
                 .route("/readyz", web::get().to(HttpResponse::Ok))
         })
         .disable_signals()
@@ -114,7 +114,7 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
-async fn keep(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpResponse {
+async fn append_body(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpResponse {
     let number = floor.next.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     floor

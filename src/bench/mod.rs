@@ -74,12 +74,12 @@ pub struct BenchPlan {
 /// Something that the bench needs could not be started, or did not do its work.
 pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
     match &plan.bench {
-        Bench::Submit => on_disk(plan, submit::bench),
-        Bench::Crowd => on_disk(plan, fairness::bench),
-        Bench::Recover => on_disk(plan, recover::bench),
-        Bench::Run => on_disk(plan, run::bench),
-        Bench::Place => on_disk(plan, placement::bench),
-        Bench::Reserve(log) => on_disk(plan, |place, quick| {
+        Bench::Submit => run_on_disk(plan, submit::bench),
+        Bench::Crowd => run_on_disk(plan, fairness::bench),
+        Bench::Recover => run_on_disk(plan, recover::bench),
+        Bench::Run => run_on_disk(plan, run::bench),
+        Bench::Place => run_on_disk(plan, placement::bench),
+        Bench::Reserve(log) => run_on_disk(plan, |place, quick| {
             reservations::bench(place, quick, log.as_ref())
         }),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
@@ -88,7 +88,7 @@ pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
 }
 
 /// Runs a bench that writes, in its own directory.
-fn on_disk(
+fn run_on_disk(
     plan: &BenchPlan,
     bench: impl FnOnce(&Path, bool) -> Result<BenchReport>,
 ) -> Result<BenchReport> {

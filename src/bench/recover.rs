@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::load::{RequestLoad, post};
+use super::load::{RequestLoad, post_load};
 use super::report::BenchReport;
 use super::server::BenchServer;
 use super::{forged_store, machine_limits};
@@ -21,7 +21,7 @@ const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("recover");
-    report.floor(
+    report.add_floor(
         "floor_fdatasync_per_s",
         machine_limits::fdatasync_per_s(place)?,
         "1/s",
@@ -29,27 +29,27 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let jobs = if quick { 5_000 } else { 100_000 };
     let directory = place.join("server");
     let mut server = BenchServer::start(&directory, &SITES)?;
-    crate::cli::progress("a store full of live jobs");
-    fill(&server, jobs)?;
+    crate::cli::print_progress("a store full of live jobs");
+    submit_jobs(&server, jobs)?;
     server.kill()?;
     let data = directory.join("data");
     let kept = directory.join("kept");
-    let forged = forged_store::spread(&data.join(STORE[0]))?;
-    report.floor("live_jobs", forged.live as f64, "jobs");
-    copy(&data, &kept)?;
+    let forged = forged_store::forge_in_subprocess(&data.join(STORE[0]))?;
+    report.add_floor("live_jobs", forged.live as f64, "jobs");
+    replace_store(&data, &kept)?;
     for (name, cold, target) in [
         ("recover_100k_s", false, "<= 1"),
         ("recover_100k_cold_s", true, "<= 2"),
     ] {
-        crate::cli::progress(name);
+        crate::cli::print_progress(name);
         let mut taken = Vec::new();
         for _ in 0..ROUNDS {
-            copy(&kept, &data)?;
+            replace_store(&kept, &data)?;
             if cold && std::fs::write("/proc/sys/vm/drop_caches", "1").is_err() {
-                crate::cli::progress("only root can empty the cache: no cold figure");
+                crate::cli::print_progress("only root can empty the cache: no cold figure");
                 return Ok(report);
             }
-            taken.push(first_placement(&mut server, forged.fits)?);
+            taken.push(await_first_placement(&mut server, forged.fits)?);
             let live = live_jobs(&server)?;
             if live != forged.live {
                 bail!("of {} live jobs {live} are there again", forged.live);
@@ -57,12 +57,12 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
             server.kill()?;
         }
         taken.sort_unstable();
-        report.figure(name, taken[ROUNDS / 2].as_secs_f64(), "s", target);
+        report.add_figure(name, taken[ROUNDS / 2].as_secs_f64(), "s", target);
     }
     Ok(report)
 }
 
-fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
+fn submit_jobs(server: &BenchServer, jobs: usize) -> Result<()> {
     let body = [
         b"[".as_slice(),
         &[JOB.trim_ascii(); 1_000].join(&b","[..]),
@@ -76,7 +76,7 @@ fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
     let number = None;
     let insists = false;
     let connections = 2;
-    post(RequestLoad {
+    post_load(RequestLoad {
         port,
         path,
         token,
@@ -90,7 +90,7 @@ fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
 }
 
 /// Replaces the store of one directory by that of the other.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn replace_store(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for name in STORE {
         let from = from.join(name);
@@ -114,7 +114,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// Jobs that have not ended, by the server's count.
 fn live_jobs(server: &BenchServer) -> Result<usize> {
-    let metrics = server.text("/metrics")?;
+    let metrics = server.get_text("/metrics")?;
     let ended = ["finished", "failed", "cancelled"].map(|phase| format!("\"{phase}\""));
     let lines = metrics
         .lines()
@@ -124,11 +124,11 @@ fn live_jobs(server: &BenchServer) -> Result<usize> {
     Ok(counts.sum())
 }
 
-fn first_placement(server: &mut BenchServer, job: u64) -> Result<Duration> {
+fn await_first_placement(server: &mut BenchServer, job: u64) -> Result<Duration> {
     let begin = Instant::now();
     server.restart()?;
     loop {
-        if let Ok(job) = server.get(&format!("/v1/jobs/{job}"))
+        if let Ok(job) = server.get_json(&format!("/v1/jobs/{job}"))
             && job["phase"]["state"]
                 .as_str()
                 .is_some_and(|state| state != "queued")

@@ -80,7 +80,7 @@ impl BenchReport {
         }
     }
 
-    pub(super) fn figure(
+    pub(super) fn add_figure(
         &mut self,
         name: impl Into<Cow<'static, str>>,
         value: f64,
@@ -92,14 +92,14 @@ impl BenchReport {
     }
 
     /// Figures that count mistakes and are not zero.
-    pub fn mistakes(&self) -> Vec<&BenchFigure> {
+    pub fn failed_figures(&self) -> Vec<&BenchFigure> {
         self.figures
             .iter()
             .filter(|figure: &&BenchFigure| figure.target == MUST_BE_NONE && figure.value != 0.0)
             .collect()
     }
 
-    pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
+    pub(super) fn add_floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
         self.floors.push(BenchFigure::new(name, value, unit, ""));
     }
 }
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn only_what_must_be_none_is_a_mistake() {
         let mut report = BenchReport::new("sites");
-        report.figure("slow", 9.0, "s", "<= 4");
-        report.figure("jobs", 9.0, "jobs", "");
-        report.figure("lost", 0.0, "jobs", MUST_BE_NONE);
-        report.figure("doubled", 2.0, "jobs", MUST_BE_NONE);
+        report.add_figure("slow", 9.0, "s", "<= 4");
+        report.add_figure("jobs", 9.0, "jobs", "");
+        report.add_figure("lost", 0.0, "jobs", MUST_BE_NONE);
+        report.add_figure("doubled", 2.0, "jobs", MUST_BE_NONE);
         let made: Vec<&str> = report
-            .mistakes()
+            .failed_figures()
             .iter()
             .map(|figure| &*figure.name)
             .collect();

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use cospan_sites::wrapper::cost::{WrapperCost, measure};
+use cospan_sites::wrapper::cost::{WrapperCost, measure_cost};
 
-use super::load::{RequestLoad, post};
+use super::load::{RequestLoad, post_load};
 use super::machine_limits;
 use super::report::BenchReport;
 use super::server::BenchServer;
@@ -24,25 +24,25 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("run");
     let length = Duration::from_millis(if quick { 500 } else { 3_000 });
     let place = place.canonicalize()?;
-    report.floor(
+    report.add_floor(
         "floor_fdatasync_per_s",
         machine_limits::fdatasync_per_s(&place)?,
         "1/s",
     );
-    report.floor("floor_spawn_per_s", machine_limits::spawn_per_s()?, "1/s");
+    report.add_floor("floor_spawn_per_s", machine_limits::spawn_per_s()?, "1/s");
     let server = BenchServer::start(&place.join("server"), &SITES)?;
-    report.figure(
+    report.add_figure(
         "idle_cpu_percent",
         idle_cpu_percent(&server, length * 3)?,
         "%",
         "< 1",
     );
     let jobs = if quick { 100 } else { 1_000 };
-    let mut floors = vec![wrapper(&place, 0, length)?];
+    let mut floors = vec![wrapper_cost(&place, 0, length)?];
     let mut rates = Vec::new();
     for round in 1..=ROUNDS {
         rates.push(run_jobs(&server, jobs, (round - 1) * jobs)?);
-        floors.push(wrapper(&place, round, length)?);
+        floors.push(wrapper_cost(&place, round, length)?);
     }
     let ratios = rates
         .iter()
@@ -50,10 +50,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
         .map(|(rate, around)| rate / mean_best(around));
     let ratio = median(ratios.collect());
     let wrapper_ms = median(floors.iter().map(|floor| floor.wrapper_ms).collect());
-    report.floor("floor_wrappers_best_per_s", mean_best(&floors), "1/s");
-    report.figure("run_local_per_s", median(rates), "components/s", "");
-    report.figure("run_local_ratio", ratio, "ratio", ">= 0.9");
-    report.figure("wrapper_ms", wrapper_ms, "ms", "<= 8");
+    report.add_floor("floor_wrappers_best_per_s", mean_best(&floors), "1/s");
+    report.add_figure("run_local_per_s", median(rates), "components/s", "");
+    report.add_figure("run_local_ratio", ratio, "ratio", ">= 0.9");
+    report.add_figure("wrapper_ms", wrapper_ms, "ms", "<= 8");
     Ok(report)
 }
 
@@ -67,15 +67,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-fn wrapper(place: &Path, round: usize, length: Duration) -> Result<WrapperCost> {
-    crate::cli::progress("bare wrappers");
+fn wrapper_cost(place: &Path, round: usize, length: Duration) -> Result<WrapperCost> {
+    crate::cli::print_progress("bare wrappers");
     let root = place.join(format!("wrappers-{round}"));
     std::fs::create_dir(&root)?;
-    measure(&root, length, "/bin/sh").map_err(|error| anyhow!("bare wrappers: {error}"))
+    measure_cost(&root, length, "/bin/sh").map_err(|error| anyhow!("bare wrappers: {error}"))
 }
 
 fn idle_cpu_percent(server: &BenchServer, length: Duration) -> Result<f64> {
-    crate::cli::progress("an idle server");
+    crate::cli::print_progress("an idle server");
     let begin = Instant::now();
     let before = server.cpu_ticks()?;
     std::thread::sleep(length);
@@ -86,7 +86,7 @@ fn idle_cpu_percent(server: &BenchServer, length: Duration) -> Result<f64> {
 /// Submits all jobs at once and waits for the last; returns components finished per second. `done`
 /// jobs had finished before.
 fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
-    crate::cli::progress("local components");
+    crate::cli::print_progress("local components");
     let body = [
         b"[".as_slice(),
         &[JOB.trim_ascii(); 100].join(&b","[..]),
@@ -101,7 +101,7 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
     let number = None;
     let insists = false;
     let connections = 1;
-    post(RequestLoad {
+    post_load(RequestLoad {
         port,
         path,
         token,
@@ -112,7 +112,7 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
         requests,
     })?;
     loop {
-        let ended = ended(server)?;
+        let ended = ended_jobs(server)?;
         if ended.0 >= (done + jobs) as f64 {
             break;
         }
@@ -132,8 +132,8 @@ fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
 }
 
 /// Jobs that finished, and jobs that ended otherwise, by the server's own count.
-fn ended(server: &BenchServer) -> Result<(f64, f64)> {
-    let metrics = server.text("/metrics")?;
+fn ended_jobs(server: &BenchServer) -> Result<(f64, f64)> {
+    let metrics = server.get_text("/metrics")?;
     Ok((
         count_ended(&metrics, "finished"),
         count_ended(&metrics, "failed") + count_ended(&metrics, "cancelled"),

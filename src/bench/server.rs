@@ -102,7 +102,7 @@ impl BenchServer {
 
     /// Makes another key, and waits until the server accepts it.
     pub(super) fn add_key(&self, name: &str) -> Result<String> {
-        let made = command(&self.directory)?
+        let made = program_command(&self.directory)?
             .args(["key", "add", name])
             .output()?;
         if !made.status.success() {
@@ -125,7 +125,7 @@ impl BenchServer {
     }
 
     /// Reads a JSON document of its API.
-    pub(super) fn get(&self, path: &str) -> Result<serde_json::Value> {
+    pub(super) fn get_json(&self, path: &str) -> Result<serde_json::Value> {
         let address = format!("http://127.0.0.1:{}{path}", self.port);
         let key = format!("Bearer {}", self.token);
         let mut answer = ureq::get(&address).header("authorization", &key).call()?;
@@ -133,7 +133,7 @@ impl BenchServer {
     }
 
     /// Reads a text of its API.
-    pub(super) fn text(&self, path: &str) -> Result<String> {
+    pub(super) fn get_text(&self, path: &str) -> Result<String> {
         let address = format!("http://127.0.0.1:{}{path}", self.port);
         let key = format!("Bearer {}", self.token);
         let mut answer = ureq::get(&address).header("authorization", &key).call()?;
@@ -142,15 +142,15 @@ impl BenchServer {
 
     /// Resident memory in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmRSS:")
+        self.read_status_bytes("VmRSS:")
     }
 
     /// Peak resident memory since the start, in bytes.
-    pub(super) fn most_resident_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmHWM:")
+    pub(super) fn peak_resident_bytes(&self) -> Result<u64> {
+        self.read_status_bytes("VmHWM:")
     }
 
-    fn status_bytes(&self, what: &'static str) -> Result<u64> {
+    fn read_status_bytes(&self, what: &'static str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(what));
         let kb: Option<u64> =
@@ -170,7 +170,7 @@ impl BenchServer {
 }
 
 /// This program with the server's configuration.
-fn command(directory: &Path) -> Result<Command> {
+fn program_command(directory: &Path) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);
     command.arg("--config").arg(directory.join("cospan.toml"));
@@ -178,7 +178,7 @@ fn command(directory: &Path) -> Result<Command> {
 }
 
 fn spawn(directory: &Path) -> Result<Child> {
-    command(directory)?
+    program_command(directory)?
         .arg("serve")
         .env_remove("COSPAN_LOG")
         .env_remove("COSPAN_LISTEN")

@@ -10,9 +10,9 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{
-    Experiment, ExperimentOutcome, PlannedJob, PlannedJobs, Surroundings, run,
+    Experiment, ExperimentOutcome, PlannedJob, PlannedJobs, Surroundings, run_experiment,
 };
-use cospan_simulator::jobs::shared_job;
+use cospan_simulator::jobs::build_shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::world_site::ClusterSpec;
@@ -35,44 +35,44 @@ const PROCESSORS_MAX: u32 = 16;
 
 pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<BenchReport> {
     let mut report = BenchReport::new("simulate");
-    report.floor("floor_messages_per_s", messages_per_s(), "1/s");
+    report.add_floor("floor_messages_per_s", messages_per_s(), "1/s");
     let most = if quick { 2_000 } else { 20_000 };
     let mut points = Vec::new();
     for share in [8, 4, 2, 1] {
-        crate::cli::progress(&format!("{} jobs", most / share));
+        crate::cli::print_progress(&format!("{} jobs", most / share));
         let jobs = most / share;
         let begun = Instant::now();
-        let outcome = simulate(jobs)?;
+        let outcome = simulate_jobs(jobs)?;
         points.push((jobs as f64, begun.elapsed().as_secs_f64()));
         if share == 1 {
             let rate = jobs as f64 / begun.elapsed().as_secs_f64();
-            report.figure("simulate_jobs_per_s", rate, "jobs/s", ">= 10000");
+            report.add_figure("simulate_jobs_per_s", rate, "jobs/s", ">= 10000");
             let per_job = outcome.changes as f64 / jobs as f64;
-            report.figure("simulate_changes_per_job", per_job, "changes", "");
+            report.add_figure("simulate_changes_per_job", per_job, "changes", "");
             let per_job = outcome.messages as f64 / jobs as f64;
-            report.figure("simulate_messages_per_job", per_job, "messages", "");
+            report.add_figure("simulate_messages_per_job", per_job, "messages", "");
             let per_job = outcome.calls as f64 / jobs as f64;
-            report.figure("simulate_site_calls_per_job", per_job, "calls", "");
+            report.add_figure("simulate_site_calls_per_job", per_job, "calls", "");
             let days = outcome.ended.since(BEGINS).as_secs_f64() / 86_400.0;
-            report.figure("simulate_days", days, "days", "");
+            report.add_figure("simulate_days", days, "days", "");
         }
     }
-    report.figure("simulate_growth_exponent", slope(&points), "", "<= 1.1");
+    report.add_figure("simulate_growth_exponent", slope(&points), "", "<= 1.1");
     if let Some(log) = log {
-        year(log, &mut report)?;
+        simulate_year(log, &mut report)?;
     }
     let large = if quick { most } else { 243_306 };
-    crate::cli::progress(&format!("{large} jobs"));
+    crate::cli::print_progress(&format!("{large} jobs"));
     let begun = Instant::now();
-    simulate(large)?;
-    report.figure("simulate_250k_s", begun.elapsed().as_secs_f64(), "s", "");
-    report.figure("simulate_250k_rss_mb", peak_mb(), "MB", "<= 500");
+    simulate_jobs(large)?;
+    report.add_figure("simulate_250k_s", begun.elapsed().as_secs_f64(), "s", "");
+    report.add_figure("simulate_250k_rss_mb", peak_mb(), "MB", "<= 500");
     Ok(report)
 }
 
 /// Runs the jobs of a log on their own cluster.
-fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
-    crate::cli::progress(&format!("{}", log.file.display()));
+fn simulate_year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
+    crate::cli::print_progress(&format!("{}", log.file.display()));
     let begun = Instant::now();
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
@@ -80,17 +80,17 @@ fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     let count = jobs.len();
     let jobs = Box::new(jobs.into_iter().map(|job: WorkloadJob| {
         let estimate = job.estimate.max(job.run_time);
-        let spec = shared_job(&job.components, job.run_time, estimate, 0)?;
+        let spec = build_shared_job(&job.components, job.run_time, estimate, 0)?;
         Ok(PlannedJob { at: job.at, spec })
     }));
-    run_through(jobs, count, vec![site(SITES[0], log.processors)?])?;
-    report.figure(
+    run_through(jobs, count, vec![cluster_of(SITES[0], log.processors)?])?;
+    report.add_figure(
         "simulate_das2_year_s",
         begun.elapsed().as_secs_f64(),
         "s",
         "< 10",
     );
-    report.figure("simulate_log_jobs", count as f64, "jobs", "");
+    report.add_figure("simulate_log_jobs", count as f64, "jobs", "");
     Ok(())
 }
 
@@ -117,14 +117,14 @@ fn messages_per_s() -> f64 {
 }
 
 /// Runs jobs of one component that arrive at random at five EASY sites without local users.
-fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
+fn simulate_jobs(count: usize) -> Result<ExperimentOutcome<()>> {
     let mut chance = StdRng::seed_from_u64(1);
     let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
     let gap = work_ms / (LOAD * f64::from(NODES) * SITES.len() as f64);
     let mut at = BEGINS;
     let sites = SITES
         .iter()
-        .map(|name| site(name, NODES))
+        .map(|name| cluster_of(name, NODES))
         .collect::<Result<_>>()?;
     run_through(
         Box::new((0..count).map(move |_| {
@@ -132,7 +132,7 @@ fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
             at = at + DurationMs(wait as u64);
             let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
             let processors = chance.random_range(1..=PROCESSORS_MAX);
-            let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
+            let spec = build_shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
             Ok(PlannedJob { at, spec })
         })),
         count,
@@ -140,7 +140,7 @@ fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
     )
 }
 
-fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {
+fn cluster_of(name: &str, nodes: u32) -> Result<ClusterSpec> {
     Ok(ClusterSpec {
         name: SiteName::new(name)?,
         nodes,
@@ -170,7 +170,7 @@ fn run_through(
         seed: 1,
         call_faults: CallFaultModel::new(FaultRates::default(), 1),
     };
-    run(
+    run_experiment(
         experiment,
         Surroundings::default(),
         |_| (),

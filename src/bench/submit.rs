@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::load::{LoadResult, RequestLoad, post};
+use super::load::{LoadResult, RequestLoad, post_load};
 use super::machine_limits;
 use super::report::BenchReport;
 use super::server::{BenchServer, free_port};
@@ -25,65 +25,65 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("submit");
     let requests = if quick { 5_000 } else { 100_000 };
     let syncs = machine_limits::fdatasync_per_s(place)?;
-    report.floor("floor_fdatasync_per_s", syncs, "1/s");
-    report.floor("floor_append_ms", 1_000.0 / syncs, "ms");
+    report.add_floor("floor_fdatasync_per_s", syncs, "1/s");
+    report.add_floor("floor_append_ms", 1_000.0 / syncs, "ms");
     let floor = BareServer::start(&place.join("floor"))?;
     let mut server = BenchServer::start(&place.join("server"), &SITES)?;
     fill_sites(&server)?;
-    let (http, bare) = in_turns(&server, &floor, requests)?;
+    let (http, bare) = post_in_turns(&server, &floor, requests)?;
     drop(floor);
     let target = ">= 20000 and >= 0.7 x floor_post_per_s";
-    report.figure("submit_http_per_s", http.per_second(), "jobs/s", target);
-    report.figure("submit_http_p99_ms", http.quantile_ms(0.99), "ms", "<= 25");
-    report.floor("floor_post_per_s", bare.per_second(), "requests/s");
+    report.add_figure("submit_http_per_s", http.per_second(), "jobs/s", target);
+    report.add_figure("submit_http_p99_ms", http.quantile_ms(0.99), "ms", "<= 25");
+    report.add_floor("floor_post_per_s", bare.per_second(), "requests/s");
     let ratio = http.per_second() / bare.per_second();
-    report.figure("submit_http_over_floor", ratio, "ratio", ">= 0.7");
+    report.add_figure("submit_http_over_floor", ratio, "ratio", ">= 0.7");
     let resident = server.resident_bytes()? as f64 / 1e6;
-    crate::cli::progress("submissions that all differ, 256 connections");
+    crate::cli::print_progress("submissions that all differ, 256 connections");
     let distinct = RequestLoad {
         number: Some(NUMBER),
-        ..load(&server, JOB.to_vec(), 256, requests / 4)
+        ..server_load(&server, JOB.to_vec(), 256, requests / 4)
     };
-    let distinct = post(distinct)?;
-    report.figure(
+    let distinct = post_load(distinct)?;
+    report.add_figure(
         "submit_http_distinct_per_s",
         distinct.per_second(),
         "jobs/s",
         "",
     );
     let target = if quick { "" } else { "<= 400" };
-    report.figure("rss_100k_queued_mb", resident, "MB", target);
-    crate::cli::progress("submissions, one connection");
-    let single = post(load(&server, JOB.to_vec(), 1, requests / 50))?;
-    report.figure(
+    report.add_figure("rss_100k_queued_mb", resident, "MB", target);
+    crate::cli::print_progress("submissions, one connection");
+    let single = post_load(server_load(&server, JOB.to_vec(), 1, requests / 50))?;
+    report.add_figure(
         "submit_single_p50_ms",
         single.quantile_ms(0.5),
         "ms",
         "<= 1.5 and <= 4 x floor_append_ms",
     );
-    crate::cli::progress("submissions in bulk");
-    let bulk = post(load(
+    crate::cli::print_progress("submissions in bulk");
+    let bulk = post_load(server_load(
         &server,
-        bulk_body(|_| numbered(17)),
+        bulk_body(|_| numbered_document(17)),
         4,
         if quick { 8 } else { 60 },
     ))?;
     let jobs_per_s = bulk.per_second() * BULK as f64;
-    report.figure("submit_bulk_jobs_per_s", jobs_per_s, "jobs/s", ">= 35000");
-    crate::cli::progress("kill -9, and every acknowledged id read back");
-    let acknowledged = ids([&http, &distinct, &single, &bulk])?;
+    report.add_figure("submit_bulk_jobs_per_s", jobs_per_s, "jobs/s", ">= 35000");
+    crate::cli::print_progress("kill -9, and every acknowledged id read back");
+    let acknowledged = collect_ids([&http, &distinct, &single, &bulk])?;
     server.kill()?;
     server.restart()?;
     server.wait_ready()?;
     read_back(&server, acknowledged)?;
     drop(server);
-    let resident = distinct_jobs(&place.join("distinct"), requests)?;
-    report.figure("rss_100k_distinct_mb", resident, "MB", target);
+    let resident = distinct_jobs_memory(&place.join("distinct"), requests)?;
+    report.add_figure("rss_100k_distinct_mb", resident, "MB", target);
     Ok(report)
 }
 
 /// Posts submissions and bare bodies in turns, as machines differ from minute to minute.
-fn in_turns(
+fn post_in_turns(
     server: &BenchServer,
     floor: &BareServer,
     requests: usize,
@@ -92,26 +92,31 @@ fn in_turns(
     let mut bare = Vec::new();
     for is_ours in [false, true, true, false, false, true] {
         if is_ours {
-            crate::cli::progress("submissions, 256 connections");
-            ours.push(post(load(server, JOB.to_vec(), 256, requests.div_ceil(3)))?);
+            crate::cli::print_progress("submissions, 256 connections");
+            ours.push(post_load(server_load(
+                server,
+                JOB.to_vec(),
+                256,
+                requests.div_ceil(3),
+            ))?);
         } else {
-            crate::cli::progress("bare posts");
-            bare.push(post(floor.load(requests.div_ceil(3)))?);
+            crate::cli::print_progress("bare posts");
+            bare.push(post_load(floor.floor_load(requests.div_ceil(3)))?);
         }
     }
-    Ok((LoadResult::join(ours), LoadResult::join(bare)))
+    Ok((LoadResult::join_turns(ours), LoadResult::join_turns(bare)))
 }
 
 /// Resident memory in MB with this many queued jobs of which no two are equal.
-fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
-    crate::cli::progress("jobs that all differ");
+fn distinct_jobs_memory(place: &Path, jobs: usize) -> Result<f64> {
+    crate::cli::print_progress("jobs that all differ");
     let server = BenchServer::start(place, &SITES)?;
     fill_sites(&server)?;
     for request in 0..jobs / BULK {
         let first = request * BULK;
-        post(load(
+        post_load(server_load(
             &server,
-            bulk_body(|index| numbered(first + index)),
+            bulk_body(|index| numbered_document(first + index)),
             1,
             1,
         ))?;
@@ -120,11 +125,11 @@ fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
 }
 
 /// The job with its number in the study in place of the first one's.
-pub(super) fn numbered(number: usize) -> String {
+pub(super) fn numbered_document(number: usize) -> String {
     String::from_utf8_lossy(JOB.trim_ascii()).replace(NUMBER, &format!("{number:04}"))
 }
 
-pub(super) fn load(
+pub(super) fn server_load(
     server: &BenchServer,
     body: Vec<u8>,
     connections: usize,
@@ -161,10 +166,10 @@ pub(super) fn fill_sites(server: &BenchServer) -> Result<()> {
         let body = format!(
             r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sh","arguments":["-c","{FILLER}"]}}]}}"#
         );
-        post(load(server, body.into_bytes(), 1, 1))?;
+        post_load(server_load(server, body.into_bytes(), 1, 1))?;
     }
     let begin = std::time::Instant::now();
-    while server.get("/v1/jobs?state=running")?["jobs"]
+    while server.get_json("/v1/jobs?state=running")?["jobs"]
         .as_array()
         .map_or(0, Vec::len)
         < SITES.len()
@@ -199,11 +204,11 @@ impl BareServer {
             .spawn()
             .context("the floor's server could not be started")?;
         let floor = Self { child, port };
-        wait_for(port)?;
+        wait_for_port(port)?;
         Ok(floor)
     }
 
-    fn load(&self, requests: usize) -> RequestLoad {
+    fn floor_load(&self, requests: usize) -> RequestLoad {
         let port = self.port;
         let token = "none".to_owned();
         let body = JOB.to_vec();
@@ -232,7 +237,7 @@ impl Drop for BareServer {
     }
 }
 
-fn wait_for(port: u16) -> Result<()> {
+fn wait_for_port(port: u16) -> Result<()> {
     let begin = std::time::Instant::now();
     while ureq::get(&format!("http://127.0.0.1:{port}/readyz"))
         .call()
@@ -246,7 +251,7 @@ fn wait_for(port: u16) -> Result<()> {
     Ok(())
 }
 
-fn ids(loads: [&LoadResult; 4]) -> Result<BTreeSet<u64>> {
+fn collect_ids(loads: [&LoadResult; 4]) -> Result<BTreeSet<u64>> {
     let mut ids = BTreeSet::new();
     for answer in loads.into_iter().flat_map(|load| &load.answers) {
         let answer: Value = serde_json::from_slice(answer)?;
@@ -262,7 +267,7 @@ fn read_back(server: &BenchServer, mut missing: BTreeSet<u64>) -> Result<()> {
     let acknowledged = missing.len();
     let mut after = 0;
     loop {
-        let page = server.get(&format!("/v1/jobs?limit=1000&after={after}"))?;
+        let page = server.get_json(&format!("/v1/jobs?limit=1000&after={after}"))?;
         let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
         let Some(last) = jobs.last().and_then(|job| job["id"].as_u64()) else {
             break;

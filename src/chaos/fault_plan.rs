@@ -6,13 +6,13 @@ use std::path::Path;
 use cospan_domain::units::DurationMs;
 use toml::de::{DeTable, DeValue};
 
-use super::plan_check::{Flaw, Grounds, judge};
+use super::plan_check::{Flaw, Grounds, judge_plan};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
 use crate::config::ConfigProblems;
 use crate::config::section::{Section, section};
 use crate::config::table_reader::{OptionPlaces, TableReader, sub_tables};
-use crate::config::value::{OptionValue, kind};
+use crate::config::value::{OptionValue, kind_of_value};
 
 /// A share of calls; its bounds are checked with the rest.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,11 +29,16 @@ impl OptionValue for CallShare {
         let number = match value {
             DeValue::Float(number) => number.as_str().parse(),
             DeValue::Integer(number) => number.as_str().parse(),
-            other => return Err(format!("{} where a number is expected", kind(other))),
+            other => {
+                return Err(format!(
+                    "{} where a number is expected",
+                    kind_of_value(other)
+                ));
+            }
         };
         number
             .map(CallShare)
-            .map_err(|_| format!("{} where a number is expected", kind(value)))
+            .map_err(|_| format!("{} where a number is expected", kind_of_value(value)))
     }
 
     fn show(&self) -> String {
@@ -80,7 +85,7 @@ impl From<Injection> for InjectionPlan {
 /// # Errors
 ///
 /// All problems of the plan.
-pub fn read(
+pub fn parse_plan(
     file: &Path,
     text: &str,
     lasting: Option<DurationMs>,
@@ -115,13 +120,15 @@ pub fn read(
     }
     let mut reader = TableReader::new(String::new(), title, Some(root), &mut problems, &mut places);
     let written = reader
-        .option::<Option<DurationMs>>("for", Some(None))
+        .read_option::<Option<DurationMs>>("for", Some(None))
         .flatten();
-    let seed = reader.option::<Option<u64>>("seed", Some(None)).flatten();
-    reader.finish(&["for", "seed", Injection::KEY]);
+    let seed = reader
+        .read_option::<Option<u64>>("seed", Some(None))
+        .flatten();
+    reader.check_keys(&["for", "seed", Injection::KEY]);
     let lasting = lasting.or(written).unwrap_or_default();
-    for flaw in judge(lasting, &injections, grounds) {
-        note(&mut problems, &places, flaw);
+    for flaw in judge_plan(lasting, &injections, grounds) {
+        add_problem(&mut problems, &places, flaw);
     }
     if !problems.is_empty() {
         return Err(problems.sorted());
@@ -138,7 +145,7 @@ pub fn read(
 }
 
 /// Adds a flaw at the place of its key, else where its table or the first of several begins.
-fn note(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
+fn add_problem(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
     let table = flaw
         .place
         .rsplit_once('.')

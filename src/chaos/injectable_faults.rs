@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns the fault that a kind injects into a call, if it may be injected. `delay` is the delay
 /// of late answers.
-pub(super) fn fault(kind: FaultKind, delay: Duration) -> Option<InjectedFault> {
+pub(super) fn fault_of_kind(kind: FaultKind, delay: Duration) -> Option<InjectedFault> {
     Some(match kind {
         FaultKind::RequestLost => InjectedFault::LostBefore,
         FaultKind::ReplyLost => InjectedFault::LostAfter,
@@ -32,23 +32,23 @@ pub(super) fn fault(kind: FaultKind, delay: Duration) -> Option<InjectedFault> {
 }
 
 /// Lists all kinds that may be injected.
-pub(super) fn all() -> impl Iterator<Item = FaultKind> {
+pub(super) fn injectable_kinds() -> impl Iterator<Item = FaultKind> {
     FaultKind::ALL
         .iter()
         .copied()
-        .filter(|kind| fault(*kind, Duration::ZERO).is_some())
+        .filter(|kind| fault_of_kind(*kind, Duration::ZERO).is_some())
 }
 
 /// Returns the kind with this name.
-pub(super) fn named(name: &str) -> Option<FaultKind> {
-    all().find(|kind| kind.as_str() == name)
+pub(super) fn find_kind(name: &str) -> Option<FaultKind> {
+    injectable_kinds().find(|kind| kind.as_str() == name)
 }
 
 /// Returns true if a kind of fault makes sense for a kind of call, and harms no job.
-pub(super) fn can_strike(kind: FaultKind, call: CallKind) -> bool {
+pub(super) fn can_affect(kind: FaultKind, call: CallKind) -> bool {
     match kind {
         // Queries may be repeated; nobody would notice.
-        FaultKind::Doubled => call.acts(),
+        FaultKind::Doubled => call.changes_site(),
         // A refusal is an answer: for a file it would mean that there is none.
         FaultKind::Refused => matches!(
             call,
@@ -61,9 +61,9 @@ pub(super) fn can_strike(kind: FaultKind, call: CallKind) -> bool {
 }
 
 /// Lists all kinds of calls that a kind of fault can concern.
-pub(super) fn calls(kind: FaultKind) -> Vec<CallKind> {
+pub(super) fn affected_calls(kind: FaultKind) -> Vec<CallKind> {
     CallKind::ALL
         .into_iter()
-        .filter(|call| can_strike(kind, *call))
+        .filter(|call| can_affect(kind, *call))
         .collect()
 }

@@ -19,4 +19,4 @@ mod tests;
 
 pub use plan_check::{Flaw, Grounds};
 pub use rehearsal_metrics::ChaosMetrics;
-pub use rehearsals::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap};
+pub use rehearsals::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap_sites};

@@ -8,7 +8,7 @@ use cospan_sites::port::CallKind;
 use super::injectable_faults;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosStatus, InjectionPlan};
-use crate::config::nearest;
+use crate::config::nearest_name;
 
 /// Most faults of one plan.
 const INJECTIONS_MAX: usize = 64;
@@ -54,7 +54,7 @@ pub struct Flaw {
 }
 
 /// Judges a plan of this length, given the injections that could be read, with their places.
-pub(super) fn judge(
+pub(super) fn judge_plan(
     lasting: DurationMs,
     injections: &[(usize, InjectionPlan)],
     grounds: &Grounds,
@@ -65,12 +65,12 @@ pub(super) fn judge(
         index: 0,
         flaws: Vec::new(),
     };
-    judge.whole(injections);
+    judge.check_overall(injections);
     for (index, injection) in injections {
         judge.index = *index;
-        judge.sites(injection);
-        judge.kind(injection);
-        judge.times(injection);
+        judge.check_sites(injection);
+        judge.check_kind(injection);
+        judge.check_times(injection);
     }
     judge.flaws
 }
@@ -84,7 +84,7 @@ struct PlanJudge<'g> {
 }
 
 impl PlanJudge<'_> {
-    fn wrong(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
+    fn add_flaw(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let place = format!("inject[{}].{key}", self.index);
         let problem = format!(
             "{key} of [[inject]] number {}: {}",
@@ -98,7 +98,7 @@ impl PlanJudge<'_> {
         });
     }
 
-    fn wrong_plan(&mut self, key: &str, problem: String, remedy: String) {
+    fn add_plan_flaw(&mut self, key: &str, problem: String, remedy: String) {
         self.flaws.push(Flaw {
             place: key.into(),
             problem,
@@ -106,22 +106,22 @@ impl PlanJudge<'_> {
         });
     }
 
-    fn whole(&mut self, injections: &[(usize, InjectionPlan)]) {
+    fn check_overall(&mut self, injections: &[(usize, InjectionPlan)]) {
         let most = self.grounds.max_duration;
         if self.lasting == DurationMs::ZERO {
             let problem = "the rehearsal lasts no time".to_owned();
-            self.wrong_plan("for", problem, "give for = \"10m\", or --for 10m".into());
+            self.add_plan_flaw("for", problem, "give for = \"10m\", or --for 10m".into());
         } else if self.lasting > most {
             let asked = Length(self.lasting);
             let most = Length(most);
             let problem =
                 format!("{asked} is longer than a rehearsal may take here, which is {most}");
             let remedy = "shorten it, or raise max_duration in [chaos] of the server";
-            self.wrong_plan("for", problem, remedy.into());
+            self.add_plan_flaw("for", problem, remedy.into());
         }
         if injections.len() > INJECTIONS_MAX {
             let problem = format!("there are {} [[inject]]", injections.len());
-            self.wrong_plan("inject", problem, format!("give at most {INJECTIONS_MAX}"));
+            self.add_plan_flaw("inject", problem, format!("give at most {INJECTIONS_MAX}"));
         }
         let mut struck: Vec<&String> = injections
             .iter()
@@ -138,60 +138,63 @@ impl PlanJudge<'_> {
                 self.grounds.sites.len()
             );
             let remedy = "strike fewer, or raise max_sites_percent in [chaos] of the server";
-            self.wrong_plan("inject", problem, remedy.into());
+            self.add_plan_flaw("inject", problem, remedy.into());
         }
     }
 
-    fn sites(&mut self, injection: &InjectionPlan) {
+    fn check_sites(&mut self, injection: &InjectionPlan) {
         let known = self.grounds.sites.clone();
         if injection.sites.is_empty() {
-            self.wrong(
+            self.add_flaw(
                 "sites",
                 "none is named",
                 format!("there are: {}", known.join(", ")),
             );
         }
         for unknown in injection.sites.iter().filter(|site| !known.contains(site)) {
-            let remedy = instead(unknown, known.iter().map(String::as_str));
-            self.wrong("sites", format!("there is no site {unknown:?}"), remedy);
+            let remedy = suggest_name(unknown, known.iter().map(String::as_str));
+            self.add_flaw("sites", format!("there is no site {unknown:?}"), remedy);
         }
     }
 
-    fn kind(&mut self, injection: &InjectionPlan) {
+    fn check_kind(&mut self, injection: &InjectionPlan) {
         let InjectionPlan {
             fault,
             calls,
             probability,
             ..
         } = injection;
-        let kind = injectable_faults::named(fault);
+        let kind = injectable_faults::find_kind(fault);
         if kind.is_none() {
-            let remedy = instead(fault, injectable_faults::all().map(FaultKind::as_str));
-            self.wrong("fault", format!("there is no fault {fault:?}"), remedy);
+            let remedy = suggest_name(
+                fault,
+                injectable_faults::injectable_kinds().map(FaultKind::as_str),
+            );
+            self.add_flaw("fault", format!("there is no fault {fault:?}"), remedy);
         }
         for name in calls {
-            let Some(call) = call_named(name) else {
-                let remedy = instead(name, CallKind::ALL.map(CallKind::as_str));
-                self.wrong(
+            let Some(call) = find_call(name) else {
+                let remedy = suggest_name(name, CallKind::ALL.map(CallKind::as_str));
+                self.add_flaw(
                     "calls",
                     format!("there is no kind of call {name:?}"),
                     remedy,
                 );
                 continue;
             };
-            if let Some(kind) = kind.filter(|kind| !injectable_faults::can_strike(*kind, call)) {
-                let able: Vec<&str> = injectable_faults::calls(kind)
+            if let Some(kind) = kind.filter(|kind| !injectable_faults::can_affect(*kind, call)) {
+                let able: Vec<&str> = injectable_faults::affected_calls(kind)
                     .into_iter()
                     .map(CallKind::as_str)
                     .collect();
                 let remedy = format!("it strikes: {}", able.join(", "));
-                self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
+                self.add_flaw("calls", format!("{fault} cannot strike {name}"), remedy);
             }
         }
         // Not `<= 0`: a NaN is wrong, too.
         if !(*probability > 0.0 && *probability <= 1.0) {
             let problem = format!("{probability} is no share of calls");
-            self.wrong(
+            self.add_flaw(
                 "probability",
                 problem,
                 "give a number above 0 and at most 1",
@@ -199,7 +202,7 @@ impl PlanJudge<'_> {
         }
     }
 
-    fn times(&mut self, injection: &InjectionPlan) {
+    fn check_times(&mut self, injection: &InjectionPlan) {
         let after = injection
             .after
             .map_or(DurationMs::ZERO, |Length(after)| after);
@@ -209,10 +212,10 @@ impl PlanJudge<'_> {
                 Length(after),
                 Length(self.lasting)
             );
-            self.wrong("after", problem, "begin earlier, or rehearse for longer");
+            self.add_flaw("after", problem, "begin earlier, or rehearse for longer");
         }
         if injection.lasting == Some(Length(DurationMs::ZERO)) {
-            self.wrong(
+            self.add_flaw(
                 "lasting",
                 "it lasts no time",
                 "give a length of time like \"2m\"",
@@ -221,15 +224,15 @@ impl PlanJudge<'_> {
         let late = injection.fault == FaultKind::Late.as_str();
         match injection.delay {
             None if late => {
-                self.wrong(
+                self.add_flaw(
                     "delay",
                     "it is not given",
                     "say how late answers come: delay = \"5s\"",
                 );
             }
-            Some(_) if !late && injectable_faults::named(&injection.fault).is_some() => {
+            Some(_) if !late && injectable_faults::find_kind(&injection.fault).is_some() => {
                 let problem = format!("{} has none", injection.fault);
-                self.wrong(
+                self.add_flaw(
                     "delay",
                     problem,
                     "leave it out, or choose the fault \"late\"",
@@ -237,7 +240,7 @@ impl PlanJudge<'_> {
             }
             Some(Length(delay)) if delay > DELAY_MAX => {
                 let problem = format!("{} is later than any call waits", Length(delay));
-                self.wrong(
+                self.add_flaw(
                     "delay",
                     problem,
                     format!("give at most {}", Length(DELAY_MAX)),
@@ -249,14 +252,14 @@ impl PlanJudge<'_> {
 }
 
 /// Returns the kind of call with this name.
-pub(super) fn call_named(name: &str) -> Option<CallKind> {
+pub(super) fn find_call(name: &str) -> Option<CallKind> {
     CallKind::ALL.into_iter().find(|call| call.as_str() == name)
 }
 
 /// Suggests a remedy for a wrong name: the nearest known name, or all of them.
-fn instead<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+fn suggest_name<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    match nearest(wrong, known.iter().copied()) {
+    match nearest_name(wrong, known.iter().copied()) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("there are: {}", known.join(", ")),
     }

@@ -10,7 +10,7 @@ use cospan_sites::port::CallKind;
 use tokio::time::Instant;
 
 use super::injectable_faults;
-use super::plan_check::call_named;
+use super::plan_check::find_call;
 use super::rehearsal_effects::RehearsalDeeds;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
@@ -78,12 +78,12 @@ impl Rehearsal {
     }
 
     /// Lists the sites of the rehearsal, each once.
-    pub(super) fn sites(&self) -> std::collections::BTreeSet<&SiteName> {
+    pub(super) fn rehearsed_sites(&self) -> std::collections::BTreeSet<&SiteName> {
         self.parts.iter().flat_map(|part| &part.sites).collect()
     }
 
     /// Lists the injections at one site, for a rehearsal that begins at `instant`.
-    pub(super) fn at_site(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
+    pub(super) fn injections_at(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
         let here = self
             .parts
             .iter()
@@ -109,15 +109,15 @@ impl Rehearsal {
             .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 
-    fn strikes(&self, part: &RehearsalFault, now: Timestamp) -> bool {
+    fn is_active(&self, part: &RehearsalFault, now: Timestamp) -> bool {
         self.ended.is_none() && part.from <= now && now < part.until
     }
 
     /// Counts the faults that are being injected now.
-    pub(super) fn active(&self, now: Timestamp) -> usize {
+    pub(super) fn count_active(&self, now: Timestamp) -> usize {
         self.parts
             .iter()
-            .filter(|part| self.strikes(part, now))
+            .filter(|part| self.is_active(part, now))
             .count()
     }
 
@@ -126,13 +126,13 @@ impl Rehearsal {
         let striking = self
             .parts
             .iter()
-            .filter(|part| self.strikes(part, now))
+            .filter(|part| self.is_active(part, now))
             .filter(|part: &&RehearsalFault| part.sites.iter().any(|name| name.as_str() == site));
         striking.map(|part| part.fault.as_str()).collect()
     }
 
     /// Formats the faults in one line, for the log.
-    pub(super) fn faults_told(&self) -> String {
+    pub(super) fn format_faults(&self) -> String {
         self.parts
             .iter()
             .map(|part: &RehearsalFault| {
@@ -149,7 +149,7 @@ impl Rehearsal {
     }
 
     /// Formats the numbers of injected faults in one line, for the log.
-    pub(super) fn strikes_told(&self) -> String {
+    pub(super) fn format_injected(&self) -> String {
         let struck = self.counted.iter().filter(|(_, count)| **count > 0);
         let all: Vec<String> = struck
             .map(|((site, kind), count): (&(SiteName, &str), &u64)| {
@@ -184,7 +184,7 @@ impl Rehearsal {
     }
 
     fn part_report(&self, part: &RehearsalFault, now: Timestamp) -> InjectionReport {
-        let state = match self.strikes(part, now) {
+        let state = match self.is_active(part, now) {
             true => "striking",
             false if self.ended.is_none() && now < part.from => "waiting",
             false => "over",
@@ -209,7 +209,7 @@ impl Rehearsal {
 impl RehearsalFault {
     /// Returns `None` only for a plan that was not judged.
     fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
-        let kind = injectable_faults::named(&plan.fault)?;
+        let kind = injectable_faults::find_kind(&plan.fault)?;
         let delay = plan.delay.map(|Length(delay)| delay);
         let from = begun_at + plan.after.map_or(DurationMs::ZERO, |Length(after)| after);
         let until = plan
@@ -218,10 +218,10 @@ impl RehearsalFault {
         let named = plan
             .calls
             .iter()
-            .filter_map(|call| call_named(call))
+            .filter_map(|call| find_call(call))
             .collect();
         Some(Self {
-            fault: injectable_faults::fault(
+            fault: injectable_faults::fault_of_kind(
                 kind,
                 Duration::from_millis(delay.unwrap_or_default().0),
             )?,
@@ -231,7 +231,7 @@ impl RehearsalFault {
                 .filter_map(|site| SiteName::new(site).ok())
                 .collect(),
             calls: if plan.calls.is_empty() {
-                injectable_faults::calls(kind)
+                injectable_faults::affected_calls(kind)
             } else {
                 named
             },
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn faults_strike_in_their_windows_and_never_beyond_the_end() {
         let mut rehearsal = rehearsal();
-        let active = |r: &Rehearsal, after| r.active(BEGIN + secs(after).0);
+        let active = |r: &Rehearsal, after| r.count_active(BEGIN + secs(after).0);
         let at = [0, 59, 60, 179, 180, 599, 600];
         let counts = at.map(|after| active(&rehearsal, after));
         assert_eq!(counts, [1, 1, 2, 2, 1, 1, 0]);
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn each_site_and_each_fault_draws_for_itself_and_alike_every_time() {
         let now = Instant::now();
-        let injections = |site: &str| rehearsal().at_site(&site.parse().unwrap(), now);
+        let injections = |site: &str| rehearsal().injections_at(&site.parse().unwrap(), now);
         let delft = injections("delft");
         let leiden = injections("leiden");
         assert_eq!(delft, injections("delft"));

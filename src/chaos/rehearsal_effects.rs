@@ -28,17 +28,19 @@ pub(super) struct RehearsalDeeds {
 
 impl RehearsalDeeds {
     /// Applies one committed change.
-    pub(super) fn see(&mut self, change: &JournalChange) {
+    pub(super) fn apply_change(&mut self, change: &JournalChange) {
         match change {
             JournalChange::Job { new, events, .. } => {
-                events.iter().for_each(|event| self.see_job(new.id, event));
+                events
+                    .iter()
+                    .for_each(|event| self.apply_job_event(new.id, event));
             }
-            JournalChange::Site { old, new } => self.see_site(old.as_deref(), new),
+            JournalChange::Site { old, new } => self.apply_site_change(old.as_deref(), new),
             _ => {}
         }
     }
 
-    fn see_job(&mut self, job: JobId, event: &JobEvent) {
+    fn apply_job_event(&mut self, job: JobId, event: &JobEvent) {
         let jobs = &mut self.jobs;
         match &event.what {
             JobEventKind::SubmissionUncertain { .. } => jobs.submissions_uncertain += 1,
@@ -70,9 +72,9 @@ impl RehearsalDeeds {
         }
     }
 
-    fn see_site(&mut self, old: Option<&SiteRecord>, new: &SiteRecord) {
+    fn apply_site_change(&mut self, old: Option<&SiteRecord>, new: &SiteRecord) {
         let before = old.map_or(&Breaker::Closed, |old| &old.breaker);
-        let site = self.site(&new.site);
+        let site = self.site_entry(&new.site);
         if new.breaker.trips() > before.trips() {
             site.breaker_opened += 1;
         }
@@ -81,7 +83,7 @@ impl RehearsalDeeds {
         }
     }
 
-    fn site(&mut self, name: &SiteName) -> &mut SiteDeeds {
+    fn site_entry(&mut self, name: &SiteName) -> &mut SiteDeeds {
         self.sites.entry(name.clone()).or_insert_with(|| SiteDeeds {
             site: name.to_string(),
             ..SiteDeeds::default()
@@ -89,8 +91,14 @@ impl RehearsalDeeds {
     }
 
     /// Records the state of a site, and the errors charged to it so far.
-    pub(super) fn note(&mut self, name: &SiteName, state: &str, charged: u64, now: Timestamp) {
-        let site = self.site(name);
+    pub(super) fn record_state(
+        &mut self,
+        name: &SiteName,
+        state: &str,
+        charged: u64,
+        now: Timestamp,
+    ) {
+        let site = self.site_entry(name);
         site.errors_charged = charged;
         let known = site.states.last().is_some_and(|last| last.state == state);
         if !known && site.states.len() < STATES_MAX {
@@ -107,7 +115,7 @@ impl RehearsalDeeds {
     }
 
     /// Counts the jobs that have not yet recovered from an aborted round.
-    pub(super) fn set_back(&self) -> usize {
+    pub(super) fn count_set_back(&self) -> usize {
         self.set_back.len()
     }
 }
@@ -121,7 +129,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn see(deeds: &mut RehearsalDeeds, job: u64, what: JobEventKind) {
-        deeds.see_job(JobId(job), &JobEvent { at: NOW, what });
+        deeds.apply_job_event(JobId(job), &JobEvent { at: NOW, what });
     }
 
     fn placed(round: u32) -> JobEventKind {
@@ -150,9 +158,9 @@ mod tests {
                 },
             );
         }
-        assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 0));
+        assert_eq!((deeds.count_set_back(), deeds.jobs.placed_again), (2, 0));
         see(&mut deeds, 1, placed(2));
-        assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 1));
+        assert_eq!((deeds.count_set_back(), deeds.jobs.placed_again), (2, 1));
         see(&mut deeds, 1, JobEventKind::JobStarted);
         see(
             &mut deeds,
@@ -161,7 +169,7 @@ mod tests {
                 reason: "none".into(),
             },
         );
-        assert_eq!(deeds.set_back(), 0);
+        assert_eq!(deeds.count_set_back(), 0);
         assert_eq!(
             deeds.jobs.rounds_aborted,
             BTreeMap::from([("cancelled".into(), 2)])
@@ -192,10 +200,10 @@ mod tests {
             ..SiteRecord::new(name.clone())
         };
         let mut deeds = RehearsalDeeds::default();
-        deeds.see_site(None, &record(open(1)));
-        deeds.see_site(Some(&record(open(1))), &record(half.clone()));
-        deeds.see_site(Some(&record(half)), &record(open(2)));
-        deeds.see_site(Some(&record(open(2))), &record(Breaker::Closed));
+        deeds.apply_site_change(None, &record(open(1)));
+        deeds.apply_site_change(Some(&record(open(1))), &record(half.clone()));
+        deeds.apply_site_change(Some(&record(half)), &record(open(2)));
+        deeds.apply_site_change(Some(&record(open(2))), &record(Breaker::Closed));
         let site = &deeds.sites()[0];
         assert_eq!((site.breaker_opened, site.breaker_closed), (2, 1));
     }
@@ -210,7 +218,7 @@ mod tests {
             } else {
                 "unreachable"
             };
-            deeds.note(&name, state, 3, Timestamp(at));
+            deeds.record_state(&name, state, 3, Timestamp(at));
         }
         let site = &deeds.sites()[0];
         assert_eq!((site.states.len(), site.errors_charged), (STATES_MAX, 3));

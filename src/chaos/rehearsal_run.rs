@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::plan_check::{Flaw, Grounds, judge};
+use super::plan_check::{Flaw, Grounds, judge_plan};
 use super::rehearsal::{Rehearsal, RehearsalEnd};
 use super::rehearsal_metrics::ChaosMetrics;
 use super::rehearsals::{Handles, RehearsalLimits, RehearsalRefusal};
@@ -59,29 +59,29 @@ impl RehearsalStage {
     }
 
     /// Ends the running rehearsal at somebody's request.
-    pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
-        let mut latest = self.latest();
+    pub(super) fn stop_rehearsal(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
+        let mut latest = self.lock_latest();
         let running = latest
             .as_mut()
             .filter(|rehearsal| rehearsal.ended.is_none());
         let rehearsal = running.ok_or(RehearsalRefusal::None)?;
-        self.end(rehearsal, Some(by));
-        Ok(self.report(rehearsal))
+        self.end_rehearsal(rehearsal, Some(by));
+        Ok(self.build_report(rehearsal))
     }
 
     pub(super) fn report_latest(&self) -> Result<ChaosReport, RehearsalRefusal> {
-        let mut latest = self.latest();
+        let mut latest = self.lock_latest();
         let rehearsal = latest.as_mut().ok_or(RehearsalRefusal::None)?;
         // Updated, unless the rehearsal is over and everything has recovered: then the report stays
         // as it was.
         if rehearsal.recovered_at.is_none() {
-            self.note(rehearsal);
+            self.update_counts(rehearsal);
         }
-        Ok(self.report(rehearsal))
+        Ok(self.build_report(rehearsal))
     }
 
     pub(super) fn faults_at(&self, site: &str) -> Vec<&'static str> {
-        let latest = self.latest();
+        let latest = self.lock_latest();
         let now = self.plane.now();
         latest
             .as_ref()
@@ -89,11 +89,11 @@ impl RehearsalStage {
             .unwrap_or_default()
     }
 
-    fn latest(&self) -> MutexGuard<'_, Option<Rehearsal>> {
+    fn lock_latest(&self) -> MutexGuard<'_, Option<Rehearsal>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn grounds(&self) -> Grounds {
+    fn current_grounds(&self) -> Grounds {
         let count = self.faults.len();
         let share = count * self.limits.max_sites_percent as usize / 100;
         Grounds {
@@ -103,13 +103,13 @@ impl RehearsalStage {
         }
     }
 
-    pub(super) fn status(&self) -> ChaosStatus {
+    pub(super) fn current_status(&self) -> ChaosStatus {
         let Grounds {
             sites,
             max_duration,
             max_sites,
-        } = self.grounds();
-        let latest = self.latest();
+        } = self.current_grounds();
+        let latest = self.lock_latest();
         let running = latest
             .as_ref()
             .filter(|rehearsal| rehearsal.ended.is_none());
@@ -124,14 +124,14 @@ impl RehearsalStage {
         }
     }
 
-    pub(super) fn prepare(
+    pub(super) fn prepare_rehearsal(
         &self,
         by: KeyName,
         plan: &ChaosPlan,
     ) -> Result<Rehearsal, RehearsalRefusal> {
         let numbered: Vec<(usize, InjectionPlan)> =
             plan.inject.iter().cloned().enumerate().collect();
-        let mut flaws = judge(plan.lasting.0, &numbered, &self.grounds());
+        let mut flaws = judge_plan(plan.lasting.0, &numbered, &self.current_grounds());
         if plan.inject.is_empty() {
             flaws.push(Flaw {
                 place: "inject".into(),
@@ -142,15 +142,15 @@ impl RehearsalStage {
         if !flaws.is_empty() {
             return Err(RehearsalRefusal::Plan(flaws));
         }
-        let seed = plan.seed.unwrap_or_else(drawn_seed);
+        let seed = plan.seed.unwrap_or_else(draw_seed);
         Ok(Rehearsal::new(plan, seed, by, self.plane.now()))
     }
 
-    pub(super) fn start(
+    pub(super) fn start_rehearsal(
         &self,
         mut rehearsal: Rehearsal,
     ) -> Result<(u64, RehearsalReport), RehearsalRefusal> {
-        let mut latest = self.latest();
+        let mut latest = self.lock_latest();
         if let Some(other) = latest.as_ref().filter(|other| other.ended.is_none()) {
             return Err(RehearsalRefusal::Busy {
                 by: other.by.to_string(),
@@ -161,20 +161,20 @@ impl RehearsalStage {
         rehearsal.charged_before = self
             .faults
             .keys()
-            .map(|site| (site.clone(), self.charged(site)))
+            .map(|site| (site.clone(), self.charged_errors(site)))
             .collect();
         let instant = Instant::now();
         for (site, faults) in &self.faults {
-            faults.inject(rehearsal.at_site(site, instant));
+            faults.inject(rehearsal.injections_at(site, instant));
         }
-        self.note(&mut rehearsal);
+        self.update_counts(&mut rehearsal);
         let report = rehearsal.report(rehearsal.begun_at);
         warn!(
             by = %rehearsal.by,
-            sites = ?rehearsal.sites(),
+            sites = ?rehearsal.rehearsed_sites(),
             seed = report.seed,
             ends_at = %report.ends_at,
-            faults = %rehearsal.faults_told(),
+            faults = %rehearsal.format_faults(),
             "FAULTS ARE BEING INJECTED ON PURPOSE"
         );
         let number = rehearsal.number;
@@ -182,27 +182,27 @@ impl RehearsalStage {
         Ok((number, report))
     }
 
-    fn charged(&self, site: &SiteName) -> u64 {
+    fn charged_errors(&self, site: &SiteName) -> u64 {
         let errors = &self.plane.shared().metrics.site_errors;
         errors.with_label_values(&[site.as_str()]).get()
     }
 
     /// Ends a rehearsal: no fault is injected any more, and frozen calls continue.
-    fn end(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
+    fn end_rehearsal(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
         self.faults.values().for_each(Faults::lift_all);
         // No fault was injected after its end, however late the end is noticed.
         let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
         let who = who.to_owned();
         rehearsal.ended = Some(RehearsalEnd { at, by });
-        self.note(rehearsal);
-        warn!(by = %who, struck = %rehearsal.strikes_told(), "no more faults are injected");
+        self.update_counts(rehearsal);
+        warn!(by = %who, struck = %rehearsal.format_injected(), "no more faults are injected");
     }
 
     /// Updates metrics and effects.
-    fn note(&self, rehearsal: &mut Rehearsal) {
+    fn update_counts(&self, rehearsal: &mut Rehearsal) {
         let now = self.plane.now();
-        self.metrics.active.set(rehearsal.active(now) as i64);
+        self.metrics.active.set(rehearsal.count_active(now) as i64);
         for (site, faults) in &self.faults {
             let mut strikes: BTreeMap<&'static str, u64> = BTreeMap::new();
             for ((kind, _), tally) in faults.tallies() {
@@ -218,31 +218,31 @@ impl RehearsalStage {
                 *counted = count;
             }
         }
-        rehearsal.deeds.isolated |= self.plane.isolated();
-        for site in self.plane.sites() {
+        rehearsal.deeds.isolated |= self.plane.is_isolated();
+        for site in self.plane.list_sites() {
             let before = rehearsal
                 .charged_before
                 .get(&site.name)
                 .copied()
                 .unwrap_or(0);
-            let charged = self.charged(&site.name).saturating_sub(before);
+            let charged = self.charged_errors(&site.name).saturating_sub(before);
             rehearsal
                 .deeds
-                .note(&site.name, site.state.as_str(), charged, now);
+                .record_state(&site.name, site.state.as_str(), charged, now);
         }
     }
 
     /// Lists what is not well yet, at the sites of the rehearsal and with jobs.
-    fn not_recovered(&self, rehearsal: &Rehearsal) -> Vec<String> {
+    fn list_not_recovered(&self, rehearsal: &Rehearsal) -> Vec<String> {
         const WELL: [&str; 5] = ["usable", "draining", "drained", "maintenance", "frozen"];
-        let struck = rehearsal.sites();
-        let sites = self.plane.sites().into_iter();
+        let struck = rehearsal.rehearsed_sites();
+        let sites = self.plane.list_sites().into_iter();
         let ill = sites.filter(|site| struck.contains(&site.name));
         let ill = ill.filter(|site| !WELL.contains(&site.state.as_str()));
         let mut found: Vec<String> = ill
             .map(|site| format!("site {} is {}", site.name, site.state.as_str()))
             .collect();
-        match rehearsal.deeds.set_back() {
+        match rehearsal.deeds.count_set_back() {
             0 => {}
             1 => found.push("one job whose round was given up has not begun again".into()),
             jobs => found.push(format!(
@@ -252,7 +252,7 @@ impl RehearsalStage {
         found
     }
 
-    fn report(&self, rehearsal: &Rehearsal) -> ChaosReport {
+    fn build_report(&self, rehearsal: &Rehearsal) -> ChaosReport {
         let strikes = self.faults.iter().flat_map(|(site, faults)| {
             faults
                 .tallies()
@@ -277,19 +277,19 @@ impl RehearsalStage {
             not_recovered: if well {
                 Vec::new()
             } else {
-                self.not_recovered(rehearsal)
+                self.list_not_recovered(rehearsal)
             },
         }
     }
 
     /// Handles a change. Returns false if the watch should end.
-    fn see(&self, number: u64, change: Result<Committed, RecvError>) -> bool {
-        let mut latest = self.latest();
+    fn handle_change(&self, number: u64, change: Result<Committed, RecvError>) -> bool {
+        let mut latest = self.lock_latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
             return false;
         };
         match change {
-            Ok(committed) => rehearsal.deeds.see(&committed.change),
+            Ok(committed) => rehearsal.deeds.apply_change(&committed.change),
             Err(RecvError::Lagged(missed)) => rehearsal.deeds.changes_missed += missed,
             Err(RecvError::Closed) => return false,
         }
@@ -297,21 +297,21 @@ impl RehearsalStage {
     }
 
     /// Checks the state of the rehearsal. Returns false if the watch should end.
-    fn look(&self, number: u64, looks: u64) -> bool {
-        let mut latest = self.latest();
+    fn take_stock(&self, number: u64, looks: u64) -> bool {
+        let mut latest = self.lock_latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
             return false;
         };
-        self.note(rehearsal);
+        self.update_counts(rehearsal);
         if rehearsal.ended.is_none() {
             if self.plane.now() >= rehearsal.ends_at {
-                self.end(rehearsal, None);
+                self.end_rehearsal(rehearsal, None);
             } else if looks.is_multiple_of(LOOKS_A_LINE) {
-                warn!(by = %rehearsal.by, struck = %rehearsal.strikes_told(), "faults are being injected on purpose");
+                warn!(by = %rehearsal.by, struck = %rehearsal.format_injected(), "faults are being injected on purpose");
             }
             return true;
         }
-        if !self.not_recovered(rehearsal).is_empty() {
+        if !self.list_not_recovered(rehearsal).is_empty() {
             return true;
         }
         rehearsal.recovered_at = Some(self.plane.now());
@@ -321,7 +321,7 @@ impl RehearsalStage {
 }
 
 /// Watches a rehearsal until its faults have ended and everything is well again.
-pub(super) async fn watch(
+pub(super) async fn watch_rehearsal(
     stage: Arc<RehearsalStage>,
     number: u64,
     mut changes: Receiver<Committed>,
@@ -333,9 +333,9 @@ pub(super) async fn watch(
             biased;
             _ = clock.tick() => {
                 looks += 1;
-                stage.look(number, looks)
+                stage.take_stock(number, looks)
             }
-            change = changes.recv() => stage.see(number, change),
+            change = changes.recv() => stage.handle_change(number, change),
         };
         if !goes_on {
             return;
@@ -343,7 +343,7 @@ pub(super) async fn watch(
     }
 }
 
-fn drawn_seed() -> u64 {
+fn draw_seed() -> u64 {
     let mut bytes = [0; 4];
     // Without random bytes from the system all rehearsals draw alike; the reported seed shows it.
     let _ = getrandom::fill(&mut bytes);

@@ -12,7 +12,7 @@ use cospan_sites::port::Site;
 
 use super::plan_check::Flaw;
 use super::rehearsal_metrics::ChaosMetrics;
-use super::rehearsal_run::{RehearsalStage, watch};
+use super::rehearsal_run::{RehearsalStage, watch_rehearsal};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
@@ -48,7 +48,10 @@ pub type Handles = BTreeMap<SiteName, Faults>;
 
 /// Wraps sites, so that faults can be injected into the calls to them. If `files` names a
 /// directory, faults can also be injected by a file for each site, with the name of the site.
-pub fn wrap(sites: Vec<Arc<dyn Site>>, files: Option<&Path>) -> (Vec<Arc<dyn Site>>, Handles) {
+pub fn wrap_sites(
+    sites: Vec<Arc<dyn Site>>,
+    files: Option<&Path>,
+) -> (Vec<Arc<dyn Site>>, Handles) {
     let mut handles = Handles::new();
     let wrapped = sites.into_iter().map(|site| {
         let faults = Faults::new();
@@ -87,7 +90,7 @@ impl Rehearsals {
         ))))
     }
 
-    fn stage(&self) -> Result<&Arc<RehearsalStage>, RehearsalRefusal> {
+    fn require_stage(&self) -> Result<&Arc<RehearsalStage>, RehearsalRefusal> {
         self.0.as_ref().ok_or(RehearsalRefusal::Off)
     }
 
@@ -101,8 +104,8 @@ impl Rehearsals {
         by: KeyName,
         plan: &ChaosPlan,
     ) -> Result<RehearsalReport, RehearsalRefusal> {
-        let stage = self.stage()?;
-        let rehearsal = stage.prepare(by, plan)?;
+        let stage = self.require_stage()?;
+        let rehearsal = stage.prepare_rehearsal(by, plan)?;
         Ok(rehearsal.report(rehearsal.begun_at))
     }
 
@@ -116,12 +119,12 @@ impl Rehearsals {
         by: KeyName,
         plan: &ChaosPlan,
     ) -> Result<RehearsalReport, RehearsalRefusal> {
-        let stage = self.stage()?;
-        let rehearsal = stage.prepare(by, plan)?;
+        let stage = self.require_stage()?;
+        let rehearsal = stage.prepare_rehearsal(by, plan)?;
         // Subscribes before the first fault, so that none of its effects is missed.
         let changes = stage.subscribe();
-        let (number, report) = stage.start(rehearsal)?;
-        actix_web::rt::spawn(watch(stage.clone(), number, changes));
+        let (number, report) = stage.start_rehearsal(rehearsal)?;
+        actix_web::rt::spawn(watch_rehearsal(stage.clone(), number, changes));
         Ok(report)
     }
 
@@ -131,13 +134,13 @@ impl Rehearsals {
     ///
     /// Rehearsals are not allowed, or none runs.
     pub fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
-        self.stage()?.stop(by)
+        self.require_stage()?.stop_rehearsal(by)
     }
 
     /// Returns the bounds, and the running rehearsal.
     pub fn status(&self) -> ChaosStatus {
         match &self.0 {
-            Some(stage) => stage.status(),
+            Some(stage) => stage.current_status(),
             None => ChaosStatus {
                 allowed: false,
                 max_duration: Length(DurationMs::ZERO),
@@ -153,7 +156,7 @@ impl Rehearsals {
     /// # Errors
     ///
     /// There was no rehearsal since the server started.
-    pub fn report(&self) -> Result<ChaosReport, RehearsalRefusal> {
+    pub fn latest_report(&self) -> Result<ChaosReport, RehearsalRefusal> {
         self.0
             .as_ref()
             .ok_or(RehearsalRefusal::None)?

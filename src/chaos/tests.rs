@@ -20,7 +20,8 @@ fn grounds() -> Grounds {
 }
 
 fn read(text: &str) -> Result<ChaosPlan, String> {
-    fault_plan::read(Path::new("plan.toml"), text, None, &grounds()).map_err(|e| e.to_string())
+    fault_plan::parse_plan(Path::new("plan.toml"), text, None, &grounds())
+        .map_err(|e| e.to_string())
 }
 
 const GOOD: &str = "for = \"5m\"\n[[inject]]\nsites = [\"delft\"]\nfault = \"reply-lost\"\n";
@@ -37,7 +38,8 @@ fn a_plan_needs_sites_a_fault_and_a_length_only() {
         (one.probability, one.calls.len(), one.after),
         (1.0, 0, None)
     );
-    let longer = fault_plan::read(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
+    let longer =
+        fault_plan::parse_plan(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
     assert_eq!(
         longer.lasting,
         Length(MINUTE),
@@ -164,18 +166,18 @@ fn all_slips_are_told_at_once() {
 
 #[test]
 fn faults_are_counted_under_the_names_of_their_kinds() {
-    for kind in injectable_faults::all() {
-        let fault = injectable_faults::fault(kind, std::time::Duration::ZERO).unwrap();
+    for kind in injectable_faults::injectable_kinds() {
+        let fault = injectable_faults::fault_of_kind(kind, std::time::Duration::ZERO).unwrap();
         assert_eq!(fault.as_str(), kind.as_str());
     }
 }
 
 #[test]
 fn no_kind_lies_about_an_attempt_or_a_file() {
-    for kind in injectable_faults::all() {
+    for kind in injectable_faults::injectable_kinds() {
         assert_ne!(kind.as_str(), "absent");
         assert!(
-            !injectable_faults::calls(kind).is_empty(),
+            !injectable_faults::affected_calls(kind).is_empty(),
             "{}",
             kind.as_str()
         );
@@ -188,7 +190,7 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
         CallKind::HasContent,
     ] {
         assert!(
-            !injectable_faults::can_strike(FaultKind::Refused, call),
+            !injectable_faults::can_affect(FaultKind::Refused, call),
             "{}",
             call.as_str()
         );

@@ -114,7 +114,7 @@ pub(crate) struct OnlyArgs {
 
 impl OnlyArgs {
     /// Converts the filter for the server: jobs after this one, with this many on a page.
-    pub(crate) fn filter(&self, after: Option<u64>, limit: u32) -> JobFilter {
+    pub(crate) fn to_job_filter(&self, after: Option<u64>, limit: u32) -> JobFilter {
         JobFilter {
             state: self.state.map(|state| state.to_string()),
             site: self.site.clone(),

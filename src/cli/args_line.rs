@@ -37,7 +37,7 @@ pub(crate) struct LineArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "files")]
     pub(crate) result: Vec<RelPath>,
     /// A variable of the job's environment; may be given again.
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files", value_parser = variable)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files", value_parser = parse_variable)]
     pub(crate) env: Vec<(Arc<str>, Arc<str>)>,
     /// The job's name. [default: the name of the command]
     #[arg(long, conflicts_with = "files")]
@@ -47,7 +47,7 @@ pub(crate) struct LineArgs {
     pub(crate) wall_time: Option<Length>,
 }
 
-fn variable(text: &str) -> Result<(Arc<str>, Arc<str>), String> {
+fn parse_variable(text: &str) -> Result<(Arc<str>, Arc<str>), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("write NAME=VALUE".into()),

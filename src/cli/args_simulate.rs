@@ -72,7 +72,7 @@ pub(crate) struct WorkloadArgs {
     pub(crate) estimates: EstimatesArg,
     /// Factor for all estimates, above 0, at most 100: users' knowledge of their jobs becomes worse
     /// by this much.
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = times)]
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_factor)]
     pub(crate) estimates_times: f64,
     /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -93,7 +93,7 @@ pub(crate) struct WorkloadArgs {
     /// Slowdown of a job for each further site that it combines: with 0.2 it runs 1.4 times as long
     /// at three sites. If the slowest link between them carries a third of the fastest of the grid,
     /// the share is three times as large. Users' estimates grow to the worst.
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
     pub(crate) slowdown: f64,
     /// Priorities, separated by commas; each job draws one. [default: low]
     #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
@@ -177,7 +177,7 @@ pub(crate) struct SimulateRunArgs {
 }
 
 /// Parses a share from 0 to 100.
-fn share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, String> {
     let share = text
         .parse()
         .ok()
@@ -186,7 +186,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Parses a factor above 0, at most that of a grid file.
-fn times(text: &str) -> Result<f64, String> {
+fn parse_factor(text: &str) -> Result<f64, String> {
     let times = text
         .parse()
         .ok()

@@ -7,9 +7,9 @@ use cospan_domain::ids::JobId;
 use super::args::Global;
 use super::exit::CliError;
 use super::ids::{IdItem, IdList};
-use super::print::{AnswerPrinter, note, warning_word};
+use super::print::{AnswerPrinter, print_note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
-use crate::config::{Environment, LoadedConfig, LocatedConfig, locate};
+use crate::config::{Environment, LoadedConfig, LocatedConfig, locate_config};
 use crate::keys::KeyDirectory;
 use crate::serve::server_file::RunningProcess;
 
@@ -35,13 +35,13 @@ pub(crate) struct CommandContext {
 impl CommandContext {
     /// Returns the configuration for a client. A broken configuration that was only found by
     /// default does not keep anybody from a server that is named.
-    fn config_of_client(&self) -> Result<LocatedConfig, CliError> {
+    fn client_config(&self) -> Result<LocatedConfig, CliError> {
         let named = self.names_server();
         let only_found = self.global.config.is_none() && self.environment.config.is_none();
         match self.config() {
             Err(error) if named && only_found => {
                 let told = error.message.lines().next().unwrap_or_default();
-                note(&format!("{}: {told}; going on without it", warning_word()));
+                print_note(&format!("{}: {told}; going on without it", warning_word()));
                 let loaded = LoadedConfig::defaults()?;
                 Ok(LocatedConfig { file: None, loaded })
             }
@@ -59,7 +59,7 @@ impl CommandContext {
     /// # Errors
     /// It cannot be read, or is wrong.
     pub(crate) fn config(&self) -> Result<LocatedConfig, CliError> {
-        let mut located = locate(self.global.config.as_deref(), &self.environment)?;
+        let mut located = locate_config(self.global.config.as_deref(), &self.environment)?;
         if let Some(text) = &self.environment.listen {
             let address = text.parse().map_err(|_| {
                 let remedy = "write an address and a port like 127.0.0.1:7440";
@@ -76,7 +76,10 @@ impl CommandContext {
     /// # Errors
     ///
     /// It is not a valid address.
-    pub(crate) fn address(&self, located: &LocatedConfig) -> Result<ServerAddress, CliError> {
+    pub(crate) fn server_address(
+        &self,
+        located: &LocatedConfig,
+    ) -> Result<ServerAddress, CliError> {
         let given = [
             ("--server", self.global.server.as_ref()),
             ("COSPAN_SERVER", self.environment.server.as_ref()),
@@ -88,13 +91,13 @@ impl CommandContext {
             Some((from, text)) => text.parse().map_err(|problem| {
                 CliError::usage(format!("{from}: {problem}"), "correct it, or leave it out")
             }),
-            None => Ok(self.address_here(located)),
+            None => Ok(self.local_address(located)),
         }
     }
 
     /// Returns the configured address. A port that the system chose is known once the server
     /// reports it.
-    fn address_here(&self, located: &LocatedConfig) -> ServerAddress {
+    fn local_address(&self, located: &LocatedConfig) -> ServerAddress {
         let config = &located.loaded.config;
         let configured = ServerAddress::of_server(&config.server);
         if config
@@ -106,8 +109,8 @@ impl CommandContext {
             return configured;
         }
         let data = config.data_directory(&self.environment);
-        soon(Instant::now() + STARTING_MAX, || {
-            RunningProcess::look(&data)
+        look_until(Instant::now() + STARTING_MAX, || {
+            RunningProcess::find_running(&data)
                 .ok()
                 .flatten()?
                 .addresses
@@ -119,7 +122,7 @@ impl CommandContext {
     }
 
     /// Returns the directory with the keys of the configured server.
-    pub(crate) fn keys(&self, located: &LocatedConfig) -> KeyDirectory {
+    pub(crate) fn key_directory(&self, located: &LocatedConfig) -> KeyDirectory {
         KeyDirectory::new(located.loaded.config.keys_directory(&self.environment))
     }
 
@@ -128,23 +131,23 @@ impl CommandContext {
     /// # Errors
     /// The configuration, address, key file or certificate is wrong.
     pub(crate) fn client(&self) -> Result<Client, CliError> {
-        let located = self.config_of_client()?;
+        let located = self.client_config()?;
         let starting = Instant::now() + STARTING_MAX;
-        let address = self.address(&located)?;
+        let address = self.server_address(&located)?;
         let here = address.is_local();
         let token = match &self.environment.token {
             Some(token) => Some(token.clone()),
             // The key of this machine's server is not sent to any other server.
             None if !address.is_local() => None,
             None => {
-                let keys = self.keys(&located);
+                let keys = self.key_directory(&located);
                 // At its first start the server makes the first key.
                 let until = if self.names_server() {
                     Instant::now()
                 } else {
                     starting
                 };
-                let token = soon(until, || keys.local_token().transpose()).transpose()?;
+                let token = look_until(until, || keys.local_token().transpose()).transpose()?;
                 token.map(|token| token.secret().to_owned())
             }
         };
@@ -168,15 +171,15 @@ impl CommandContext {
     ///
     /// # Errors
     /// There is no `last`, or the server is not reachable.
-    pub(crate) fn resolve(&self, client: &Client, ids: &IdList) -> Result<Vec<u64>, CliError> {
+    pub(crate) fn resolve_ids(&self, client: &Client, ids: &IdList) -> Result<Vec<u64>, CliError> {
         let mut found = Vec::new();
         for item in &ids.0 {
             match item {
                 IdItem::One(JobId(id)) => found.push(*id),
                 IdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
-                IdItem::Last => found.push(last(client)?),
-                IdItem::All => found.extend(every(client, JobFilter::default())?),
-                IdItem::Group(JobId(group)) => found.extend(self.runs(client, *group)?),
+                IdItem::Last => found.push(newest_job(client)?),
+                IdItem::All => found.extend(list_every_id(client, JobFilter::default())?),
+                IdItem::Group(JobId(group)) => found.extend(self.list_runs(client, *group)?),
             }
         }
         let mut seen = std::collections::BTreeSet::new();
@@ -188,8 +191,8 @@ impl CommandContext {
     ///
     /// # Errors
     /// There are none, or the server is not reachable.
-    pub(crate) fn runs(&self, client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
-        let mut runs = every(
+    pub(crate) fn list_runs(&self, client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
+        let mut runs = list_every_id(
             client,
             JobFilter {
                 group: Some(group),
@@ -209,9 +212,9 @@ impl CommandContext {
     /// Returns one job as a number.
     ///
     /// # Errors
-    /// Several are meant, or as for [`CommandContext::resolve`].
+    /// Several are meant, or as for [`CommandContext::resolve_ids`].
     pub(crate) fn resolve_one(&self, client: &Client, ids: &IdList) -> Result<u64, CliError> {
-        match self.resolve(client, ids)?.as_slice() {
+        match self.resolve_ids(client, ids)?.as_slice() {
             [id] => Ok(*id),
             ids => Err(CliError::usage(
                 format!("{} jobs are meant, but this command takes one", ids.len()),
@@ -222,7 +225,7 @@ impl CommandContext {
 }
 
 /// Repeats a look until it finds something or the time is over; looks at least once.
-fn soon<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
+fn look_until<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
     loop {
         match look() {
             None if Instant::now() < until => std::thread::sleep(LOOK),
@@ -231,8 +234,8 @@ fn soon<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
     }
 }
 
-fn last(client: &Client) -> Result<u64, CliError> {
-    let page = client.jobs(&JobFilter {
+fn newest_job(client: &Client) -> Result<u64, CliError> {
+    let page = client.list_jobs(&JobFilter {
         limit: 1,
         ..JobFilter::default()
     })?;
@@ -244,14 +247,14 @@ fn last(client: &Client) -> Result<u64, CliError> {
     })
 }
 
-fn every(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {
+fn list_every_id(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {
     let mut ids = Vec::new();
     let mut filter = JobFilter {
         limit: PAGE,
         ..only
     };
     loop {
-        let page = client.jobs(&filter)?;
+        let page = client.list_jobs(&filter)?;
         ids.extend(page.jobs.iter().map(|row| row.id));
         match page.next {
             Some(next) => filter.after = Some(next),

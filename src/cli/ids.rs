@@ -31,25 +31,25 @@ impl FromStr for IdList {
 
     fn from_str(text: &str) -> Result<Self, String> {
         text.split(',')
-            .map(|part| item(part.trim()))
+            .map(|part| parse_item(part.trim()))
             .collect::<Result<_, _>>()
             .map(IdList)
     }
 }
 
-fn item(text: &str) -> Result<IdItem, String> {
+fn parse_item(text: &str) -> Result<IdItem, String> {
     match text {
         "" => Err("a number is missing; write jobs like 1,3,5-8,last,all".into()),
         "last" => Ok(IdItem::Last),
         "all" => Ok(IdItem::All),
         text if text.starts_with("group:") => {
-            number(text.trim_start_matches("group:")).map(IdItem::Group)
+            parse_number(text.trim_start_matches("group:")).map(IdItem::Group)
         }
         text => match text.split_once('-') {
-            None => number(text).map(IdItem::One),
+            None => parse_number(text).map(IdItem::One),
             Some((from, to)) => {
-                let from = number(from)?;
-                let to = number(to)?;
+                let from = parse_number(from)?;
+                let to = parse_number(to)?;
                 if from > to {
                     Err(format!("{text} goes backwards; write {to}-{from}"))
                 } else if to.0 - from.0 >= MAX_RANGE {
@@ -64,7 +64,7 @@ fn item(text: &str) -> Result<IdItem, String> {
     }
 }
 
-fn number(text: &str) -> Result<JobId, String> {
+fn parse_number(text: &str) -> Result<JobId, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match digits.then(|| text.parse()).and_then(Result::ok) {
         Some(0) => Err("jobs are numbered from 1".into()),

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use signal_hook::iterator::Signals;
 
 use super::exit::CliExit;
-use super::print::note;
+use super::print::print_note;
 use crate::signals;
 
 /// The actions for an interruption by the user.
@@ -28,7 +28,7 @@ static PLAN: Mutex<InterruptPlan> = Mutex::new(InterruptPlan {
 /// True while an interruption is being carried out; it will end the process.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
-fn plan() -> MutexGuard<'static, InterruptPlan> {
+fn lock_plan() -> MutexGuard<'static, InterruptPlan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -37,23 +37,23 @@ fn plan() -> MutexGuard<'static, InterruptPlan> {
 /// # Errors
 ///
 /// The system does not allow it.
-pub(crate) fn listen() -> std::io::Result<()> {
+pub(crate) fn listen_for_signals() -> std::io::Result<()> {
     let mut caught = signals::catch_unless_ignored()?;
     std::thread::Builder::new()
         .name("interrupt".into())
         .spawn(move || {
             if signals::wait_for_end(&mut caught).is_some() {
                 UNDER_WAY.store(true, Ordering::Release);
-                let plan = std::mem::take(&mut *plan());
+                let plan = std::mem::take(&mut *lock_plan());
                 if let Some(file) = plan.half_written {
                     // The file may be gone already, which is just as good.
                     let _ = std::fs::remove_file(file);
                 }
                 if let Some(hint) = plan.hint {
-                    note(&format!("\n{hint}"));
+                    print_note(&format!("\n{hint}"));
                 }
                 if let Some(act) = plan.last_act {
-                    end_at_the_next(caught);
+                    end_at_next_signal(caught);
                     act();
                 }
                 std::process::exit(CliExit::Interrupted as i32);
@@ -63,7 +63,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
 }
 
 /// Ends at once on a second signal.
-fn end_at_the_next(mut caught: Signals) {
+fn end_at_next_signal(mut caught: Signals) {
     std::thread::spawn(move || {
         if signals::wait_for_end(&mut caught).is_some() {
             std::process::exit(CliExit::Interrupted as i32);
@@ -73,7 +73,7 @@ fn end_at_the_next(mut caught: Signals) {
 
 /// Returns if the user did not interrupt. Otherwise the interruption may have caused the caller's
 /// error: waits until the process ends, after its last act.
-pub(crate) fn give_way() {
+pub(crate) fn give_way_to_interrupt() {
     while UNDER_WAY.load(Ordering::Acquire) {
         std::thread::park();
     }
@@ -81,15 +81,15 @@ pub(crate) fn give_way() {
 
 /// Sets the last act of an interruption from now on. It may take a while.
 pub(crate) fn set_last_act(act: impl FnOnce() + Send + 'static) {
-    plan().last_act = Some(Box::new(act));
+    lock_plan().last_act = Some(Box::new(act));
 }
 
 /// Sets the hint that an interruption prints from now on.
 pub(crate) fn set_hint(hint: impl Into<String>) {
-    plan().hint = Some(hint.into());
+    lock_plan().hint = Some(hint.into());
 }
 
 /// Sets the file that an interruption removes from now on; `None` for no file.
 pub(crate) fn set_half_written(file: Option<PathBuf>) {
-    plan().half_written = file;
+    lock_plan().half_written = file;
 }

@@ -15,12 +15,12 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// Formats the time since an instant: `12s`, `3m`, `5h`, `2d`.
-pub(crate) fn age(at: Instant, now: Timestamp) -> String {
-    rough(now.since(at.0))
+pub(crate) fn format_age(at: Instant, now: Timestamp) -> String {
+    format_rough(now.since(at.0))
 }
 
 /// Formats a length of time in its largest unit.
-pub(crate) fn rough(length: DurationMs) -> String {
+pub(crate) fn format_rough(length: DurationMs) -> String {
     match length.0 / 1_000 {
         s @ 0..=119 => format!("{s}s"),
         s @ 120..=7_199 => format!("{}m", s / 60),
@@ -30,7 +30,7 @@ pub(crate) fn rough(length: DurationMs) -> String {
 }
 
 /// Formats an instant to the second.
-pub(crate) fn clock(at: Instant) -> String {
+pub(crate) fn format_clock(at: Instant) -> String {
     let text = at.to_string();
     match text.split_once('.') {
         Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
@@ -39,14 +39,14 @@ pub(crate) fn clock(at: Instant) -> String {
 }
 
 /// Formats an instant to the second, in the local zone, in a form that can be parsed again.
-pub(crate) fn local(at: Instant) -> String {
+pub(crate) fn format_local(at: Instant) -> String {
     let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_millisecond(ms) {
         Ok(time) => time
             .to_zoned_datetime(jiff::tz::TimeZone::system())
             .strftime(LOCAL)
             .to_string(),
-        Err(_) => clock(at),
+        Err(_) => format_clock(at),
     }
 }
 
@@ -65,11 +65,11 @@ mod tests {
             (120_000, "2m"),
             (7_200_000, "2h"),
         ] {
-            assert_eq!(age(Instant(Timestamp(now.0 - ms)), now), text);
+            assert_eq!(format_age(Instant(Timestamp(now.0 - ms)), now), text);
         }
-        assert_eq!(rough(DurationMs::from_secs(3 * 86_400)), "3d");
+        assert_eq!(format_rough(DurationMs::from_secs(3 * 86_400)), "3d");
         assert_eq!(
-            clock(Instant(Timestamp(1_772_366_400_123))),
+            format_clock(Instant(Timestamp(1_772_366_400_123))),
             "2026-03-01 12:00:00Z"
         );
     }

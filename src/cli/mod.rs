@@ -37,7 +37,7 @@ use commands::{
 };
 use context::CommandContext;
 use exit::{CliError, CliExit};
-use print::{AnswerPrinter, error_word, note};
+use print::{AnswerPrinter, error_word, print_note};
 
 use crate::api::v1::document::PriorityName;
 use crate::client::BulkOrder;
@@ -57,9 +57,9 @@ pub fn main() -> ExitCode {
     if !matches!(
         cli.command,
         CliCommand::Serve(_) | CliCommand::Quickstart(_)
-    ) && let Err(error) = interrupt::listen()
+    ) && let Err(error) = interrupt::listen_for_signals()
     {
-        note(&format!(
+        print_note(&format!(
             "{}: cannot listen for signals: {error}",
             error_word()
         ));
@@ -68,14 +68,14 @@ pub fn main() -> ExitCode {
     let mut context = CommandContext {
         out: AnswerPrinter::stdout(cli.global.format),
         global: cli.global,
-        environment: Environment::of_process(),
+        environment: Environment::from_process(),
     };
-    let ended = dispatch(&mut context, &cli.command);
-    interrupt::give_way();
+    let ended = dispatch_command(&mut context, &cli.command);
+    interrupt::give_way_to_interrupt();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             error.exit.into()
         }
     }
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
 /// from others.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     // Some arguments come from the environment.
-    let environment = variables(&Cli::command())
+    let environment = argument_variables(&Cli::command())
         .into_iter()
         .filter_map(std::env::var_os);
     if !std::env::args_os()
@@ -97,35 +97,35 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     if error.use_stderr() {
-        note(text.trim_end());
+        print_note(text.trim_end());
         return CliExit::Usage.into();
     }
     match AnswerPrinter::stdout(OutputFormat::Table).text(&text) {
         Ok(()) => CliExit::Done.into(),
         Err(error) => {
             let error = CliError::from(error);
-            complain(&error);
+            print_error(&error);
             error.exit.into()
         }
     }
 }
 
 /// Lists the environment variables that stand for arguments.
-fn variables(command: &clap::Command) -> BTreeSet<OsString> {
+fn argument_variables(command: &clap::Command) -> BTreeSet<OsString> {
     let own = command
         .get_arguments()
         .filter_map(|argument| argument.get_env());
-    let below = command.get_subcommands().flat_map(variables);
+    let below = command.get_subcommands().flat_map(argument_variables);
     own.map(OsStr::to_owned).chain(below).collect()
 }
 
-fn complain(error: &CliError) {
+fn print_error(error: &CliError) {
     if error.quiet {
         return;
     }
-    note(&format!("{}: {}", error_word(), error.message.trim_end()));
+    print_note(&format!("{}: {}", error_word(), error.message.trim_end()));
     if let Some(remedy) = &error.remedy {
-        note(&format!("  > {remedy}"));
+        print_note(&format!("  > {remedy}"));
     }
 }
 
@@ -135,14 +135,17 @@ pub(crate) fn last_act(act: impl FnOnce() + Send + 'static) {
 }
 
 /// Prints the progress of long work on standard error.
-pub(crate) fn progress(text: &str) {
-    note(&format!("{text} ..."));
+pub(crate) fn print_progress(text: &str) {
+    print_note(&format!("{text} ..."));
 }
 
-fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExit, CliError> {
+fn dispatch_command(
+    context: &mut CommandContext,
+    command: &CliCommand,
+) -> Result<CliExit, CliError> {
     match command {
         CliCommand::Serve(args) => serve::run(context, args),
-        CliCommand::Stop => background::stop(context),
+        CliCommand::Stop => background::stop_server(context),
         CliCommand::Quickstart(args) => quickstart::run(context, args),
         CliCommand::Submit(args) => submit::run(context, args),
         CliCommand::List(args) => list::run(context, args),
@@ -153,13 +156,15 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
         CliCommand::Wait(args) => wait::run(context, args),
         CliCommand::Logs(args) => logs::run(context, args),
         CliCommand::Output(args) => output::run(context, args),
-        CliCommand::Cancel(args) => job_commands::cancel(context, args),
+        CliCommand::Cancel(args) => job_commands::cancel_jobs(context, args),
         CliCommand::Freeze(args) => {
-            job_commands::steer(context, BulkOrder::Freeze, &args.ids, None)
+            job_commands::steer_jobs(context, BulkOrder::Freeze, &args.ids, None)
         }
-        CliCommand::Thaw(args) => job_commands::steer(context, BulkOrder::Thaw, &args.ids, None),
+        CliCommand::Thaw(args) => {
+            job_commands::steer_jobs(context, BulkOrder::Thaw, &args.ids, None)
+        }
         CliCommand::Release(args) => {
-            job_commands::steer(context, BulkOrder::Release, &args.ids, None)
+            job_commands::steer_jobs(context, BulkOrder::Release, &args.ids, None)
         }
         CliCommand::Priority(args) => {
             let class = match args.class {
@@ -168,7 +173,7 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
                 ClassArg::Low => PriorityName::Low,
                 ClassArg::SuperLow => PriorityName::SuperLow,
             };
-            job_commands::steer(context, BulkOrder::Priority, &args.ids, Some(class))
+            job_commands::steer_jobs(context, BulkOrder::Priority, &args.ids, Some(class))
         }
         CliCommand::Slots(args) => slots::run(context, args),
         CliCommand::Reservation(command) => reservation::run(context, command),
@@ -177,8 +182,8 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
         CliCommand::Key(command) => key::run(context, command),
         CliCommand::Doctor(args) => doctor::run(context, args),
         CliCommand::Config(command) => configuration::run(context, command),
-        CliCommand::Completion(args) => completion(context, args),
-        CliCommand::Man(args) => man(context, args),
+        CliCommand::Completion(args) => print_completion(context, args),
+        CliCommand::Man(args) => print_manual(context, args),
         CliCommand::Store(command) => store::run(context, command),
         CliCommand::Openapi => {
             context
@@ -193,14 +198,17 @@ fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExi
     }
 }
 
-fn completion(context: &mut CommandContext, args: &CompletionArgs) -> Result<CliExit, CliError> {
+fn print_completion(
+    context: &mut CommandContext,
+    args: &CompletionArgs,
+) -> Result<CliExit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
     context.out.bytes(&script)?;
     Ok(CliExit::Done)
 }
 
-fn man(context: &mut CommandContext, args: &ManArgs) -> Result<CliExit, CliError> {
+fn print_manual(context: &mut CommandContext, args: &ManArgs) -> Result<CliExit, CliError> {
     let program = Cli::command().name("cospan");
     if let Some(to) = &args.to {
         let written =

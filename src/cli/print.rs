@@ -7,7 +7,7 @@ use serde::Serialize;
 use tabwriter::TabWriter;
 
 use super::args::OutputFormat;
-use crate::terminal::{self, Printer, cell, painted};
+use crate::terminal::{self, Printer, paint, table_cell};
 
 /// The output for answers.
 pub(crate) struct AnswerPrinter {
@@ -50,9 +50,9 @@ impl AnswerPrinter {
         let text = match self.format {
             OutputFormat::Table => text(value),
             OutputFormat::Json => {
-                terminal::json(&serde_json::to_string_pretty(value)?).into_owned() + "\n"
+                terminal::visible_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n"
             }
-            OutputFormat::Yaml => yaml(value)?,
+            OutputFormat::Yaml => to_yaml(value)?,
         };
         self.text(&text)
     }
@@ -62,7 +62,7 @@ impl AnswerPrinter {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.to.text(text)
+        self.to.print_text(text)
     }
 
     /// Prints data at once: unchanged, unless people look at it.
@@ -71,16 +71,16 @@ impl AnswerPrinter {
     ///
     /// The data cannot be written.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.to.bytes(bytes)
+        self.to.print_bytes(bytes)
     }
 }
 
 /// Formats YAML. A text in which YAML would leave something hidden is written as in JSON, which is
 /// valid YAML.
-fn yaml(value: &impl Serialize) -> io::Result<String> {
+fn to_yaml(value: &impl Serialize) -> io::Result<String> {
     let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
     let text = if text.contains(|c| c != '\n' && terminal::is_hidden(c)) {
-        terminal::yaml(&serde_json::to_string_pretty(value)?).into_owned()
+        terminal::visible_yaml(&serde_json::to_string_pretty(value)?).into_owned()
     } else {
         text
     };
@@ -92,18 +92,18 @@ fn yaml(value: &impl Serialize) -> io::Result<String> {
 }
 
 /// Prints a note for the user beside the answer.
-pub(crate) fn note(text: &str) {
-    terminal::say(&format!("{text}\n"));
+pub(crate) fn print_note(text: &str) {
+    terminal::print_error(&format!("{text}\n"));
 }
 
 /// Formats rows of cells as columns below a heading.
-pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn format_columns(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
     let heading: Vec<String> = heading.iter().map(|text| bold(text)).collect();
     let lines = std::iter::once(&heading).chain(rows);
     // Writing to memory cannot fail.
     for line in lines {
-        let cells: Vec<String> = line.iter().map(|text| cell(text)).collect();
+        let cells: Vec<String> = line.iter().map(|text| table_cell(text)).collect();
         let _ = writeln!(writer, "{}", cells.join("\t"));
     }
     let text = writer
@@ -117,10 +117,10 @@ pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Formats names and values, one below the other.
-pub(crate) fn fields(fields: &[(&str, String)]) -> String {
+pub(crate) fn format_name_values(fields: &[(&str, String)]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = writeln!(writer, "{}\t{}", bold(name), cell(value));
+        let _ = writeln!(writer, "{}\t{}", bold(name), table_cell(value));
     }
     let text = writer
         .into_inner()
@@ -130,22 +130,22 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
 }
 
 /// Makes a text fit on one line, even if it contains texts of others.
-pub(crate) fn line(text: &str) -> String {
-    cell(text) + "\n"
+pub(crate) fn single_line(text: &str) -> String {
+    table_cell(text) + "\n"
 }
 
 /// Formats headings and names.
 pub(crate) fn bold(text: &str) -> String {
-    painted(Style::new().bold(), text)
+    paint(Style::new().bold(), text)
 }
 
 /// Formats what matters less.
 pub(crate) fn dim(text: &str) -> String {
-    painted(Style::new().dimmed(), text)
+    paint(Style::new().dimmed(), text)
 }
 
 /// Formats a state of a job, component or site in the colour of its meaning.
-pub(crate) fn state(text: &str) -> String {
+pub(crate) fn color_state(text: &str) -> String {
     let colour = match text {
         "finished" | "succeeded" | "usable" => AnsiColor::Green,
         "running" | "starting" | "collecting" | "opened" => AnsiColor::Cyan,
@@ -156,17 +156,17 @@ pub(crate) fn state(text: &str) -> String {
         }
         _ => return text.into(),
     };
-    painted(colour.on_default(), text)
+    paint(colour.on_default(), text)
 }
 
 /// Returns the word before an error message.
 pub(crate) fn error_word() -> String {
-    painted(AnsiColor::Red.on_default().bold(), "error")
+    paint(AnsiColor::Red.on_default().bold(), "error")
 }
 
 /// Returns the word before a warning.
 pub(crate) fn warning_word() -> String {
-    painted(AnsiColor::Yellow.on_default().bold(), "warning")
+    paint(AnsiColor::Yellow.on_default().bold(), "warning")
 }
 
 #[cfg(test)]
@@ -209,8 +209,8 @@ mod tests {
             .answer(&rows, |rows| {
                 let cells = rows
                     .iter()
-                    .map(|row| vec![row.id.to_string(), state(row.state)]);
-                columns(&["ID", "STATE"], &cells.collect::<Vec<_>>())
+                    .map(|row| vec![row.id.to_string(), color_state(row.state)]);
+                format_columns(&["ID", "STATE"], &cells.collect::<Vec<_>>())
             })
             .unwrap();
         let bytes = shared.0.lock().unwrap().clone();
@@ -234,11 +234,12 @@ mod tests {
     #[test]
     fn a_name_makes_no_row_and_no_column_of_its_own() {
         let rows = vec![vec!["7".into(), "a\n8\tfinished\u{202e}".into()]];
-        let text = terminal::without_styles(&columns(&["ID", "NAME"], &rows));
+        let text = terminal::without_styles(&format_columns(&["ID", "NAME"], &rows));
         assert_eq!(text, "ID  NAME\n7   a\\n8\\tfinished\\u{202e}\n");
-        let text = fields(&[("Name", "a\nState  finished".into())]);
+        let text = format_name_values(&[("Name", "a\nState  finished".into())]);
         assert_eq!(text.lines().count(), 1, "{text}");
-        let text = terminal::without_styles(&line(&format!("it is {}: a\njob 8", bold("held"))));
+        let text =
+            terminal::without_styles(&single_line(&format!("it is {}: a\njob 8", bold("held"))));
         assert_eq!(text, "it is held: a\\njob 8\n");
     }
 
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn fields_without_a_value_are_left_out() {
-        let text = fields(&[("name", "wave".into()), ("policy", String::new())]);
+        let text = format_name_values(&[("name", "wave".into()), ("policy", String::new())]);
         assert!(text.contains("wave") && !text.contains("policy"), "{text}");
     }
 }

@@ -56,11 +56,11 @@ impl ServerAddress {
     pub fn of_server(server: &Server) -> Self {
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT));
         let address = server.listen.first().copied().unwrap_or(default);
-        Self::at(address, server.tls_certificate.is_some())
+        Self::of_listener(address, server.tls_certificate.is_some())
     }
 
     /// Returns the address of a server that listens there, as seen from its own machine.
-    pub(crate) fn at(mut address: SocketAddr, tls: bool) -> Self {
+    pub(crate) fn of_listener(mut address: SocketAddr, tls: bool) -> Self {
         let scheme = if tls { "https" } else { "http" };
         if address.ip().is_unspecified() {
             address.set_ip(match address {
@@ -90,7 +90,7 @@ impl ServerAddress {
     }
 
     /// Returns the base of request URLs.
-    pub(super) fn base(&self) -> &str {
+    pub(super) fn base_url(&self) -> &str {
         match self {
             ServerAddress::Http(base) => base,
             // The host is a formality; the connection goes to the socket.

@@ -5,7 +5,7 @@ use std::io::Read;
 use ureq::Body;
 use ureq::http::Response;
 
-use super::query::{Query, encoded, encoded_path};
+use super::query::{Query, encode_part, encode_path};
 use super::{Client, ClientError};
 use crate::api::v1::JobDocument;
 use crate::api::v1::accounting::AccountPage;
@@ -21,7 +21,7 @@ use crate::api::v1::store::StoreReport;
 use crate::api::v1::tree::TreeReport;
 
 fn log_path(log: &LogRequest<'_>) -> Query {
-    let component = encoded(log.component);
+    let component = encode_part(log.component);
     Query::of(&format!(
         "/v1/jobs/{}/logs/{component}/{}",
         log.job, log.stream
@@ -65,7 +65,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    pub(super) fn added_to(&self, query: Query) -> Query {
+    pub(super) fn add_to_query(&self, query: Query) -> Query {
         query
             .with_some("state", self.state.as_ref())
             .with_some("site", self.site.as_ref())
@@ -116,7 +116,7 @@ pub enum SiteAction {
 }
 
 impl SiteAction {
-    fn as_str(&self) -> &'static str {
+    fn action_name(&self) -> &'static str {
         match self {
             SiteAction::Drain => "drain",
             SiteAction::Undrain => "undrain",
@@ -130,7 +130,7 @@ impl SiteAction {
         }
     }
 
-    fn body(&self) -> Option<SiteOrderBody> {
+    fn command_body(&self) -> Option<SiteOrderBody> {
         match self {
             SiteAction::Maintenance(window) => Some(SiteOrderBody::Maintenance(window.clone())),
             SiteAction::EndMaintenance(end) => Some(SiteOrderBody::EndMaintenance(*end)),
@@ -191,7 +191,7 @@ impl Client {
         jobs: &[JobDocument],
         options: &SubmitOptions,
     ) -> Result<SubmittedReport, ClientError> {
-        self.submission(jobs, options, false)
+        self.send_submission(jobs, options, false)
     }
 
     /// Checks jobs as if they were submitted.
@@ -199,15 +199,15 @@ impl Client {
     /// # Errors
     ///
     /// The jobs would be refused, or the server is not reachable.
-    pub fn check(
+    pub fn check_jobs(
         &self,
         jobs: &[JobDocument],
         options: &SubmitOptions,
     ) -> Result<CheckedReport, ClientError> {
-        self.submission(jobs, options, true)
+        self.send_submission(jobs, options, true)
     }
 
-    fn submission<T: serde::de::DeserializeOwned>(
+    fn send_submission<T: serde::de::DeserializeOwned>(
         &self,
         jobs: &[JobDocument],
         options: &SubmitOptions,
@@ -221,13 +221,14 @@ impl Client {
             .with_some("refuse_closed", options.refuse_closed.then_some(true))
             .with_some("dry_run", dry_run.then_some(true));
         let mut request = self
-            .request("POST", &path.0)
+            .build_request("POST", &path.0)
             .header("content-type", "application/json");
         if let Some(key) = &options.idempotency_key {
             request = request.header("idempotency-key", key);
         }
-        let body = serde_json::to_vec(jobs).map_err(|error| self.strange(error.to_string()))?;
-        let response = self.send(request, &body)?;
+        let body =
+            serde_json::to_vec(jobs).map_err(|error| self.strange_answer(error.to_string()))?;
+        let response = self.send_request(request, &body)?;
         self.read_json(response)
     }
 
@@ -235,10 +236,10 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
+    pub fn list_jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
         self.get(
             &filter
-                .added_to(Query::of("/v1/jobs").with("newest", true))
+                .add_to_query(Query::of("/v1/jobs").with("newest", true))
                 .0,
         )
     }
@@ -247,8 +248,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
-        self.get(&filter.added_to(Query::of("/v1/accounts")).0)
+    pub fn list_accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
+        self.get(&filter.add_to_query(Query::of("/v1/accounts")).0)
     }
 
     /// Returns one job in full.
@@ -284,7 +285,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn order(&self, order: BulkOrder, jobs: &JobSelection) -> Result<OrderReport, ClientError> {
+    pub fn send_job_command(
+        &self,
+        order: BulkOrder,
+        jobs: &JobSelection,
+    ) -> Result<OrderReport, ClientError> {
         self.post(order.path(), jobs)
     }
 
@@ -292,14 +297,14 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn log(&self, log: &LogRequest<'_>) -> Result<FilePiece, ClientError> {
+    pub fn read_log(&self, log: &LogRequest<'_>) -> Result<FilePiece, ClientError> {
         let path = log_path(log).with("limit", log.limit);
-        let mut response = self.send(self.request("GET", &path.0), &[])?;
+        let mut response = self.send_request(self.build_request("GET", &path.0), &[])?;
         let size = header_number(&response, "cospan-size").unwrap_or(0);
         let body = response.body_mut().with_config().limit(super::MAX_ANSWER);
         let bytes = body
             .read_to_vec()
-            .map_err(|error| self.unreachable(&error))?;
+            .map_err(|error| self.unreachable_error(&error))?;
         Ok(FilePiece { bytes, size })
     }
 
@@ -315,9 +320,14 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn output(&self, job: u64, component: &str, path: &str) -> Result<Download, ClientError> {
-        let component = encoded(component);
-        let path = encoded_path(path);
+    pub fn download_output(
+        &self,
+        job: u64,
+        component: &str,
+        path: &str,
+    ) -> Result<Download, ClientError> {
+        let component = encode_part(component);
+        let path = encode_path(path);
         self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
     }
 
@@ -325,28 +335,33 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn tree(&self, job: u64, component: &str, path: &str) -> Result<TreeReport, ClientError> {
-        let component = encoded(component);
-        let path = encoded_path(path);
+    pub fn list_tree(
+        &self,
+        job: u64,
+        component: &str,
+        path: &str,
+    ) -> Result<TreeReport, ClientError> {
+        let component = encode_part(component);
+        let path = encode_path(path);
         self.get(&format!("/v1/jobs/{job}/trees/{component}/{path}"))
     }
 
     /// Downloads a file that need not fit into memory, and may come slowly.
     fn download(&self, path: &str) -> Result<Download, ClientError> {
-        let request = self.request("GET", path);
+        let request = self.build_request("GET", path);
         let request = request
             .body(())
-            .map_err(|error| self.strange(error.to_string()))?;
+            .map_err(|error| self.strange_answer(error.to_string()))?;
         let request = self
             .agent
             .configure_request(request)
             .timeout_per_read(None)
             .build();
         let response = self
-            .run(request)
-            .map_err(|error| self.unreachable(&error))?;
+            .run_request(request)
+            .map_err(|error| self.unreachable_error(&error))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response));
+            return Err(self.read_refusal(response));
         }
         let size = response.body().content_length();
         let bytes = response
@@ -364,7 +379,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn sites(&self) -> Result<SiteList, ClientError> {
+    pub fn list_sites(&self) -> Result<SiteList, ClientError> {
         self.get("/v1/sites")
     }
 
@@ -373,7 +388,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site(&self, name: &str) -> Result<SiteReport, ClientError> {
-        self.get(&format!("/v1/sites/{}", encoded(name)))
+        self.get(&format!("/v1/sites/{}", encode_part(name)))
     }
 
     /// Returns one site, with its free processors for this length of time; the site is asked.
@@ -381,7 +396,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_timeline(&self, name: &str, ahead: Length) -> Result<SiteReport, ClientError> {
-        let path = Query::of(&format!("/v1/sites/{}", encoded(name))).with("timeline", ahead);
+        let path = Query::of(&format!("/v1/sites/{}", encode_part(name))).with("timeline", ahead);
         self.get(&path.0)
     }
 
@@ -390,7 +405,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_needs(&self, name: &str) -> Result<SiteReport, ClientError> {
-        let path = Query::of(&format!("/v1/sites/{}", encoded(name))).with("needs", true);
+        let path = Query::of(&format!("/v1/sites/{}", encode_part(name))).with("needs", true);
         self.get(&path.0)
     }
 
@@ -398,11 +413,13 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn order_site(&self, name: &str, action: &SiteAction) -> Result<(), ClientError> {
-        let path = format!("/v1/sites/{}/{}", encoded(name), action.as_str());
-        match action.body() {
+    pub fn send_site_command(&self, name: &str, action: &SiteAction) -> Result<(), ClientError> {
+        let path = format!("/v1/sites/{}/{}", encode_part(name), action.action_name());
+        match action.command_body() {
             Some(body) => self.post::<_, DoneReport>(&path, &body).map(drop),
-            None => self.send(self.request("POST", &path), &[]).map(drop),
+            None => self
+                .send_request(self.build_request("POST", &path), &[])
+                .map(drop),
         }
     }
 
@@ -410,7 +427,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn files(&self, after: Option<&str>) -> Result<FilePage, ClientError> {
+    pub fn list_files(&self, after: Option<&str>) -> Result<FilePage, ClientError> {
         self.get(&Query::of("/v1/files").with_some("after", after).0)
     }
 
@@ -419,7 +436,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn file(&self, name: &str) -> Result<FileReport, ClientError> {
-        self.get(&format!("/v1/files/{}", encoded_path(name)))
+        self.get(&format!("/v1/files/{}", encode_path(name)))
     }
 
     /// Registers a file. The answer comes once the content was read at its site.
@@ -440,10 +457,10 @@ impl Client {
         site: Option<&str>,
         force: bool,
     ) -> Result<(), ClientError> {
-        let path = Query::of(&format!("/v1/files/{}", encoded_path(name)))
+        let path = Query::of(&format!("/v1/files/{}", encode_path(name)))
             .with_some("site", site)
             .with_some("force", force.then_some(true));
-        self.send(self.request("DELETE", &path.0), &[])?;
+        self.send_request(self.build_request("DELETE", &path.0), &[])?;
         Ok(())
     }
 
@@ -451,7 +468,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn store(&self) -> Result<StoreReport, ClientError> {
+    pub fn describe_store(&self) -> Result<StoreReport, ClientError> {
         self.get("/v1/store")
     }
 
@@ -459,7 +476,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn export(&self) -> Result<Download, ClientError> {
+    pub fn export_store(&self) -> Result<Download, ClientError> {
         self.download("/v1/store/export")
     }
 
@@ -468,7 +485,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn server_clock(&self) -> Result<Option<u64>, ClientError> {
-        let response = self.send(self.request("GET", "/livez"), &[])?;
+        let response = self.send_request(self.build_request("GET", "/livez"), &[])?;
         let date = response
             .headers()
             .get("date")
@@ -486,11 +503,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn text(&self, path: &str) -> Result<String, ClientError> {
-        let mut response = self.send(self.request("GET", path), &[])?;
+    pub fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let mut response = self.send_request(self.build_request("GET", path), &[])?;
         response
             .body_mut()
             .read_to_string()
-            .map_err(|error| self.unreachable(&error))
+            .map_err(|error| self.unreachable_error(&error))
     }
 }

@@ -13,27 +13,27 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn changes(
+    pub fn stream_changes(
         &self,
         job: Option<u64>,
         silence: Duration,
     ) -> Result<ChangeStream, ClientError> {
         let request = self
-            .request("GET", &Query::of("/v1/events").with_some("job", job).0)
+            .build_request("GET", &Query::of("/v1/events").with_some("job", job).0)
             .header("accept", "text/event-stream");
         let request = request
             .body(())
-            .map_err(|error| self.strange(error.to_string()))?;
+            .map_err(|error| self.strange_answer(error.to_string()))?;
         let request = self
             .agent
             .configure_request(request)
             .timeout_per_read(Some(silence))
             .build();
         let response = self
-            .run(request)
-            .map_err(|error| self.unreachable(&error))?;
+            .run_request(request)
+            .map_err(|error| self.unreachable_error(&error))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response));
+            return Err(self.read_refusal(response));
         }
         let body = response
             .into_body()

@@ -9,7 +9,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn chaos(&self) -> Result<ChaosStatus, ClientError> {
+    pub fn chaos_status(&self) -> Result<ChaosStatus, ClientError> {
         self.get("/v1/chaos")
     }
 
@@ -17,7 +17,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn inject(&self, plan: &ChaosPlan, dry_run: bool) -> Result<RehearsalReport, ClientError> {
+    pub fn inject_faults(
+        &self,
+        plan: &ChaosPlan,
+        dry_run: bool,
+    ) -> Result<RehearsalReport, ClientError> {
         self.post(
             &Query::of("/v1/chaos")
                 .with_some("dry_run", dry_run.then_some(true))
@@ -31,7 +35,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn stop_chaos(&self) -> Result<ChaosReport, ClientError> {
-        let response = self.send(self.request("DELETE", "/v1/chaos"), &[])?;
+        let response = self.send_request(self.build_request("DELETE", "/v1/chaos"), &[])?;
         self.read_json(response)
     }
 

@@ -114,7 +114,7 @@ impl ClientError {
     }
 
     /// Returns true if the server refused the request for this reason.
-    pub fn is(&self, code: Code) -> bool {
+    pub fn is_refused_for(&self, code: Code) -> bool {
         self.problem()
             .is_some_and(|problem| problem.code == code.as_str())
     }

@@ -64,7 +64,7 @@ impl Client {
             held_still &= page.revision == report.revision;
             // The explanation may have become shorter meanwhile, but no page is asked for twice.
             let next = page.next.filter(|next| *next > after);
-            report.append(ExplainReport { next, ..page });
+            report.append_page(ExplainReport { next, ..page });
         }
         Ok(WholeExplanation { report, held_still })
     }

@@ -109,7 +109,7 @@ impl Client {
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let response = self.send(self.request("GET", path), &[])?;
+        let response = self.send_request(self.build_request("GET", path), &[])?;
         self.read_json(response)
     }
 
@@ -118,16 +118,17 @@ impl Client {
         path: &str,
         body: &B,
     ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|error| self.strange(error.to_string()))?;
+        let body =
+            serde_json::to_vec(body).map_err(|error| self.strange_answer(error.to_string()))?;
         let request = self
-            .request("POST", path)
+            .build_request("POST", path)
             .header("content-type", "application/json");
-        let response = self.send(request, &body)?;
+        let response = self.send_request(request, &body)?;
         self.read_json(response)
     }
 
-    fn request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
-        let url = format!("{}{path}", self.address.base());
+    fn build_request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
+        let url = format!("{}{path}", self.address.base_url());
         let request = Request::builder().method(method).uri(url);
         match &self.token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
@@ -136,24 +137,24 @@ impl Client {
     }
 
     /// Sends a request. An answer that reports no success becomes an error.
-    fn send(
+    fn send_request(
         &self,
         request: ureq::http::request::Builder,
         body: &[u8],
     ) -> Result<Response<Body>, ClientError> {
         let request = request
             .body(body)
-            .map_err(|error| self.strange(format!("bad request: {error}")))?;
+            .map_err(|error| self.strange_answer(format!("bad request: {error}")))?;
         let response = self
-            .run(request)
-            .map_err(|error| self.unreachable(&error))?;
+            .run_request(request)
+            .map_err(|error| self.unreachable_error(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refusal(response))
+        Err(self.read_refusal(response))
     }
 
-    fn run<B: AsSendBody + Clone>(
+    fn run_request<B: AsSendBody + Clone>(
         &self,
         request: Request<B>,
     ) -> Result<Response<Body>, ureq::Error> {
@@ -170,7 +171,7 @@ impl Client {
         }
     }
 
-    fn refusal(&self, mut response: Response<Body>) -> ClientError {
+    fn read_refusal(&self, mut response: Response<Body>) -> ClientError {
         let status = response.status().as_u16();
         let is_problem = response
             .body()
@@ -182,7 +183,7 @@ impl Client {
             .filter(|_| is_problem);
         match problem {
             Some(problem) => ClientError::Refused(Box::new(self.with_key_remedy(problem))),
-            None => self.strange(format!("status {status} without a reason")),
+            None => self.strange_answer(format!("status {status} without a reason")),
         }
     }
 
@@ -201,7 +202,7 @@ impl Client {
                  `cospan key list` lists the keys"
             }
         };
-        problem.remedy(remedy)
+        problem.with_remedy(remedy)
     }
 
     fn read_json<T: DeserializeOwned>(
@@ -212,12 +213,12 @@ impl Client {
         let body = response.body_mut().with_config().limit(MAX_ANSWER);
         body.reader()
             .read_to_end(&mut text)
-            .map_err(|error| self.broken(&error))?;
-        serde_json::from_slice(&text).map_err(|error| self.strange(error.to_string()))
+            .map_err(|error| self.broken_connection(&error))?;
+        serde_json::from_slice(&text).map_err(|error| self.strange_answer(error.to_string()))
     }
 
-    fn unreachable(&self, error: &ureq::Error) -> ClientError {
-        if let Some(problem) = TlsProblem::behind(error) {
+    fn unreachable_error(&self, error: &ureq::Error) -> ClientError {
+        if let Some(problem) = TlsProblem::behind_error(error) {
             return ClientError::Tls {
                 server: self.address.clone(),
                 problem,
@@ -225,8 +226,8 @@ impl Client {
         }
         let cause = match error {
             // The answer is not HTTP: a server with TLS answers a plain request like this.
-            ureq::Error::Protocol(error) => return self.strange(error.to_string()),
-            ureq::Error::Io(error) => return self.broken(error),
+            ureq::Error::Protocol(error) => return self.strange_answer(error.to_string()),
+            ureq::Error::Io(error) => return self.broken_connection(error),
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
             other => other.to_string(),
         };
@@ -237,7 +238,7 @@ impl Client {
     }
 
     /// Converts an error while an answer was read.
-    pub(crate) fn broken(&self, error: &std::io::Error) -> ClientError {
+    pub(crate) fn broken_connection(&self, error: &std::io::Error) -> ClientError {
         // The system's message without its number.
         let text = error.to_string();
         let cause = text
@@ -251,7 +252,7 @@ impl Client {
         }
     }
 
-    fn strange(&self, what: String) -> ClientError {
+    fn strange_answer(&self, what: String) -> ClientError {
         ClientError::Strange {
             server: self.address.clone(),
             what,

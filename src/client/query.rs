@@ -15,12 +15,12 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
 
 /// Encodes a text as one part of a path, or as a value of a query.
-pub(super) fn encoded(text: &str) -> String {
+pub(super) fn encode_part(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
 /// Encodes a text as several parts of a path.
-pub(super) fn encoded_path(text: &str) -> String {
+pub(super) fn encode_path(text: &str) -> String {
     utf8_percent_encode(text, PLAIN_PATH).to_string()
 }
 
@@ -36,7 +36,12 @@ impl Query {
     /// Adds this value.
     pub(super) fn with(mut self, key: &str, value: impl ToString) -> Self {
         // Writing to a String cannot fail.
-        let _ = write!(self.0, "{}{key}={}", self.1, encoded(&value.to_string()));
+        let _ = write!(
+            self.0,
+            "{}{key}={}",
+            self.1,
+            encode_part(&value.to_string())
+        );
         self.1 = '&';
         self
     }
@@ -56,8 +61,8 @@ mod tests {
 
     #[test]
     fn what_a_user_names_cannot_change_the_path_or_query() {
-        assert_eq!(encoded("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
-        assert_eq!(encoded_path("data/x y.dat"), "data/x%20y.dat");
+        assert_eq!(encode_part("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
+        assert_eq!(encode_path("data/x y.dat"), "data/x%20y.dat");
         let query = Query::of("/v1/jobs")
             .with("limit", 5)
             .with_some("site", Some("a&b"));

@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn slots(&self, wanted: &SlotsRequest<'_>) -> Result<SlotsReport, ClientError> {
+    pub fn find_slots(&self, wanted: &SlotsRequest<'_>) -> Result<SlotsReport, ClientError> {
         let path = Query::of("/v1/slots")
             .with("processors", wanted.processors)
             .with("for", wanted.wall_time)
@@ -51,8 +51,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn reservations(&self, filter: &JobFilter) -> Result<ReservationPage, ClientError> {
-        self.get(&filter.added_to(Query::of("/v1/reservations")).0)
+    pub fn list_reservations(&self, filter: &JobFilter) -> Result<ReservationPage, ClientError> {
+        self.get(&filter.add_to_query(Query::of("/v1/reservations")).0)
     }
 
     /// Returns the reservations of one job, and their events.
@@ -118,7 +118,8 @@ impl Client {
     /// See [`ClientError`].
     pub fn cancel_reservation(&self, job: u64) -> Result<(), ClientError> {
         let path = format!("/v1/reservations/{job}/cancel");
-        self.send(self.request("POST", &path), &[]).map(drop)
+        self.send_request(self.build_request("POST", &path), &[])
+            .map(drop)
     }
 
     /// Reschedules a job; its reservation is kept until another one is found.

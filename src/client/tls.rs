@@ -40,7 +40,7 @@ pub struct TlsProblem {
 
 impl TlsProblem {
     /// Returns the TLS problem behind this error, if it has one.
-    pub(super) fn behind(error: &ureq::Error) -> Option<Self> {
+    pub(super) fn behind_error(error: &ureq::Error) -> Option<Self> {
         match error {
             ureq::Error::Rustls(error) => Some(Self::of(error)),
             ureq::Error::Io(error) => error.get_ref()?.downcast_ref::<Error>().map(Self::of),

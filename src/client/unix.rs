@@ -59,7 +59,7 @@ impl fmt::Debug for UnixTransport {
 }
 
 /// Converts an I/O error. The system reports a timeout of a read or write as `WouldBlock`.
-fn timed(error: std::io::Error, timeout: NextTimeout) -> ureq::Error {
+fn convert_timeout(error: std::io::Error, timeout: NextTimeout) -> ureq::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
         _ => error.into(),
@@ -78,7 +78,7 @@ impl Transport for UnixTransport {
         let output = &self.buffers.output()[..amount];
         self.stream
             .write_all(output)
-            .map_err(|error| timed(error, timeout))
+            .map_err(|error| convert_timeout(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
@@ -88,7 +88,7 @@ impl Transport for UnixTransport {
         let amount = loop {
             match self.stream.read(self.buffers.input_append_buf()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| timed(error, timeout))?,
+                other => break other.map_err(|error| convert_timeout(error, timeout))?,
             }
         };
         self.buffers.input_appended(amount);

@@ -1,14 +1,14 @@
 //! Calls that send a file.
 
-use super::query::{Query, encoded};
+use super::query::{Query, encode_part};
 use super::{Client, ClientError};
 use crate::api::v1::file::FileReport;
 use crate::api::v1::upload::{UploadPage, UploadReport, UploadRequest};
 
 const UNDER_WAY: u16 = 202;
 
-fn path(id: &str) -> String {
-    format!("/v1/uploads/{}", encoded(id))
+fn upload_path(id: &str) -> String {
+    format!("/v1/uploads/{}", encode_part(id))
 }
 
 impl Client {
@@ -25,14 +25,14 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn upload(&self, id: &str) -> Result<UploadReport, ClientError> {
-        self.get(&path(id))
+        self.get(&upload_path(id))
     }
 
     /// Lists a page of the uploads that are not complete, after an id.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn uploads(&self, after: Option<&str>) -> Result<UploadPage, ClientError> {
+    pub fn list_uploads(&self, after: Option<&str>) -> Result<UploadPage, ClientError> {
         self.get(&Query::of("/v1/uploads").with_some("after", after).0)
     }
 
@@ -41,7 +41,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn give_up_upload(&self, id: &str) -> Result<(), ClientError> {
-        self.send(self.request("DELETE", &path(id)), &[])?;
+        self.send_request(self.build_request("DELETE", &upload_path(id)), &[])?;
         Ok(())
     }
 
@@ -55,11 +55,11 @@ impl Client {
         offset: u64,
         bytes: &[u8],
     ) -> Result<UploadReport, ClientError> {
-        let at = Query::of(&path(id)).with("offset", offset).0;
+        let at = Query::of(&upload_path(id)).with("offset", offset).0;
         let request = self
-            .request("PATCH", &at)
+            .build_request("PATCH", &at)
             .header("content-type", "application/octet-stream");
-        let response = self.send(request, bytes)?;
+        let response = self.send_request(request, bytes)?;
         self.read_json(response)
     }
 
@@ -69,7 +69,10 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn complete_upload(&self, id: &str) -> Result<Option<FileReport>, ClientError> {
-        let response = self.send(self.request("POST", &format!("{}/complete", path(id))), &[])?;
+        let response = self.send_request(
+            self.build_request("POST", &format!("{}/complete", upload_path(id))),
+            &[],
+        )?;
         match response.status().as_u16() {
             UNDER_WAY => Ok(None),
             _ => self.read_json(response).map(Some),

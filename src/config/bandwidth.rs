@@ -20,13 +20,15 @@ const WRITTEN: usize = 5;
 /// # Errors
 /// What is wrong with the text and how to write it.
 pub fn parse_bandwidth(text: &str) -> Result<BitsPerSecond, String> {
-    parse(text).map(BitsPerSecond).map_err(|problem| {
-        format!("{text:?} is not a bandwidth: {problem}; write it like 100Mbit/s or 12MB/s")
-    })
+    parse_bits_per_second(text)
+        .map(BitsPerSecond)
+        .map_err(|problem| {
+            format!("{text:?} is not a bandwidth: {problem}; write it like 100Mbit/s or 12MB/s")
+        })
 }
 
 /// Writes a bandwidth so that [`parse_bandwidth`] reads exactly the same value back.
-pub fn show_bandwidth(bandwidth: BitsPerSecond) -> String {
+pub fn format_bandwidth(bandwidth: BitsPerSecond) -> String {
     let exact =
         |(_, scale): &&(&str, u64)| bandwidth.0 >= *scale && bandwidth.0.is_multiple_of(*scale);
     match UNITS[..WRITTEN].iter().rev().find(exact) {
@@ -35,7 +37,7 @@ pub fn show_bandwidth(bandwidth: BitsPerSecond) -> String {
     }
 }
 
-fn parse(text: &str) -> Result<u64, &'static str> {
+fn parse_bits_per_second(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -104,7 +106,7 @@ mod tests {
     fn what_is_written_is_read_back_as_it_was() {
         for n in [0, 1, 1_000, 1_024, 4_000_000_000, u64::MAX] {
             let link = BitsPerSecond(n);
-            assert_eq!(parse_bandwidth(&show_bandwidth(link)), Ok(link));
+            assert_eq!(parse_bandwidth(&format_bandwidth(link)), Ok(link));
         }
     }
 }

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::cross_checks::ConfigCheck;
 use super::sections::{Class, PriorityRule};
-use super::value::{OptionValue, quoted};
+use super::value::{OptionValue, quote};
 
 impl OptionValue for KeyName {
     fn form() -> String {
@@ -20,7 +20,7 @@ impl OptionValue for KeyName {
     }
 
     fn show(&self) -> String {
-        quoted(self.as_str())
+        quote(self.as_str())
     }
 }
 
@@ -36,7 +36,7 @@ impl OptionValue for RunnerName {
     }
 
     fn show(&self) -> String {
-        quoted(self.as_str())
+        quote(self.as_str())
     }
 }
 
@@ -53,7 +53,7 @@ impl From<Class> for Priority {
 
 impl PriorityRule {
     /// The rule in the form that the intake uses.
-    pub(crate) fn rule(&self) -> ClassRule {
+    pub(crate) fn as_class_rule(&self) -> ClassRule {
         ClassRule {
             owner: self.key.clone(),
             runner: self.runner.clone(),
@@ -67,12 +67,12 @@ impl PriorityRule {
 
 impl ConfigCheck<'_> {
     /// Checks each rule by itself, then after those before it.
-    pub(super) fn classes(&mut self) {
+    pub(super) fn check_classes(&mut self) {
         let rules: Vec<ClassRule> = self
             .config
             .priority
             .iter()
-            .map(PriorityRule::rule)
+            .map(PriorityRule::as_class_rule)
             .collect();
         for (i, rule) in rules.iter().enumerate() {
             let number = i + 1;
@@ -85,7 +85,7 @@ impl ConfigCheck<'_> {
                     "min_wall_time = {least} is above max_wall_time = {most} in [[priority]] \
                      number {number}: it matches no job"
                 );
-                self.wrong(
+                self.add_error(
                     &format!("priority[{i}].min_wall_time"),
                     message,
                     "lower it, or raise max_wall_time",
@@ -98,7 +98,7 @@ impl ConfigCheck<'_> {
                     "class = \"{class}\" is above highest = \"{highest}\" in [[priority]] number \
                      {number}: jobs would get what they may not ask for"
                 );
-                self.wrong(
+                self.add_error(
                     &format!("priority[{i}].class"),
                     message,
                     "lower it, or raise highest",
@@ -110,7 +110,7 @@ impl ConfigCheck<'_> {
                      it matches",
                     first + 1
                 );
-                self.odd(
+                self.add_warning(
                     &format!("priority[{i}]"),
                     message,
                     "put it before that one, or drop it",

@@ -62,7 +62,7 @@ impl ConfigProblems {
     }
 
     /// The line of a position, from 1, and its text.
-    fn line(&self, at: usize) -> (usize, &str) {
+    fn line_at(&self, at: usize) -> (usize, &str) {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let number = before.matches('\n').count() + 1;
         (
@@ -83,7 +83,7 @@ impl fmt::Display for ConfigProblems {
             let file = self.file.display();
             match &problem.span {
                 Some(span) => {
-                    let (number, text) = self.line(span.start);
+                    let (number, text) = self.line_at(span.start);
                     writeln!(f, "{gap}{file}:{number}: {}", problem.message)?;
                     writeln!(f, "{number:>6} | {text}")?;
                 }
@@ -96,7 +96,7 @@ impl fmt::Display for ConfigProblems {
 }
 
 /// The known name nearest to a wrong one, if any is near.
-pub fn nearest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest_name<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     known
         .into_iter()
         .map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name))

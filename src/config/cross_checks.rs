@@ -24,7 +24,7 @@ pub(super) struct ConfigCheck<'c> {
 }
 
 /// Records errors and warnings that concern several options.
-pub(super) fn check(
+pub(super) fn check_options(
     config: &Config,
     places: &OptionPlaces,
     problems: &mut ConfigProblems,
@@ -36,18 +36,18 @@ pub(super) fn check(
         problems,
         warnings,
     };
-    check.server();
-    check.placement();
-    check.queue();
-    check.classes();
-    check.claim();
-    check.claim_times();
-    check.sites();
-    check.ping();
-    check.links();
-    check.unlinked();
-    check.notify();
-    check.log();
+    check.check_server();
+    check.check_placement();
+    check.check_queue();
+    check.check_classes();
+    check.check_claim();
+    check.check_claim_times();
+    check.check_sites();
+    check.check_ping();
+    check.check_links();
+    check.check_unlinked();
+    check.check_notify();
+    check.check_log();
 }
 
 impl ConfigCheck<'_> {
@@ -60,7 +60,7 @@ impl ConfigCheck<'_> {
             .cloned()
     }
 
-    pub(super) fn wrong(
+    pub(super) fn add_error(
         &mut self,
         path: &str,
         message: impl Into<String>,
@@ -69,7 +69,7 @@ impl ConfigCheck<'_> {
         self.problems.add(self.place(path), message, remedy);
     }
 
-    pub(super) fn odd(
+    pub(super) fn add_warning(
         &mut self,
         path: &str,
         message: impl Into<String>,
@@ -78,7 +78,7 @@ impl ConfigCheck<'_> {
         self.warnings.add(self.place(path), message, remedy);
     }
 
-    fn server(&mut self) {
+    fn check_server(&mut self) {
         let server = &self.config.server;
         let tls = server.tls_certificate.is_some() && server.tls_key.is_some();
         if server.tls_certificate.is_some() != server.tls_key.is_some() {
@@ -87,7 +87,7 @@ impl ConfigCheck<'_> {
                 Some(_) => ("tls_key", "tls_certificate"),
             };
             let message = format!("{given} is given without {missing} in [server]");
-            self.wrong(
+            self.add_error(
                 &format!("server.{given}"),
                 message,
                 format!("give {missing} too, or neither"),
@@ -95,7 +95,7 @@ impl ConfigCheck<'_> {
         }
         if server.listen.is_empty() {
             let remedy = "name at least one, like \"127.0.0.1:7440\"";
-            self.wrong(
+            self.add_error(
                 "server.listen",
                 "listen in [server] names no address",
                 remedy,
@@ -111,11 +111,11 @@ impl ConfigCheck<'_> {
                 "listen in [server]: {open} can be reached from other machines, and there is no TLS"
             );
             let remedy = "give tls_certificate and tls_key, or listen on 127.0.0.1";
-            self.wrong("server.listen", message, remedy);
+            self.add_error("server.listen", message, remedy);
         }
     }
 
-    fn placement(&mut self) {
+    fn check_placement(&mut self) {
         let placement = &self.config.placement;
         let flexible = RequestType::Flexible(Flexible::default());
         let policies = [
@@ -129,7 +129,7 @@ impl ConfigCheck<'_> {
             if let Err(problem) = found {
                 let message = format!("{key} in [placement]: {problem}");
                 let remedy = "name one of those";
-                self.wrong(&format!("placement.{key}"), message, remedy);
+                self.add_error(&format!("placement.{key}"), message, remedy);
             }
         }
         let known: BTreeSet<&SiteName> = self.config.site.iter().map(|site| &site.name).collect();
@@ -141,11 +141,11 @@ impl ConfigCheck<'_> {
         if let Some(name) = unknown {
             let message = format!("history_seed in [placement] names the site {name}");
             let remedy = "name sites that are configured with [[site]]";
-            self.wrong("placement.history_seed", message, remedy);
+            self.add_error("placement.history_seed", message, remedy);
         }
     }
 
-    fn claim_times(&mut self) {
+    fn check_claim_times(&mut self) {
         let claim = &self.config.claim;
         if claim.l_min > claim.l {
             let least = claim.l_min.show();
@@ -156,7 +156,7 @@ impl ConfigCheck<'_> {
             } else {
                 "claim.L"
             };
-            self.wrong(
+            self.add_error(
                 path,
                 message,
                 "L falls from L to L_min: lower L_min, or raise L",
@@ -164,7 +164,7 @@ impl ConfigCheck<'_> {
         }
     }
 
-    fn queue(&mut self) {
+    fn check_queue(&mut self) {
         let queue = &self.config.queue;
         if queue.n_h < queue.n_l {
             let message = format!(
@@ -176,7 +176,7 @@ impl ConfigCheck<'_> {
             } else {
                 "queue.N_l"
             };
-            self.wrong(
+            self.add_error(
                 path,
                 message,
                 "the high queues need at least as many turns: raise N_h",
@@ -192,15 +192,15 @@ impl ConfigCheck<'_> {
                      the less urgent queue is scanned more often"
                 );
                 let remedy = format!("usually {low_key} is at most {high_key}");
-                self.odd(&format!("queue.{low_key}"), message, remedy);
+                self.add_warning(&format!("queue.{low_key}"), message, remedy);
             }
         }
     }
 
-    fn claim(&mut self) {
+    fn check_claim(&mut self) {
         let claim = &self.config.claim;
         if claim.hold_max < claim.hold_slack {
-            self.wrong(
+            self.add_error(
                 "claim.hold_max",
                 "hold_max is shorter than hold_slack in [claim]: a component claimed ahead of \
                  its input would give up before the input is there",
@@ -213,7 +213,7 @@ impl ConfigCheck<'_> {
         ] {
             if value > claim.backoff_max {
                 let message = format!("{first} is longer than backoff_max in [claim]");
-                self.wrong(
+                self.add_error(
                     &format!("claim.{first}"),
                     message,
                     "raise backoff_max or lower it",
@@ -222,14 +222,14 @@ impl ConfigCheck<'_> {
         }
         let sites = &self.config.sites;
         if sites.probe_interval > sites.probe_interval_max {
-            self.wrong(
+            self.add_error(
                 "sites.probe_interval",
                 "probe_interval is longer than probe_interval_max in [sites]",
                 "raise probe_interval_max or lower probe_interval",
             );
         }
         if sites.unreachable_after <= sites.poll_interval {
-            self.wrong(
+            self.add_error(
                 "sites.unreachable_after",
                 "unreachable_after is not longer than poll_interval in [sites]: a site would be \
                  unreachable between two queries",
@@ -238,14 +238,14 @@ impl ConfigCheck<'_> {
         }
     }
 
-    fn ping(&mut self) {
+    fn check_ping(&mut self) {
         if self.config.sites.ping.first().is_none_or(String::is_empty) {
             let remedy = "name a program and its arguments, like [\"ping\", \"-c\", \"3\"]";
-            self.wrong("sites.ping", "ping in [sites] names no program", remedy);
+            self.add_error("sites.ping", "ping in [sites] names no program", remedy);
         }
     }
 
-    fn sites(&mut self) {
+    fn check_sites(&mut self) {
         let mut seen: BTreeMap<&SiteName, usize> = BTreeMap::new();
         for (i, site) in self.config.site.iter().enumerate() {
             if let Some(first) = seen.insert(&site.name, i) {
@@ -254,7 +254,7 @@ impl ConfigCheck<'_> {
                     site.name,
                     first + 1
                 );
-                self.wrong(
+                self.add_error(
                     &format!("site[{i}].name"),
                     message,
                     "give each site its own name",
@@ -262,14 +262,14 @@ impl ConfigCheck<'_> {
             }
             if site.root.is_relative() {
                 let message = format!("root of site {:?} is {}", site.name, site.root.display());
-                self.wrong(&format!("site[{i}].root"), message, "give an absolute path");
+                self.add_error(&format!("site[{i}].root"), message, "give an absolute path");
             }
             let twin = self.config.site[..i]
                 .iter()
                 .find(|other| (&other.root, &other.ssh) == (&site.root, &site.ssh));
             if let Some(other) = twin {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
-                self.wrong(
+                self.add_error(
                     &format!("site[{i}].root"),
                     message,
                     "give each site a directory of its own",
@@ -280,15 +280,15 @@ impl ConfigCheck<'_> {
                     "keys of site {:?} is empty: no job ever goes there",
                     site.name
                 );
-                self.odd(
+                self.add_warning(
                     &format!("site[{i}].keys"),
                     message,
                     "name the keys that it is for, or leave it out",
                 );
             }
-            self.keys_of_kind(i, site);
-            self.acquisition(i, site);
-            self.ssh(i, site);
+            self.check_keys_of_kind(i, site);
+            self.check_acquisition(i, site);
+            self.check_ssh(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus", GFLOPS];
             for name in site
                 .resources
@@ -300,7 +300,7 @@ impl ConfigCheck<'_> {
                     option => option,
                 };
                 let message = format!("resources of site {:?} names {name}", site.name);
-                self.wrong(
+                self.add_error(
                     &format!("site[{i}].resources"),
                     message,
                     format!("use the option {option} instead"),
@@ -309,14 +309,14 @@ impl ConfigCheck<'_> {
         }
     }
 
-    fn acquisition(&mut self, i: usize, site: &Site) {
+    fn check_acquisition(&mut self, i: usize, site: &Site) {
         if !site.queues && site.acquisition == SiteAcquisition::Queued {
             let message = format!(
                 "site {:?} has acquisition = \"queued\" and queues = false: nothing could go there",
                 site.name
             );
             let remedy = "drop queues, which is the older word for acquisition = \"immediate\"";
-            self.wrong(&format!("site[{i}].queues"), message, remedy);
+            self.add_error(&format!("site[{i}].queues"), message, remedy);
         }
         let claim = &self.config.claim;
         if site.hold_max.is_some_and(|hold| hold < claim.hold_slack) {
@@ -325,7 +325,7 @@ impl ConfigCheck<'_> {
                  ahead of its input would give up before the input is there",
                 site.name
             );
-            self.wrong(
+            self.add_error(
                 &format!("site[{i}].hold_max"),
                 message,
                 "raise it, or lower hold_slack",
@@ -333,7 +333,7 @@ impl ConfigCheck<'_> {
         }
     }
 
-    fn ssh(&mut self, i: usize, site: &Site) {
+    fn check_ssh(&mut self, i: usize, site: &Site) {
         let host = site.ssh.as_deref();
         if host.is_some_and(|host| {
             host.is_empty()
@@ -346,11 +346,11 @@ impl ConfigCheck<'_> {
                 host.unwrap_or_default()
             );
             let remedy = "give a host as you would after the word ssh, without options";
-            self.wrong(&format!("site[{i}].ssh"), message, remedy);
+            self.add_error(&format!("site[{i}].ssh"), message, remedy);
         }
         if host.is_none() && site.ssh_config.is_some() {
             let message = format!("site {:?} has ssh_config, and no ssh", site.name);
-            self.odd(
+            self.add_warning(
                 &format!("site[{i}].ssh_config"),
                 message,
                 "give ssh, or drop it",
@@ -359,8 +359,11 @@ impl ConfigCheck<'_> {
     }
 
     /// Reports options of another kind of site, which would have no effect.
-    fn keys_of_kind(&mut self, i: usize, site: &Site) {
-        for (kind, key) in site.of_one_kind().filter(|(kind, _)| *kind != site.kind) {
+    fn check_keys_of_kind(&mut self, i: usize, site: &Site) {
+        for (kind, key) in site
+            .options_of_kind()
+            .filter(|(kind, _)| *kind != site.kind)
+        {
             let wanted = kind.show();
             let given = site.kind.show();
             let message = format!(
@@ -369,11 +372,11 @@ impl ConfigCheck<'_> {
                 site.name
             );
             let remedy = format!("drop it, or give kind = {wanted}");
-            self.wrong(&format!("site[{i}].{key}"), message, remedy);
+            self.add_error(&format!("site[{i}].{key}"), message, remedy);
         }
     }
 
-    fn notify(&mut self) {
+    fn check_notify(&mut self) {
         if let Some(problem) = self
             .config
             .notify
@@ -382,22 +385,22 @@ impl ConfigCheck<'_> {
             .find_map(|name: &std::sync::Arc<str>| TargetName::new(name).err())
         {
             let message = format!("targets in [notify]: {problem}");
-            self.wrong("notify.targets", message, "give it another name");
+            self.add_error("notify.targets", message, "give it another name");
         }
     }
 
-    fn log(&mut self) {
+    fn check_log(&mut self) {
         let filter = &self.config.log.filter;
         let remedy = "write a level, or levels by module: info,cospan=debug";
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
-            self.wrong(
+            self.add_error(
                 "log.filter",
                 format!("filter in [log] is {filter:?}: {error}"),
                 remedy,
             );
         } else if filter.is_empty() {
             // tracing-subscriber 0.3.23 takes it for "off".
-            self.wrong("log.filter", "filter in [log] is empty", remedy);
+            self.add_error("log.filter", "filter in [log] is empty", remedy);
         }
     }
 }

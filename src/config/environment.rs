@@ -31,7 +31,7 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the process's environment. Variables that are empty count as not set.
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         Self::from_variables(|name| std::env::var_os(name))
     }
 
@@ -72,7 +72,7 @@ pub struct LocatedConfig {
 ///
 /// # Errors
 /// The file cannot be read, or anything in it is wrong.
-pub fn locate(
+pub fn locate_config(
     given: Option<&Path>,
     environment: &Environment,
 ) -> Result<LocatedConfig, ConfigError> {
@@ -159,7 +159,7 @@ mod tests {
     fn a_named_file_that_is_missing_is_an_error_but_no_file_at_all_is_not() {
         let nowhere = tempfile::tempdir().unwrap();
         let missing = nowhere.path().join("missing.toml");
-        let error = locate(Some(&missing), &Environment::default())
+        let error = locate_config(Some(&missing), &Environment::default())
             .unwrap_err()
             .to_string();
         assert!(
@@ -170,6 +170,6 @@ mod tests {
             config_home: Some(nowhere.path().into()),
             ..Default::default()
         };
-        assert!(locate(None, &home).is_ok());
+        assert!(locate_config(None, &home).is_ok());
     }
 }

@@ -6,7 +6,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::placement::PairHistory;
 use toml::de::DeValue;
 
-use super::value::{OptionValue, kind, quoted};
+use super::value::{OptionValue, kind_of_value, quote};
 
 /// `"all"`, or a list of pairs, each `"SITE<FILE_SITE"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +43,13 @@ impl OptionValue for HistorySeed {
                 }
                 let pairs = texts
                     .iter()
-                    .map(|text| pair(text))
+                    .map(|text| parse_pair(text))
                     .collect::<Result<_, _>>()?;
                 Ok(HistorySeed(PairHistory::Pairs(pairs)))
             }
             other => Err(format!(
                 "{} where {} is expected",
-                kind(other),
+                kind_of_value(other),
                 Self::form()
             )),
         }
@@ -57,14 +57,14 @@ impl OptionValue for HistorySeed {
 
     fn show(&self) -> String {
         match &self.0 {
-            PairHistory::All => quoted("all"),
+            PairHistory::All => quote("all"),
             PairHistory::Pairs(pairs) => {
                 format!(
                     "[{}]",
                     pairs
                         .iter()
                         .map(|(execution, file): &(SiteName, SiteName)| {
-                            quoted(&format!("{execution}<{file}"))
+                            quote(&format!("{execution}<{file}"))
                         })
                         .collect::<Vec<_>>()
                         .join(", ")
@@ -74,7 +74,7 @@ impl OptionValue for HistorySeed {
     }
 }
 
-fn pair(text: &str) -> Result<(SiteName, SiteName), String> {
+fn parse_pair(text: &str) -> Result<(SiteName, SiteName), String> {
     let (execution, file) = text
         .split_once('<')
         .ok_or_else(|| format!("{text:?} is no pair like \"delft<leiden\""))?;

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::de::DeTable;
 
-pub use bandwidth::{parse_bandwidth, show_bandwidth};
-pub use config_problem::{ConfigProblem, ConfigProblems, nearest};
-pub use environment::{Environment, LocatedConfig, locate};
-pub use print::{reference, show};
+pub use bandwidth::{format_bandwidth, parse_bandwidth};
+pub use config_problem::{ConfigProblem, ConfigProblems, nearest_name};
+pub use environment::{Environment, LocatedConfig, locate_config};
+pub use print::{print_config, print_reference};
 pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{Auto, OptionValue, SecretUrl};
 
@@ -32,7 +32,7 @@ use sections::{
     Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Reservations,
     Server, Site, SiteDefaults, Store,
 };
-use table_reader::{OptionPlaces, TableReader, sub_table, sub_tables, unknown_keys};
+use table_reader::{OptionPlaces, TableReader, check_unknown_keys, sub_table, sub_tables};
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,9 +147,9 @@ impl Config {
             // Errors that follow from a slip of the notation would only hide it.
             return Err(ConfigError::Wrong(problems.sorted()));
         }
-        let config = read(root.get_ref(), &mut problems, &mut places);
+        let config = read_config(root.get_ref(), &mut problems, &mut places);
         if let Some(config) = &config {
-            cross_checks::check(config, &places, &mut problems, &mut warnings);
+            cross_checks::check_options(config, &places, &mut problems, &mut warnings);
         }
         match config {
             Some(config) if problems.is_empty() => Ok(LoadedConfig {
@@ -180,7 +180,7 @@ impl Config {
     }
 }
 
-fn one<S: Section>(
+fn read_one<S: Section>(
     root: &DeTable<'_>,
     problems: &mut ConfigProblems,
     places: &mut OptionPlaces,
@@ -196,7 +196,7 @@ fn one<S: Section>(
     ))
 }
 
-fn several<S: Section>(
+fn read_several<S: Section>(
     root: &DeTable<'_>,
     problems: &mut ConfigProblems,
     places: &mut OptionPlaces,
@@ -221,7 +221,7 @@ fn several<S: Section>(
 }
 
 /// Every section, in the order of the reference.
-fn describe_all() -> Vec<SectionDoc> {
+fn describe_sections() -> Vec<SectionDoc> {
     vec![
         Server::describe(),
         Client::describe(),
@@ -241,28 +241,31 @@ fn describe_all() -> Vec<SectionDoc> {
     ]
 }
 
-fn read(
+fn read_config(
     root: &DeTable<'_>,
     problems: &mut ConfigProblems,
     places: &mut OptionPlaces,
 ) -> Option<Config> {
-    let known: Vec<&str> = describe_all().iter().map(|section| section.key).collect();
-    unknown_keys(root, &known, "the file", problems);
-    let server = one(root, problems, places);
-    let client = one(root, problems, places);
-    let store = one(root, problems, places);
-    let limits = one(root, problems, places);
-    let placement = one(root, problems, places);
-    let queue = one(root, problems, places);
-    let priority = several(root, problems, places);
-    let claim = one(root, problems, places);
-    let sites = one(root, problems, places);
-    let notify = one(root, problems, places);
-    let reservations = one(root, problems, places);
-    let chaos = one(root, problems, places);
-    let log = one(root, problems, places);
-    let site = several(root, problems, places);
-    let link = several(root, problems, places);
+    let known: Vec<&str> = describe_sections()
+        .iter()
+        .map(|section| section.key)
+        .collect();
+    check_unknown_keys(root, &known, "the file", problems);
+    let server = read_one(root, problems, places);
+    let client = read_one(root, problems, places);
+    let store = read_one(root, problems, places);
+    let limits = read_one(root, problems, places);
+    let placement = read_one(root, problems, places);
+    let queue = read_one(root, problems, places);
+    let priority = read_several(root, problems, places);
+    let claim = read_one(root, problems, places);
+    let sites = read_one(root, problems, places);
+    let notify = read_one(root, problems, places);
+    let reservations = read_one(root, problems, places);
+    let chaos = read_one(root, problems, places);
+    let log = read_one(root, problems, places);
+    let site = read_several(root, problems, places);
+    let link = read_several(root, problems, places);
     Some(Config {
         server: server?,
         client: client?,

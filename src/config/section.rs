@@ -49,7 +49,7 @@ pub trait Section: Sized {
 }
 
 /// Joins the lines of a docstring.
-pub(crate) fn doc_text(lines: &[&str]) -> String {
+pub(crate) fn join_doc_lines(lines: &[&str]) -> String {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
     lines.join("\n").trim().replace('\n', " ")
 }
@@ -64,7 +64,7 @@ macro_rules! section {
     (@repeated repeated) => { true };
     (@range $type:ty) => { None };
     (@range $type:ty, $low:expr, $high:expr) => {
-        Some($crate::config::section::shown_range::<$type, _>($low, $high))
+        Some($crate::config::section::format_range::<$type, _>($low, $high))
     };
     (
         $(#[doc = $doc:literal])+
@@ -88,7 +88,7 @@ macro_rules! section {
 
             fn read(mut reader: $crate::config::table_reader::TableReader<'_, '_>) -> Option<Self> {
                 $(
-                    let $field = reader.option_within::<$type>(
+                    let $field = reader.read_option_within::<$type>(
                         $key,
                         section!(@default $($default)?),
                         section!(@range $type $(, $low, $high)?),
@@ -99,7 +99,7 @@ macro_rules! section {
                         }
                     )?
                 )+
-                reader.finish(&[$($key),+]);
+                reader.check_keys(&[$($key),+]);
                 Some(Self { $($field: $field?),+ })
             }
 
@@ -108,16 +108,16 @@ macro_rules! section {
             }
 
             fn describe() -> $crate::config::section::SectionDoc {
-                use $crate::config::section::{OptionDoc, SectionDoc, doc_text, shown};
+                use $crate::config::section::{OptionDoc, SectionDoc, join_doc_lines, format_default};
                 SectionDoc {
                     key: $section,
                     repeated: <Self as $crate::config::section::Section>::REPEATED,
-                    doc: doc_text(&[$($doc),+]),
+                    doc: join_doc_lines(&[$($doc),+]),
                     options: vec![$(OptionDoc {
                         key: $key,
-                        doc: doc_text(&[$($odoc),+]),
+                        doc: join_doc_lines(&[$($odoc),+]),
                         form: <$type as $crate::config::value::OptionValue>::form(),
-                        default: shown::<$type>(section!(@default $($default)?)),
+                        default: format_default::<$type>(section!(@default $($default)?)),
                         range: section!(@range $type $(, $low, $high)?),
                         since: $since,
                     }),+],
@@ -129,11 +129,11 @@ macro_rules! section {
 pub(crate) use section;
 
 /// A range as TOML, for an option of type `V`.
-pub(crate) fn shown_range<V: Ranged<T>, T: OptionValue>(low: T, high: T) -> (String, String) {
+pub(crate) fn format_range<V: Ranged<T>, T: OptionValue>(low: T, high: T) -> (String, String) {
     (low.show(), high.show())
 }
 
 /// A default as TOML, if there is one.
-pub(crate) fn shown<T: OptionValue>(default: Option<T>) -> Option<String> {
+pub(crate) fn format_default<T: OptionValue>(default: Option<T>) -> Option<String> {
     default.as_ref().map(T::show)
 }

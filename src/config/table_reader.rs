@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::config_problem::{ConfigProblems, nearest};
-use super::value::{OptionValue, Ranged, kind};
+use super::config_problem::{ConfigProblems, nearest_name};
+use super::value::{OptionValue, Ranged, kind_of_value};
 
 /// The place of each thing that was given: `queue.N_h`, `site[2].root`, or a table's own path.
 pub(crate) type OptionPlaces = BTreeMap<String, Range<usize>>;
@@ -40,12 +40,12 @@ impl<'r, 'i> TableReader<'r, 'i> {
 
     /// The option's value, or its default if it is not given or wrong. `None` if there is no
     /// default, which is recorded as a problem.
-    pub fn option<T: OptionValue>(&mut self, key: &str, default: Option<T>) -> Option<T> {
-        self.option_within(key, default, None)
+    pub fn read_option<T: OptionValue>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+        self.read_option_within(key, default, None)
     }
 
     /// Reads an option with a range, which messages name.
-    pub fn option_within<T: OptionValue>(
+    pub fn read_option_within<T: OptionValue>(
         &mut self,
         key: &str,
         default: Option<T>,
@@ -69,7 +69,7 @@ impl<'r, 'i> TableReader<'r, 'i> {
                 let is_number = matches!(value.get_ref(), DeValue::Integer(_));
                 let counted = range.filter(|(low, _)| is_number && low.parse::<u64>().is_ok());
                 if let Some((low, high)) = counted {
-                    self.out_of_range(key, Some(value.span()), &low, &high);
+                    self.add_out_of_range(key, Some(value.span()), &low, &high);
                     return default;
                 }
                 let message = format!("{key} in {}: {problem}", self.title);
@@ -90,25 +90,25 @@ impl<'r, 'i> TableReader<'r, 'i> {
     ) {
         if !value.within(&low, &high) {
             let place = self.places.get(&format!("{}.{key}", self.path)).cloned();
-            self.out_of_range(key, place, &low.show(), &high.show());
+            self.add_out_of_range(key, place, &low.show(), &high.show());
         }
     }
 
-    fn out_of_range(&mut self, key: &str, place: Option<Range<usize>>, low: &str, high: &str) {
+    fn add_out_of_range(&mut self, key: &str, place: Option<Range<usize>>, low: &str, high: &str) {
         let message = format!("{key} in {} is out of range", self.title);
         self.problems
             .add(place, message, format!("give a value from {low} to {high}"));
     }
 
     /// Records every unknown key.
-    pub fn finish(self, known: &[&str]) {
+    pub fn check_keys(self, known: &[&str]) {
         let Some(table) = self.table else { return };
-        unknown_keys(table, known, &self.title, self.problems);
+        check_unknown_keys(table, known, &self.title, self.problems);
     }
 }
 
 /// Records every unknown key of a table, with the nearest known one.
-pub(super) fn unknown_keys(
+pub(super) fn check_unknown_keys(
     table: &DeTable<'_>,
     known: &[&str],
     title: &str,
@@ -124,7 +124,7 @@ pub(super) fn unknown_keys(
         } else {
             "key"
         };
-        let remedy = match nearest(name, known.iter().copied()) {
+        let remedy = match nearest_name(name, known.iter().copied()) {
             Some(near) => format!("did you mean {near:?}?"),
             None => format!("known here: {}", known.join(", ")),
         };
@@ -148,7 +148,7 @@ pub(super) fn sub_table<'r, 'i>(
     match value.get_ref() {
         DeValue::Table(table) => Some(table),
         other => {
-            let message = format!("{key} is {}, not a table", kind(other));
+            let message = format!("{key} is {}, not a table", kind_of_value(other));
             problems.add(Some(name.span()), message, format!("write it as [{key}]"));
             None
         }
@@ -166,7 +166,10 @@ pub(crate) fn sub_tables<'r, 'i>(
         return Vec::new();
     };
     let DeValue::Array(items) = value.get_ref() else {
-        let message = format!("{key} is {}, not a list of tables", kind(value.get_ref()));
+        let message = format!(
+            "{key} is {}, not a list of tables",
+            kind_of_value(value.get_ref())
+        );
         problems.add(
             Some(name.span()),
             message,
@@ -183,7 +186,7 @@ pub(crate) fn sub_tables<'r, 'i>(
                 tables.push((path, table));
             }
             other => {
-                let message = format!("an item of {key} is {}, not a table", kind(other));
+                let message = format!("an item of {key} is {}, not a table", kind_of_value(other));
                 problems.add(
                     Some(item.span()),
                     message,

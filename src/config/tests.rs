@@ -274,16 +274,16 @@ fn listening_beyond_loopback_needs_tls() {
 fn the_effective_configuration_reads_back_as_itself() {
     let config = parse(include_str!("golden/complete.toml")).unwrap().config;
     for annotated in [false, true] {
-        let shown = show(&config, annotated);
+        let shown = print_config(&config, annotated);
         assert_eq!(parse(&shown).unwrap().config, config, "{shown}");
     }
-    golden("complete.txt", &show(&config, false));
+    golden("complete.txt", &print_config(&config, false));
 }
 
 #[test]
 fn the_secret_part_of_a_webhook_is_never_shown() {
     let text = "[notify]\nwebhooks = [\"https://hooks.example.org/T0/s3cret\"]\n";
-    let shown = show(&parse(text).unwrap().config, true);
+    let shown = print_config(&parse(text).unwrap().config, true);
     assert!(
         !shown.contains("s3cret") && shown.contains("hooks.example.org"),
         "{shown}"
@@ -292,7 +292,7 @@ fn the_secret_part_of_a_webhook_is_never_shown() {
 
 #[test]
 fn every_option_has_a_text_a_version_and_a_default_that_is_accepted() {
-    for section in describe_all() {
+    for section in describe_sections() {
         assert!(section.doc.ends_with('.'), "{}", section.key);
         for option in section.options {
             assert!(
@@ -355,7 +355,7 @@ fn beyond(end: &str, above: bool) -> Option<String> {
 #[test]
 fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
     let mut tried = 0;
-    for section in describe_all() {
+    for section in describe_sections() {
         let (heading, title) = if section.repeated {
             (
                 format!("[[{}]]", section.key),
@@ -440,7 +440,7 @@ fn a_list_without_its_brackets_is_told_how_to_write_them() {
 #[test]
 fn memory_and_disk_of_a_site_are_counted_in_whole_megabytes() {
     let config = parse(include_str!("golden/complete.toml")).unwrap().config;
-    let total = config.site[0].total();
+    let total = config.site[0].total_resources();
     assert_eq!(total.processors, 8);
     assert_eq!(total.others.get("memory_mb"), Some(&16_000));
     assert_eq!(total.others.get("licenses"), Some(&3));
@@ -463,11 +463,11 @@ fn bytes_that_are_no_text_are_told_with_their_line() {
 fn the_reference_in_the_book_is_that_of_this_code() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/reference/configuration.md");
     if std::env::var_os("COSPAN_REGENERATE").is_some() {
-        std::fs::write(&file, reference()).unwrap();
+        std::fs::write(&file, print_reference()).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
-        written == reference(),
+        written == print_reference(),
         "{0} is stale; write it anew with: cargo run -- config reference > {0}",
         "docs/src/reference/configuration.md"
     );

@@ -13,7 +13,7 @@ use cospan_domain::labels::Labels;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 use toml::de::DeValue;
 
-use super::bandwidth::{parse_bandwidth, show_bandwidth};
+use super::bandwidth::{format_bandwidth, parse_bandwidth};
 use crate::api::v1::quantity::{Length, Size};
 
 /// A type that an option can have.
@@ -116,19 +116,19 @@ impl<T: PartialOrd> Ranged<T> for Auto<T> {
 }
 
 /// TOML for a text.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     toml::Value::String(text.into()).to_string()
 }
 
-fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
+fn read_text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     match value {
         DeValue::String(text) => Ok(text),
-        other => Err(format!("{} where {what} is expected", kind(other))),
+        other => Err(format!("{} where {what} is expected", kind_of_value(other))),
     }
 }
 
 /// The kind of a value, for messages.
-pub(crate) fn kind(value: &DeValue<'_>) -> String {
+pub(crate) fn kind_of_value(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),
         DeValue::Integer(number) => format!("the number {number}"),
@@ -149,12 +149,12 @@ macro_rules! text_value {
 
             fn read(value: &DeValue<'_>) -> Result<Self, String> {
                 let read: fn(&str) -> Result<$type, String> = $read;
-                read(text(value, $form)?)
+                read(read_text(value, $form)?)
             }
 
             fn show(&self) -> String {
                 let show: fn(&$type) -> String = $show;
-                quoted(&show(self))
+                quote(&show(self))
             }
         }
     };
@@ -170,11 +170,11 @@ text_value!(
     Bytes,
     "a size like \"4GB\"",
     |text| text.parse().map(|Size(b)| b).map_err(|e| e.to_string()),
-    |b| show_size(*b)
+    |b| format_size(*b)
 );
 
 /// Writes a size in the binary unit that makes it a whole number, if no decimal one does.
-fn show_size(size: Bytes) -> String {
+fn format_size(size: Bytes) -> String {
     const UNITS: [(u64, &str); 4] = [
         (1 << 40, "TiB"),
         (1 << 30, "GiB"),
@@ -194,7 +194,7 @@ text_value!(
     BitsPerSecond,
     "a bandwidth like \"100Mbit/s\"",
     parse_bandwidth,
-    |b| show_bandwidth(*b)
+    |b| format_bandwidth(*b)
 );
 text_value!(String, "a text", |text| Ok(text.into()), String::clone);
 text_value!(
@@ -237,7 +237,7 @@ impl OptionValue for bool {
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         value
             .as_bool()
-            .ok_or_else(|| format!("{} where true or false is expected", kind(value)))
+            .ok_or_else(|| format!("{} where true or false is expected", kind_of_value(value)))
     }
 
     fn show(&self) -> String {
@@ -256,7 +256,7 @@ impl<T: OptionValue> OptionValue for Vec<T> {
             let hint = alone.unwrap_or_default();
             return Err(format!(
                 "{} where a list in brackets is expected{hint}",
-                kind(value)
+                kind_of_value(value)
             ));
         };
         items
@@ -272,14 +272,14 @@ impl<T: OptionValue> OptionValue for Vec<T> {
     }
 }
 
-fn entries<T>(
+fn read_entries<T>(
     value: &DeValue<'_>,
     mut read: impl FnMut(&DeValue<'_>) -> Result<T, String>,
 ) -> Result<BTreeMap<Arc<str>, T>, String> {
     let DeValue::Table(table) = value else {
         return Err(format!(
             "{} where a table like {{ key = ... }} is expected",
-            kind(value)
+            kind_of_value(value)
         ));
     };
     table
@@ -293,17 +293,17 @@ fn entries<T>(
         .collect()
 }
 
-fn shown_key(key: &str) -> String {
+fn format_key(key: &str) -> String {
     let bare = !key.is_empty()
         && key
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-    if bare { key.into() } else { quoted(key) }
+    if bare { key.into() } else { quote(key) }
 }
 
-fn show_entries<'a>(entries: impl Iterator<Item = (&'a Arc<str>, String)>) -> String {
+fn format_entries<'a>(entries: impl Iterator<Item = (&'a Arc<str>, String)>) -> String {
     let entries: Vec<String> = entries
-        .map(|(key, value)| format!("{} = {value}", shown_key(key)))
+        .map(|(key, value)| format!("{} = {value}", format_key(key)))
         .collect();
     match entries.as_slice() {
         [] => "{}".into(),
@@ -318,11 +318,11 @@ impl OptionValue for BTreeMap<Arc<str>, u64> {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        entries(value, u64::read)
+        read_entries(value, u64::read)
     }
 
     fn show(&self) -> String {
-        show_entries(self.iter().map(|(key, count)| (key, count.to_string())))
+        format_entries(self.iter().map(|(key, count)| (key, count.to_string())))
     }
 }
 
@@ -333,11 +333,11 @@ impl OptionValue for Scores {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        entries(value, numbers::score)
+        read_entries(value, numbers::read_score)
     }
 
     fn show(&self) -> String {
-        show_entries(
+        format_entries(
             self.iter()
                 .map(|(key, score)| (key, format!("{:?}", score.as_f64()))),
         )
@@ -351,11 +351,11 @@ impl OptionValue for BTreeMap<Arc<str>, SecretUrl> {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        entries(value, SecretUrl::read)
+        read_entries(value, SecretUrl::read)
     }
 
     fn show(&self) -> String {
-        show_entries(self.iter().map(|(key, url)| (key, url.show())))
+        format_entries(self.iter().map(|(key, url)| (key, url.show())))
     }
 }
 
@@ -366,7 +366,7 @@ impl OptionValue for Labels {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        entries(value, |value| {
+        read_entries(value, |value| {
             let values = match value {
                 DeValue::Array(_) => Vec::<String>::read(value)?,
                 other => vec![String::read(other)?],
@@ -379,8 +379,8 @@ impl OptionValue for Labels {
     }
 
     fn show(&self) -> String {
-        show_entries(self.iter().map(|(key, values)| {
-            let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+        format_entries(self.iter().map(|(key, values)| {
+            let values: Vec<String> = values.iter().map(|value| quote(value)).collect();
             let shown = match values.as_slice() {
                 [one] => one.clone(),
                 many => format!("[{}]", many.join(", ")),
@@ -396,7 +396,7 @@ pub struct SecretUrl(pub String);
 
 impl SecretUrl {
     /// Scheme and host.
-    pub fn public(&self) -> String {
+    pub fn without_secrets(&self) -> String {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("", &self.0));
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let host = authority.rsplit('@').next().unwrap_or_default();
@@ -410,7 +410,7 @@ impl OptionValue for SecretUrl {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        let url = text(value, "an address in quotes")?;
+        let url = read_text(value, "an address in quotes")?;
         let rest = url
             .strip_prefix("http://")
             .or_else(|| url.strip_prefix("https://"));
@@ -423,7 +423,7 @@ impl OptionValue for SecretUrl {
     }
 
     fn show(&self) -> String {
-        quoted(&self.public())
+        quote(&self.without_secrets())
     }
 }
 
@@ -446,7 +446,7 @@ macro_rules! choice {
                     $(Some($word) => Ok($name::$variant),)+
                     _ => Err(format!(
                         "{} where {} is expected",
-                        $crate::config::value::kind(value),
+                        $crate::config::value::kind_of_value(value),
                         Self::form(),
                     )),
                 }

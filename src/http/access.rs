@@ -125,7 +125,7 @@ pub(super) const RULES: &[AccessRule] = rules! {
 impl AccessRule {
     /// Returns true if the address is also served while the store is too large for the server's
     /// memory.
-    pub(super) fn reads_the_store(&self) -> bool {
+    pub(super) fn is_served_read_only(&self) -> bool {
         let of_store = [
             "/v1/jobs/{id}",
             "/v1/jobs/{id}/events",
@@ -155,7 +155,7 @@ impl AccessTable {
     ///
     /// # Errors
     /// There is no such address, or it does not take the method.
-    pub(super) fn rule(
+    pub(super) fn find_rule(
         &self,
         method: &str,
         path: &str,
@@ -166,23 +166,27 @@ impl AccessTable {
             .find(|(at, rule)| rule.method == method && at.is_match(path));
         found
             .map(|(_, rule)| *rule)
-            .ok_or_else(|| self.nowhere(method, path))
+            .ok_or_else(|| self.unknown_address(method, path))
     }
 
-    fn nowhere(&self, method: &str, path: &str) -> HttpFailure {
+    fn unknown_address(&self, method: &str, path: &str) -> HttpFailure {
         let shown: String = path.chars().take(200).collect();
         let at = self.0.iter().filter(|(at, _)| at.is_match(path));
         let methods: BTreeSet<&str> = at.map(|(_, rule)| rule.method).collect();
         if methods.is_empty() {
             let problem = Problem::new(Code::NoRoute, format!("there is nothing at {shown}"));
-            return match nearest(path) {
-                Some(nearest) => problem.remedy(format!("did you mean {nearest}?")).into(),
+            return match nearest_address(path) {
+                Some(nearest) => problem
+                    .with_remedy(format!("did you mean {nearest}?"))
+                    .into(),
                 None => problem.into(),
             };
         }
         let takes = methods.iter().copied().collect::<Vec<_>>().join(", ");
         let detail = format!("{shown} takes {takes}, not {method}");
-        Problem::new(Code::NoMethod, detail).methods(methods).into()
+        Problem::new(Code::NoMethod, detail)
+            .with_methods(methods)
+            .into()
     }
 }
 
@@ -198,7 +202,7 @@ fn path_pattern(rule: &AccessRule) -> String {
 }
 
 /// The existing address that is nearest to an unknown one.
-fn nearest(path: &str) -> Option<String> {
+fn nearest_address(path: &str) -> Option<String> {
     let asked: Vec<&str> = path.split('/').collect();
     let filled = RULES
         .iter()
@@ -216,7 +220,7 @@ fn nearest(path: &str) -> Option<String> {
                 .collect::<Vec<_>>()
                 .join("/")
         });
-    parse::nearest(path, &filled.collect::<Vec<_>>())
+    parse::nearest_word(path, &filled.collect::<Vec<_>>())
 }
 
 /// Prints the table for the book.

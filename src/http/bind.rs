@@ -71,7 +71,10 @@ impl Bound {
             return Err(BindError::Exposed(*exposed));
         }
         let tls = settings.tls.as_ref().map(load_tls).transpose()?;
-        let listeners = settings.listen.iter().map(|address| listen(*address));
+        let listeners = settings
+            .listen
+            .iter()
+            .map(|address| bind_with_retries(*address));
         Ok(Self {
             listeners: listeners.collect::<Result<_, _>>()?,
             tls,
@@ -98,7 +101,7 @@ impl Bound {
         let mut server = HttpServer::new(move || {
             let app = App::new().into_utoipa_app().app_data(state.clone());
             let app = app.configure(openapi::routes).into_app();
-            app.wrap(from_fn(middleware::pass))
+            app.wrap(from_fn(middleware::gate_middleware))
         })
         .disable_signals()
         .workers(settings.workers.max(1))
@@ -119,7 +122,7 @@ impl Bound {
         }
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
-        let tidy = actix_web::rt::spawn(upload_cleanup::tidy(edge.clone()));
+        let tidy = actix_web::rt::spawn(upload_cleanup::tidy_uploads(edge.clone()));
         Ok(RunningServer {
             handle: server.handle(),
             server: Some(server),
@@ -131,7 +134,7 @@ impl Bound {
 
 /// Binds an address, and retries for a while if it is in use: a server that was killed while it
 /// started a process leaves its address to that process for a moment, until the program is loaded.
-fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
+fn bind_with_retries(address: SocketAddr) -> Result<TcpListener, BindError> {
     const PATIENCE: Duration = Duration::from_secs(2);
     const PAUSE: Duration = Duration::from_millis(50);
     let begun = Instant::now();
@@ -179,7 +182,7 @@ async fn refresh_keys(edge: Data<Edge>, every: Duration) {
     let mut complained = false;
     loop {
         actix_web::rt::time::sleep(every).await;
-        match edge.keys.refresh() {
+        match edge.keys.reload_if_changed() {
             Ok(changed) => {
                 complained = false;
                 if changed {

@@ -16,7 +16,7 @@ use crate::api::v1::parse;
 use crate::api::v1::problem::Code;
 
 /// Reads the whole body.
-pub(super) async fn read(
+pub(super) async fn read_body(
     request: &HttpRequest,
     payload: Payload,
     settings: &HttpSettings,
@@ -68,7 +68,7 @@ pub(super) async fn read_json<T: DeserializeOwned>(
     payload: Payload,
     settings: &HttpSettings,
 ) -> Result<T, HttpFailure> {
-    let bytes = read(request, payload, settings).await?;
+    let bytes = read_body(request, payload, settings).await?;
     parse_json(&bytes, false)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn parse_json<T: DeserializeOwned>(
     in_array: bool,
 ) -> Result<T, HttpFailure> {
     serde_json::from_slice(bytes).map_err(|error| match parse::read_json::<T>(bytes) {
-        Err(located) => HttpFailure::unreadable(located, in_array),
+        Err(located) => HttpFailure::unreadable_body(located, in_array),
         Ok(_) => HttpFailure::new(Code::BadBody, error.to_string()),
     })
 }

@@ -59,17 +59,17 @@ pub(super) async fn events(
     edge: Data<Edge>,
     caller: Caller,
 ) -> HandlerResult {
-    let asked: FollowQuery = query::read(&request)?;
+    let asked: FollowQuery = query::read_query(&request)?;
     let resume = match request.headers().get("last-event-id") {
-        Some(value) => Some(event_id(value)?),
+        Some(value) => Some(parse_event_id(value)?),
         None => asked.after.map(Seq),
     };
     let permit = edge.open_stream(&caller)?;
     // Subscribed here, so that nothing is lost between the position and the first wait.
-    let grown = edge.hub.watch();
-    let present = edge.hub.start(&edge.backend);
+    let grown = edge.hub.watch_growth();
+    let present = edge.hub.start_filling(&edge.backend);
     let follower = Follower {
-        stopping: edge.stopping(),
+        stopping: edge.watch_stop(),
         edge,
         grown,
         seen: resume.unwrap_or(present),
@@ -81,17 +81,17 @@ pub(super) async fn events(
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "text/event-stream"))
         .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
-        .streaming(pieces(follower)))
+        .streaming(event_pieces(follower)))
 }
 
-fn event_id(value: &HeaderValue) -> Result<Seq, HttpFailure> {
+fn parse_event_id(value: &HeaderValue) -> Result<Seq, HttpFailure> {
     let id = value
         .to_str()
         .ok()
         .and_then(|text| text.trim().parse().ok());
     id.map(Seq).ok_or_else(|| {
         Problem::new(Code::BadHeader, "is not the id of an event")
-            .key("Last-Event-ID")
+            .with_key_path("Last-Event-ID")
             .into()
     })
 }
@@ -108,15 +108,18 @@ struct Follower {
     _open: StreamPermit,
 }
 
-fn pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
+fn event_pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(follower, |mut follower| async move {
-        follower.next().await.map(|bytes| (Ok(bytes), follower))
+        follower
+            .next_piece()
+            .await
+            .map(|bytes| (Ok(bytes), follower))
     })
 }
 
 impl Follower {
     /// The next piece of the stream; `None` at its end.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next_piece(&mut self) -> Option<Bytes> {
         if !self.greeted {
             // Sends the head before anything happens.
             self.greeted = true;
@@ -124,10 +127,10 @@ impl Follower {
         }
         loop {
             self.grown.mark_unchanged();
-            match self.edge.hub.after(self.seen) {
+            match self.edge.hub.changes_after(self.seen) {
                 NextChanges::Changes(changes) => {
                     self.seen = changes.last().map_or(self.seen, |change| change.seq);
-                    let text = self.write(&changes);
+                    let text = self.write_changes(&changes);
                     if !text.is_empty() {
                         return Some(text);
                     }
@@ -140,7 +143,7 @@ impl Follower {
                     return Some(text.freeze());
                 }
                 NextChanges::Nothing => {
-                    if let Some(text) = self.wait().await? {
+                    if let Some(text) = self.wait_for_changes().await? {
                         return Some(text);
                     }
                 }
@@ -149,7 +152,7 @@ impl Follower {
     }
 
     /// Waits for changes; returns a heartbeat if there are none, `None` at the end.
-    async fn wait(&mut self) -> Option<Option<Bytes>> {
+    async fn wait_for_changes(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
             _ = self.stopping.wait_for(|stop| *stop) => None,
@@ -160,7 +163,7 @@ impl Follower {
         }
     }
 
-    fn write(&self, changes: &[std::sync::Arc<JobChange>]) -> Bytes {
+    fn write_changes(&self, changes: &[std::sync::Arc<JobChange>]) -> Bytes {
         let mut text = BytesMut::new();
         let wanted = changes.iter().filter(|change| {
             self.caller.reaches(&change.owner) && self.job.is_none_or(|job| change.job == job)
@@ -174,14 +177,14 @@ impl Follower {
                 &mut text,
                 "job",
                 is_last.then_some(change.seq),
-                &report(change),
+                &change_report(change),
             );
         }
         text.freeze()
     }
 }
 
-fn report(change: &JobChange) -> ChangeReport {
+fn change_report(change: &JobChange) -> ChangeReport {
     let accepted = EventReport {
         event: "JobSubmitted".into(),
         ..EventReport::default()

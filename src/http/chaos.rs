@@ -50,7 +50,7 @@ pub(super) async fn begin(
     caller: Caller,
     payload: Payload,
 ) -> HandlerResult {
-    let how: How = query::read(&request)?;
+    let how: How = query::read_query(&request)?;
     let plan: ChaosPlan = body::read_json(&request, payload, &edge.settings).await?;
     let rehearsals = edge.backend.rehearsals();
     let rehearsal = if how.dry_run {
@@ -82,7 +82,7 @@ pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> HandlerResult {
 )]
 #[get("/v1/chaos/report")]
 pub(super) async fn report(edge: Data<Edge>) -> HandlerResult {
-    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().report()?))
+    Ok(HttpResponse::Ok().json(edge.backend.rehearsals().latest_report()?))
 }
 
 impl From<RehearsalRefusal> for HttpFailure {
@@ -100,15 +100,15 @@ impl From<RehearsalRefusal> for HttpFailure {
                 let all = flaws
                     .iter()
                     .map(|flaw| format!("{} ({})", flaw.problem, flaw.remedy));
-                Problem::new(Code::BadPlan, all.collect::<Vec<_>>().join("; ")).key(first)
+                Problem::new(Code::BadPlan, all.collect::<Vec<_>>().join("; ")).with_key_path(first)
             }
             RehearsalRefusal::Busy { by, ends_at } => Problem::new(
                 Code::Conflict,
                 format!("{by} injects faults until {}", Instant(ends_at)),
             )
-            .remedy("wait for its end, or end it with `cospan chaos stop`"),
+            .with_remedy("wait for its end, or end it with `cospan chaos stop`"),
             RehearsalRefusal::None => Problem::new(Code::NotFound, "no faults are being injected")
-                .remedy("`cospan chaos status` shows what runs; `cospan chaos inject` begins"),
+                .with_remedy("`cospan chaos status` shows what runs; `cospan chaos inject` begins"),
         };
         problem.into()
     }

@@ -33,7 +33,7 @@ use crate::chaos::Rehearsals;
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Carries out a command, durably, or gives the reason why not.
-    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
+    async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
     /// Previews a submission with this key: refuses it with every reason that would refuse it, else
     /// reports where it would go, with at most about `rows` verdicts. The computing time grows with
@@ -46,7 +46,7 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<ExplainReport, ApiRefusal>;
 
     /// Refuses a submission with this key for every reason for which it would be refused.
-    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
+    fn check_submission(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
 
     /// Ranks the sites that may grant the submission's reservations, if it has preferences.
     async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
@@ -59,7 +59,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The warning for the user of a job that was just accepted: the reason why it cannot start as
     /// things are.
-    fn warning(&self, _id: JobId) -> Option<String> {
+    fn submission_warning(&self, _id: JobId) -> Option<String> {
         None
     }
 
@@ -68,7 +68,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Lists logical files by name: after a name and at a site, if given, and only those that were
     /// registered by a key for which `shows` holds.
-    fn files(
+    fn list_files(
         &self,
         after: Option<&LogicalName>,
         site: Option<&SiteName>,
@@ -78,19 +78,19 @@ pub trait Backend: Send + Sync + 'static {
 
     fn file_owner(&self, name: &LogicalName) -> Option<KeyName>;
 
-    fn file(&self, name: &LogicalName) -> Option<FileReport>;
+    fn find_file(&self, name: &LogicalName) -> Option<FileReport>;
 
-    fn sites(&self) -> SiteList;
+    fn list_sites(&self) -> SiteList;
 
     /// Lists the links that bring files to a site, by their origin.
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
 
     /// Lists the jobs whose attempts at sites are still needed.
-    fn needs(&self) -> NeedsReport;
+    fn list_needed_attempts(&self) -> NeedsReport;
 
     /// Computes the times at which parts could start within a window, at one site or at all. Sites
     /// are asked.
-    async fn startable(
+    async fn possible_starts(
         &self,
         site: Option<&SiteName>,
         parts: &EqualParts,
@@ -98,36 +98,39 @@ pub trait Backend: Send + Sync + 'static {
     ) -> StartsToCompute;
 
     /// Asks a site for its free slots from now on, for this long.
-    async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater;
+    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeLater;
 
-    fn store(&self) -> StoreReport;
+    fn store_report(&self) -> StoreReport;
 
     /// Finds a job, archived or not.
-    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
+    async fn find_job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
 
     /// The history of a job, oldest event first; `None` if there is no such job.
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal>;
 
     /// Collects the facts that explaining a page of a job needs from others; `None` if there is no
     /// such job. Facts that only a first page shows are not collected for later pages.
-    async fn ask_about(&self, id: JobId, page: ExplainPage)
-    -> Result<Option<JobFacts>, ApiRefusal>;
+    async fn collect_job_facts(
+        &self,
+        id: JobId,
+        page: ExplainPage,
+    ) -> Result<Option<JobFacts>, ApiRefusal>;
 
     /// Explains why a job waits or was placed where it is. The computing time grows with the job.
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
 
     /// Reads a piece of the output or of a file of a component.
-    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
+    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
 
     /// Lists what lies below a directory that an attempt left at this path; `None` if it is no
     /// directory.
-    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
+    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
 
     /// Takes one step of bringing a user's file to a site.
-    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
+    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
 
     /// Exports the whole store, piece by piece, in the format of `store import`.
-    async fn export(&self) -> Result<Pieces, ApiRefusal>;
+    async fn export_store(&self) -> Result<Pieces, ApiRefusal>;
 
     /// Subscribes to committed changes from now on. A change must be in [`Backend::view`] before it
     /// is sent here.

@@ -59,11 +59,12 @@ struct AccountQuery {
 )]
 #[get("/v1/accounts")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: AccountQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let asked: AccountQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
     let site = asked.site.as_deref();
-    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?.of_group(asked.group);
+    let filter =
+        Filter::from_query(caller, asked.state, owner, site, asked.name)?.in_group(asked.group);
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();
     let mut page = AccountPage::default();
@@ -75,9 +76,9 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         let job = match view.jobs.get(&JobId(id)) {
             Some(job) => Some(job.clone()),
             // Archived, or a number that was reserved and never used.
-            None => edge.backend.job(JobId(id)).await?,
+            None => edge.backend.find_job(JobId(id)).await?,
         };
-        if let Some(job) = job.filter(|job| filter.lets_through(job)) {
+        if let Some(job) = job.filter(|job| filter.matches_job(job)) {
             page.jobs.push(AccountRow::from(&*job));
         }
     }

@@ -45,18 +45,18 @@ impl DryRuns {
     /// Returns `Ok` if another dry run may begin; called before its body is read.
     ///
     /// # Errors
-    /// As for [`DryRuns::begin`].
-    pub(super) fn has_room(&self, key: &KeyName) -> Result<(), HttpFailure> {
-        self.room(&lock(&self.keys), key)
+    /// As for [`DryRuns::begin_dry_run`].
+    pub(super) fn check_room(&self, key: &KeyName) -> Result<(), HttpFailure> {
+        self.check_bounds(&lock(&self.keys), key)
     }
 
     /// Begins a dry run.
     ///
     /// # Errors
     /// The key has one under way, or there are as many as allowed.
-    pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, HttpFailure> {
+    pub(super) fn begin_dry_run(&self, key: &KeyName) -> Result<DryRun, HttpFailure> {
         let mut keys = lock(&self.keys);
-        self.room(&keys, key)?;
+        self.check_bounds(&keys, key)?;
         keys.insert(key.clone());
         drop(keys);
         let keys = self.keys.clone();
@@ -69,7 +69,11 @@ impl DryRuns {
         })
     }
 
-    fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), HttpFailure> {
+    fn check_bounds(
+        &self,
+        under_way: &BTreeSet<KeyName>,
+        key: &KeyName,
+    ) -> Result<(), HttpFailure> {
         let count = under_way.len();
         let problem = if under_way.contains(key) {
             format!("a dry run of the key {key} is under way")
@@ -79,7 +83,7 @@ impl DryRuns {
             return Ok(());
         };
         Err(Problem::new(Code::TooManyDryRuns, problem)
-            .retry_after(1)
+            .with_retry_after(1)
             .into())
     }
 }
@@ -89,7 +93,7 @@ impl DryRun {
     ///
     /// # Errors
     /// The time is used up.
-    pub(super) fn goes_on(&self, done: usize, of: usize) -> Result<(), HttpFailure> {
+    pub(super) fn check_time(&self, done: usize, of: usize) -> Result<(), HttpFailure> {
         if self.begun.elapsed() < self.budget {
             return Ok(());
         }

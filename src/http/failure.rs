@@ -76,21 +76,21 @@ impl From<ApiRefusal> for HttpFailure {
         let detail = refusal.to_string();
         let problem = match refusal {
             ApiRefusal::Invalid { index, problem } => {
-                Problem::new(Code::InvalidJob, problem).index(index)
+                Problem::new(Code::InvalidJob, problem).with_index(index)
             }
             ApiRefusal::Unplaceable { index, problem } => {
-                Problem::new(Code::Unplaceable, problem).index(index)
+                Problem::new(Code::Unplaceable, problem).with_index(index)
             }
             ApiRefusal::ClosedSite { index, .. } => {
-                Problem::new(Code::ClosedSite, detail).index(index)
+                Problem::new(Code::ClosedSite, detail).with_index(index)
             }
             ApiRefusal::UnknownFile { index, name } => {
                 let remedy =
                     format!("register it with `cospan file add {name} --site SITE --path PATH`");
                 let detail = format!("no file is registered as {name}");
                 Problem::new(Code::UnknownFile, detail)
-                    .remedy(remedy)
-                    .index(index)
+                    .with_remedy(remedy)
+                    .with_index(index)
             }
             ApiRefusal::FileChanged {
                 index,
@@ -105,12 +105,13 @@ impl From<ApiRefusal> for HttpFailure {
                 let detail =
                     format!("file {name} is not what was registered: it changed at {site}");
                 Problem::new(Code::Conflict, detail)
-                    .remedy(remedy)
-                    .index(index)
+                    .with_remedy(remedy)
+                    .with_index(index)
             }
             ApiRefusal::AboveHighest { index, above } => {
-                let problem = Problem::new(Code::Forbidden, above.to_string()).key("priority");
-                problem.remedy(above.remedy()).index(index)
+                let problem =
+                    Problem::new(Code::Forbidden, above.to_string()).with_key_path("priority");
+                problem.with_remedy(above.remedy()).with_index(index)
             }
             ApiRefusal::IdempotencyMismatch { .. } => {
                 Problem::new(Code::IdempotencyMismatch, detail)
@@ -118,24 +119,24 @@ impl From<ApiRefusal> for HttpFailure {
             ApiRefusal::NotFound(_) => Problem::new(Code::NotFound, detail),
             ApiRefusal::Conflict(_) => Problem::new(Code::Conflict, detail),
             ApiRefusal::Busy { retry_after_s } => {
-                Problem::new(Code::Busy, detail).retry_after(retry_after_s)
+                Problem::new(Code::Busy, detail).with_retry_after(retry_after_s)
             }
             ApiRefusal::NoRoom {
                 problem,
                 remedy,
                 retry_after_s,
             } => Problem::new(Code::NoRoom, problem)
-                .remedy(remedy)
-                .retry_after(retry_after_s),
+                .with_remedy(remedy)
+                .with_retry_after(retry_after_s),
             ApiRefusal::NeverRoom { problem, remedy } => {
-                Problem::new(Code::NeverRoom, problem).remedy(remedy)
+                Problem::new(Code::NeverRoom, problem).with_remedy(remedy)
             }
             ApiRefusal::ReadOnly(why) => Problem::new(Code::ReadOnly, why),
-            ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
+            ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).with_retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
             // The site answered: there is no such file to read.
             ApiRefusal::SiteRefused { problem, remedy } => {
-                Problem::new(Code::NotFound, problem).remedy(remedy)
+                Problem::new(Code::NotFound, problem).with_remedy(remedy)
             }
         };
         problem.into()
@@ -144,8 +145,8 @@ impl From<ApiRefusal> for HttpFailure {
 
 impl HttpFailure {
     /// A body of an unexpected form.
-    pub(super) fn unreadable(error: ParseError, in_array: bool) -> Self {
-        let (index, key) = match in_array.then(|| index_of(&error.key)).flatten() {
+    pub(super) fn unreadable_body(error: ParseError, in_array: bool) -> Self {
+        let (index, key) = match in_array.then(|| split_index(&error.key)).flatten() {
             Some((index, key)) => (Some(index), key.to_owned()),
             None => (None, error.key.clone()),
         };
@@ -153,10 +154,11 @@ impl HttpFailure {
             (Some(line), Some(column)) => format!(" (line {line}, column {column} of the body)"),
             _ => String::new(),
         };
-        let mut problem = Problem::new(Code::BadBody, format!("{}{place}", error.problem)).key(key);
+        let mut problem =
+            Problem::new(Code::BadBody, format!("{}{place}", error.problem)).with_key_path(key);
         problem.index = index;
         if let Some(nearest) = &error.nearest {
-            problem = problem.remedy(format!("did you mean `{nearest}`?"));
+            problem = problem.with_remedy(format!("did you mean `{nearest}`?"));
         }
         problem.nearest = error.nearest;
         problem.into()
@@ -164,7 +166,7 @@ impl HttpFailure {
 }
 
 /// Splits `[3].component[0]` into 3 and `component[0]`.
-fn index_of(path: &str) -> Option<(u64, &str)> {
+fn split_index(path: &str) -> Option<(u64, &str)> {
     let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, rest.trim_start_matches('.')))
 }

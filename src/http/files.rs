@@ -56,7 +56,7 @@ pub(super) struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    pub(super) fn of(edge: &Edge, caller: &'a Caller) -> Self {
+    pub(super) fn of_caller(edge: &Edge, caller: &'a Caller) -> Self {
         Self {
             caller,
             common: edge.keys.names_with(Role::Operator),
@@ -64,30 +64,30 @@ impl<'a> Sight<'a> {
     }
 
     /// Returns true if the caller sees a file that this key registered.
-    pub(super) fn shows(&self, by: &KeyName) -> bool {
-        self.changes(by) || self.common.contains(by) || self.caller.sees_rows()
+    pub(super) fn can_see(&self, by: &KeyName) -> bool {
+        self.can_change(by) || self.common.contains(by) || self.caller.sees_rows()
     }
 
     /// Returns true if the caller may replace or forget a file that this key registered.
-    pub(super) fn changes(&self, by: &KeyName) -> bool {
-        self.caller.name() == by || self.caller.has(Role::Administrator)
+    pub(super) fn can_change(&self, by: &KeyName) -> bool {
+        self.caller.name() == by || self.caller.has_role(Role::Administrator)
     }
 }
 
 /// The refusal of a name that a file of another key has.
-pub(super) fn taken(name: &LogicalName) -> HttpFailure {
+pub(super) fn name_taken(name: &LogicalName) -> HttpFailure {
     Problem::new(
         Code::Conflict,
         format!("the name {name:?} is taken by another key's file"),
     )
-    .remedy("choose another name, or ask that key or an administrator to remove the file")
+    .with_remedy("choose another name, or ask that key or an administrator to remove the file")
     .into()
 }
 
 /// The refusal of a name that stands for other content, if the user has not asked to replace it.
 pub(super) fn other_content(detail: String) -> HttpFailure {
     Problem::new(Code::Conflict, detail)
-        .remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
+        .with_remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
         .into()
 }
 
@@ -102,23 +102,23 @@ pub(super) fn other_content(detail: String) -> HttpFailure {
 )]
 #[get("/v1/files")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: FileListQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, 100, 1000)?;
+    let asked: FileListQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, 100, 1000)?;
     let after = asked
         .after
         .as_deref()
-        .map(|text| query::part("after", text))
+        .map(|text| query::parse_part("after", text))
         .transpose()?;
     let site = asked
         .site
         .as_deref()
-        .map(|text| query::part("site", text))
+        .map(|text| query::parse_part("site", text))
         .transpose()?;
-    let sight = Sight::of(&edge, &caller);
-    let page = edge.backend.files(
+    let sight = Sight::of_caller(&edge, &caller);
+    let page = edge.backend.list_files(
         after.as_ref(),
         site.as_ref(),
-        &|by: &KeyName| sight.shows(by),
+        &|by: &KeyName| sight.can_see(by),
         limit,
     );
     Ok(HttpResponse::Ok().json(page))
@@ -143,13 +143,13 @@ pub(super) async fn add(
 ) -> HandlerResult {
     let file: FileRegistration = body::read_json(&request, payload, &edge.settings).await?;
     let name = file.name.clone();
-    let sight = Sight::of(&edge, &caller);
+    let sight = Sight::of_caller(&edge, &caller);
     if edge
         .backend
         .file_owner(&name)
-        .is_some_and(|by| !sight.changes(&by))
+        .is_some_and(|by| !sight.can_change(&by))
     {
-        return Err(taken(&name));
+        return Err(name_taken(&name));
     }
     let FileRegistration {
         name: asked,
@@ -157,7 +157,7 @@ pub(super) async fn add(
         path,
         replace,
     } = file;
-    let reaches_all = caller.has(Role::Administrator);
+    let reaches_all = caller.has_role(Role::Administrator);
     let what = ApiRequest::AddFile {
         name: asked,
         site,
@@ -167,17 +167,17 @@ pub(super) async fn add(
     };
     let answer = edge
         .backend
-        .command(ApiCommand {
+        .run_command(ApiCommand {
             by: caller.name().clone(),
             what,
         })
         .await;
-    let in_the_way = !replace && edge.backend.file(&name).is_some();
+    let in_the_way = !replace && edge.backend.find_file(&name).is_some();
     match answer.map_err(|refusal| match refusal {
         ApiRefusal::Conflict(detail) if in_the_way => other_content(detail),
         refusal => refusal.into(),
     })? {
-        ApiAnswer::Done => match edge.backend.file(&name) {
+        ApiAnswer::Done => match edge.backend.find_file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
             // It was removed meanwhile.
             None => Err(no_file(&name)),
@@ -203,15 +203,15 @@ fn no_file(name: &LogicalName) -> HttpFailure {
 )]
 #[get("/v1/files/{name:.+}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> HandlerResult {
-    let name: LogicalName = query::part("name", &name)?;
-    let sight = Sight::of(&edge, &caller);
+    let name: LogicalName = query::parse_part("name", &name)?;
+    let sight = Sight::of_caller(&edge, &caller);
     let is_shown = edge
         .backend
         .file_owner(&name)
-        .is_some_and(|by| sight.shows(&by));
+        .is_some_and(|by| sight.can_see(&by));
     let file = edge
         .backend
-        .file(&name)
+        .find_file(&name)
         .filter(|_| is_shown)
         .ok_or_else(|| no_file(&name))?;
     Ok(HttpResponse::Ok().json(file))
@@ -235,13 +235,13 @@ pub(super) async fn remove(
     caller: Caller,
     name: Path<String>,
 ) -> HandlerResult {
-    let asked: RemoveQuery = query::read(&request)?;
-    let name: LogicalName = query::part("name", &name)?;
-    let sight = Sight::of(&edge, &caller);
+    let asked: RemoveQuery = query::read_query(&request)?;
+    let name: LogicalName = query::parse_part("name", &name)?;
+    let sight = Sight::of_caller(&edge, &caller);
     match edge.backend.file_owner(&name) {
-        Some(by) if !sight.shows(&by) => return Err(no_file(&name)),
-        Some(by) if !sight.changes(&by) => {
-            return Err(middleware::anothers(format!("the file {name:?}")));
+        Some(by) if !sight.can_see(&by) => return Err(no_file(&name)),
+        Some(by) if !sight.can_change(&by) => {
+            return Err(middleware::refuse_anothers(format!("the file {name:?}")));
         }
         Some(_) | None => {}
     }
@@ -250,14 +250,14 @@ pub(super) async fn remove(
         site: asked
             .site
             .as_deref()
-            .map(|text| query::part("site", text))
+            .map(|text| query::parse_part("site", text))
             .transpose()?,
         force: asked.force,
-        reaches_all: caller.has(Role::Administrator),
+        reaches_all: caller.has_role(Role::Administrator),
     };
     match edge
         .backend
-        .command(ApiCommand {
+        .run_command(ApiCommand {
             by: caller.name().clone(),
             what,
         })

@@ -38,7 +38,7 @@ pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
                 .content_type("text/plain; charset=utf-8")
                 .body(text))
         }
-        Err(why) => Err(Problem::new(Code::NotReady, why).retry_after(1).into()),
+        Err(why) => Err(Problem::new(Code::NotReady, why).with_retry_after(1).into()),
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
 #[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain", description = "The metrics")))]
 #[get("/metrics")]
 pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
-    edge.metrics.catch_up();
+    edge.metrics.update_external();
     edge.backend.look_at_sites();
     let encoder = TextEncoder::new();
     let mut text = Vec::new();

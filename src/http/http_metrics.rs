@@ -47,7 +47,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn of(is_post: bool, path: &str) -> Self {
+    pub(super) fn of_request(is_post: bool, path: &str) -> Self {
         let Some(rest) = path.strip_prefix("/v1/") else {
             return Endpoint::Other;
         };
@@ -143,11 +143,11 @@ impl HttpMetrics {
     }
 
     /// Updates the metrics that are counted elsewhere.
-    pub(super) fn catch_up(&self) {
-        self.malformed.inc_by(malformed_requests::take());
+    pub(super) fn update_external(&self) {
+        self.malformed.inc_by(malformed_requests::take_count());
     }
 
-    pub(super) fn answered(&self, endpoint: Endpoint, status: u16, seconds: f64) {
+    pub(super) fn observe_answer(&self, endpoint: Endpoint, status: u16, seconds: f64) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.answers[endpoint as usize][class].inc();
         if status == 429 {

@@ -25,12 +25,12 @@ const BATCH: usize = 1000;
 /// Jobs examined for one command by selection.
 const MAX_SCAN: usize = 100_000;
 
-fn bad(detail: impl Into<String>) -> HttpFailure {
+fn bad_request(detail: impl Into<String>) -> HttpFailure {
     HttpFailure::new(Code::BadSelection, detail)
 }
 
 /// Selects the jobs that are meant, and the place to continue.
-fn select(
+fn select_jobs(
     edge: &Edge,
     caller: &Caller,
     selection: &JobSelection,
@@ -41,24 +41,24 @@ fn select(
         || selection.group.is_some()
         || selection.after.is_some();
     match (selection.ids.is_empty(), selection.all) {
-        (true, false) => Err(bad(
+        (true, false) => Err(bad_request(
             "name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)",
         )),
-        (false, true) => Err(bad("`ids` and `all` exclude each other")),
-        (false, false) if filtered => Err(bad("`ids` cannot be narrowed down; use `all`")),
-        (false, false) if selection.ids.len() > MAX_IDS => {
-            Err(bad(format!("at most {MAX_IDS} jobs can be named at once")))
-        }
+        (false, true) => Err(bad_request("`ids` and `all` exclude each other")),
+        (false, false) if filtered => Err(bad_request("`ids` cannot be narrowed down; use `all`")),
+        (false, false) if selection.ids.len() > MAX_IDS => Err(bad_request(format!(
+            "at most {MAX_IDS} jobs can be named at once"
+        ))),
         (false, false) => {
             let mut seen = BTreeSet::new();
             let ids = selection.ids.iter().map(|id| JobId(*id));
             Ok((ids.filter(|id| seen.insert(*id)).collect(), None))
         }
-        (true, true) => scan(edge, caller, selection),
+        (true, true) => scan_jobs(edge, caller, selection),
     }
 }
 
-fn scan(
+fn scan_jobs(
     edge: &Edge,
     caller: &Caller,
     selection: &JobSelection,
@@ -68,7 +68,7 @@ fn scan(
         owner: selection.owner.clone(),
         site: selection.site.clone(),
         group: selection.group.map(JobId),
-        ..Filter::all(caller.clone())
+        ..Filter::all_of_caller(caller.clone())
     };
     let filter = filter.of_known_site(edge)?;
     let view = edge.backend.view();
@@ -82,14 +82,14 @@ fn scan(
             return Ok((ids, last));
         }
         last = Some(id.0);
-        if !job.is_final() && filter.lets_through(job) {
+        if !job.is_final() && filter.matches_job(job) {
             ids.push(*id);
         }
     }
     Ok((ids, None))
 }
 
-fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
+fn outcome_report(id: JobId, outcome: JobOutcome) -> OutcomeReport {
     let (outcome, detail) = match outcome {
         JobOutcome::Done => (OutcomeName::Done, None),
         JobOutcome::Waits(why) => (OutcomeName::Done, Some(why)),
@@ -104,13 +104,16 @@ fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
     }
 }
 
-async fn ask(
+async fn ask_control_plane(
     edge: &Edge,
     by: KeyName,
     what: ApiRequest,
 ) -> Result<Vec<OutcomeReport>, HttpFailure> {
-    match edge.backend.command(ApiCommand { by, what }).await? {
-        ApiAnswer::Jobs(jobs) => Ok(jobs.into_iter().map(|(id, how)| outcome(id, how)).collect()),
+    match edge.backend.run_command(ApiCommand { by, what }).await? {
+        ApiAnswer::Jobs(jobs) => Ok(jobs
+            .into_iter()
+            .map(|(id, how)| outcome_report(id, how))
+            .collect()),
         other => Err(HttpFailure::internal(
             "order this",
             format!("the answer was {other:?}"),
@@ -118,15 +121,18 @@ async fn ask(
     }
 }
 
-async fn order(
+async fn command_many(
     edge: &Edge,
     caller: Caller,
     selection: &JobSelection,
     what: impl Fn(Vec<JobId>) -> ApiRequest,
 ) -> HandlerResult {
-    let (ids, next) = select(edge, &caller, selection)?;
+    let (ids, next) = select_jobs(edge, &caller, selection)?;
     let view = edge.backend.view();
-    let refused: Vec<_> = ids.iter().map(|id| refusal(&view, &caller, *id)).collect();
+    let refused: Vec<_> = ids
+        .iter()
+        .map(|id| refusal_for(&view, &caller, *id))
+        .collect();
     drop(view);
     let reached = ids
         .iter()
@@ -135,14 +141,14 @@ async fn order(
     let reached: Vec<JobId> = reached.map(|(id, _)| *id).collect();
     let mut ordered = Vec::with_capacity(reached.len());
     for batch in reached.chunks(BATCH) {
-        ordered.extend(ask(edge, caller.name().clone(), what(batch.to_vec())).await?);
+        ordered.extend(ask_control_plane(edge, caller.name().clone(), what(batch.to_vec())).await?);
     }
     let mut ordered = ordered.into_iter();
     let reports = ids
         .into_iter()
         .zip(refused)
         .filter_map(|(id, refused)| match refused {
-            Some(why) => Some(outcome(id, why)),
+            Some(why) => Some(outcome_report(id, why)),
             None => ordered.next(),
         });
     Ok(HttpResponse::Ok().json(OrderReport {
@@ -153,7 +159,7 @@ async fn order(
 
 /// The reason why the caller may not command a job. Accepted jobs are in the view, so a job that is
 /// not there now does not belong to the caller when it comes.
-fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
+fn refusal_for(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
     match view.jobs.get(&id) {
         Some(job) if caller.reaches(&job.owner) => None,
         Some(_) if caller.sees_rows() => Some(JobOutcome::Refused(
@@ -163,7 +169,7 @@ fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
     }
 }
 
-async fn read(
+async fn read_selection(
     request: &HttpRequest,
     payload: Payload,
     edge: &Edge,
@@ -171,11 +177,13 @@ async fn read(
 ) -> Result<JobSelection, HttpFailure> {
     let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
     if selection.abandon && order != "cancel" {
-        return Err(bad("`abandon` belongs to the order `cancel` only"));
+        return Err(bad_request("`abandon` belongs to the order `cancel` only"));
     }
     match (order == "priority", selection.priority.is_some()) {
-        (true, false) => Err(bad("say the new class in `priority`")),
-        (false, true) => Err(bad("`priority` belongs to the order `priority` only")),
+        (true, false) => Err(bad_request("say the new class in `priority`")),
+        (false, true) => Err(bad_request(
+            "`priority` belongs to the order `priority` only",
+        )),
         _ => Ok(selection),
     }
 }
@@ -200,9 +208,9 @@ macro_rules! orders {
             caller: Caller,
             payload: Payload,
         ) -> HandlerResult {
-            let selection = read(&request, payload, &edge, stringify!($name)).await?;
+            let selection = read_selection(&request, payload, &edge, stringify!($name)).await?;
             let what: fn(&JobSelection, Vec<JobId>) -> ApiRequest = $what;
-            order(&edge, caller, &selection, |ids| what(&selection, ids)).await
+            command_many(&edge, caller, &selection, |ids| what(&selection, ids)).await
         }
     )*};
 }
@@ -238,10 +246,10 @@ pub(super) async fn priority(
     caller: Caller,
     payload: Payload,
 ) -> HandlerResult {
-    let selection = read(&request, payload, &edge, "priority").await?;
+    let selection = read_selection(&request, payload, &edge, "priority").await?;
     let to = selection.priority.unwrap_or_default().into();
-    let uncapped = caller.has(Role::Priority);
-    order(&edge, caller, &selection, |jobs| ApiRequest::SetPriority {
+    let uncapped = caller.has_role(Role::Priority);
+    command_many(&edge, caller, &selection, |jobs| ApiRequest::SetPriority {
         jobs,
         to,
         uncapped,
@@ -263,25 +271,27 @@ pub(super) async fn cancel_one(
     caller: Caller,
     id: Path<String>,
 ) -> HandlerResult {
-    order_one(&edge, &caller, query::job_id(&id)?, |id| {
+    command_one(&edge, &caller, query::parse_job_id(&id)?, |id| {
         ApiRequest::Cancel(vec![id])
     })
     .await
 }
 
 /// Carries out a command about one job.
-pub(super) async fn order_one(
+pub(super) async fn command_one(
     edge: &Edge,
     caller: &Caller,
     id: JobId,
     what: impl FnOnce(JobId) -> ApiRequest,
 ) -> HandlerResult {
-    match refusal(&edge.backend.view(), caller, id) {
+    match refusal_for(&edge.backend.view(), caller, id) {
         None => {}
-        Some(JobOutcome::Refused(_)) => return Err(middleware::anothers(format!("job {id}"))),
+        Some(JobOutcome::Refused(_)) => {
+            return Err(middleware::refuse_anothers(format!("job {id}")));
+        }
         Some(_) => return Err(HttpFailure::no_job(id)),
     }
-    let outcomes = ask(edge, caller.name().clone(), what(id)).await?;
+    let outcomes = ask_control_plane(edge, caller.name().clone(), what(id)).await?;
     let Some(report) = outcomes.into_iter().next() else {
         return Err(HttpFailure::no_job(id));
     };

@@ -73,26 +73,30 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Builds a filter from the parts of a query.
-    pub(super) fn read(
+    pub(super) fn from_query(
         caller: Caller,
         state: Option<StateName>,
         owner: Option<&str>,
         site: Option<&str>,
         name: Option<String>,
     ) -> Result<Self, HttpFailure> {
-        let owner = owner.map(|text| query::part("owner", text)).transpose()?;
-        let site = site.map(|text| query::part("site", text)).transpose()?;
+        let owner = owner
+            .map(|text| query::parse_part("owner", text))
+            .transpose()?;
+        let site = site
+            .map(|text| query::parse_part("site", text))
+            .transpose()?;
         Ok(Self {
             state,
             owner,
             site,
             name,
-            ..Self::all(caller)
+            ..Self::all_of_caller(caller)
         })
     }
 
     /// Lets through all jobs that the caller reaches.
-    pub(super) fn all(caller: Caller) -> Self {
+    pub(super) fn all_of_caller(caller: Caller) -> Self {
         Self {
             caller,
             state: None,
@@ -104,7 +108,7 @@ impl Filter {
     }
 
     /// Restricts the filter to the runs of this sweep.
-    pub(super) fn of_group(self, group: Option<u64>) -> Self {
+    pub(super) fn in_group(self, group: Option<u64>) -> Self {
         Self {
             group: group.map(JobId),
             ..self
@@ -119,7 +123,7 @@ impl Filter {
         };
         let known: Vec<String> = edge
             .backend
-            .sites()
+            .list_sites()
             .sites
             .into_iter()
             .map(|site| site.name)
@@ -129,13 +133,13 @@ impl Filter {
         }
         let view = edge.backend.view();
         let mut jobs = view.jobs.values();
-        if jobs.any(|job| self.caller.reaches(&job.owner) && is_at(job, site)) {
+        if jobs.any(|job| self.caller.reaches(&job.owner) && is_at_site(job, site)) {
             return Ok(self);
         }
-        Err(site_routes::no_site(site, &known))
+        Err(site_routes::unknown_site(site, &known))
     }
 
-    pub(super) fn lets_through(&self, job: &Job) -> bool {
+    pub(super) fn matches_job(&self, job: &Job) -> bool {
         self.caller.reaches(&job.owner)
             && self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
@@ -146,7 +150,7 @@ impl Filter {
                     .is_some_and(|task| task.group == group)
             })
             && self.owner.as_ref().is_none_or(|owner| job.owner == *owner)
-            && self.site.as_ref().is_none_or(|site| is_at(job, site))
+            && self.site.as_ref().is_none_or(|site| is_at_site(job, site))
             && self.name.as_ref().is_none_or(|part| {
                 job.spec
                     .name
@@ -157,7 +161,7 @@ impl Filter {
 }
 
 /// Returns true if a component is at the site, or must go there.
-fn is_at(job: &Job, site: &SiteName) -> bool {
+fn is_at_site(job: &Job, site: &SiteName) -> bool {
     if job.components.is_empty() {
         return job
             .spec
@@ -183,30 +187,30 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
 )]
 #[get("/v1/jobs")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: JobListQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let asked: JobListQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
     let site = asked.site.as_deref();
-    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
-        .of_group(asked.group)
+    let filter = Filter::from_query(caller, asked.state, owner, site, asked.name)?
+        .in_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
     let after = asked.after.map(JobId);
     let page = if asked.newest {
         let end = after.map_or(Bound::Unbounded, Bound::Excluded);
-        page(
+        collect_page(
             view.jobs.range((Bound::Unbounded, end)).rev(),
             &filter,
             limit,
         )
     } else {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        page(view.jobs.range((begin, Bound::Unbounded)), &filter, limit)
+        collect_page(view.jobs.range((begin, Bound::Unbounded)), &filter, limit)
     };
     Ok(HttpResponse::Ok().json(page))
 }
 
-fn page<'a>(
+fn collect_page<'a>(
     jobs: impl Iterator<Item = (&'a JobId, &'a Arc<Job>)>,
     filter: &Filter,
     limit: usize,
@@ -220,7 +224,7 @@ fn page<'a>(
             break;
         }
         last = Some(id.0);
-        if filter.lets_through(job) {
+        if filter.matches_job(job) {
             page.jobs.push(JobRow::from(&**job));
         }
     }
@@ -229,15 +233,19 @@ fn page<'a>(
 
 /// Finds a job that the caller reaches, archived or not. A job of another key is answered like one
 /// that does not exist, unless the caller sees it in lists anyway.
-pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<Job>, HttpFailure> {
+pub(super) async fn find_job(
+    edge: &Edge,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Arc<Job>, HttpFailure> {
     let live = edge.backend.view().jobs.get(&id).cloned();
     let job = match live {
         Some(job) => Some(job),
-        None => edge.backend.job(id).await?,
+        None => edge.backend.find_job(id).await?,
     };
     match job {
         Some(job) if caller.reaches(&job.owner) => Ok(job),
-        Some(_) if caller.sees_rows() => Err(middleware::anothers(format!("job {id}"))),
+        Some(_) if caller.sees_rows() => Err(middleware::refuse_anothers(format!("job {id}"))),
         Some(_) | None => Err(HttpFailure::no_job(id)),
     }
 }
@@ -252,11 +260,11 @@ pub(super) fn is_large(job: &Job) -> bool {
 }
 
 /// Writes an answer as JSON.
-pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, HttpFailure> {
+pub(super) fn write_json(report: &impl Serialize) -> Result<Vec<u8>, HttpFailure> {
     serde_json::to_vec(report).map_err(|error| HttpFailure::internal("write the report", error))
 }
 
-pub(super) fn json(body: Vec<u8>) -> HttpResponse {
+pub(super) fn json_response(body: Vec<u8>) -> HttpResponse {
     HttpResponse::Ok()
         .content_type(ContentType::json())
         .body(body)
@@ -272,14 +280,14 @@ pub(super) fn json(body: Vec<u8>) -> HttpResponse {
 )]
 #[get("/v1/jobs/{id}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    let job = find(&edge, &caller, query::job_id(&id)?).await?;
+    let job = find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     if !is_large(&job) {
         return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
     }
     edge.desk
-        .work(caller.name(), move || written(&JobReport::from(&*job)))
+        .run_in_line(caller.name(), move || write_json(&JobReport::from(&*job)))
         .await
-        .map(json)
+        .map(json_response)
 }
 
 /// Shows the events of a job, oldest first.
@@ -292,31 +300,31 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
 )]
 #[get("/v1/jobs/{id}/events")]
 pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    let id = query::job_id(&id)?;
-    let job = find(&edge, &caller, id).await?;
+    let id = query::parse_job_id(&id)?;
+    let job = find_job(&edge, &caller, id).await?;
     if !is_large(&job) {
         let history = edge
             .backend
             .history(id)
             .await?
             .ok_or_else(|| HttpFailure::no_job(id))?;
-        return Ok(HttpResponse::Ok().json(told(&job, &history)));
+        return Ok(HttpResponse::Ok().json(history_report(&job, &history)));
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
     edge.desk
-        .work(caller.name(), move || {
+        .run_in_line(caller.name(), move || {
             let history = runtime.block_on(backend.history(id))?;
-            written(&told(
+            write_json(&history_report(
                 &job,
                 &history.ok_or_else(|| HttpFailure::no_job(id))?,
             ))
         })
         .await
-        .map(json)
+        .map(json_response)
 }
 
-fn told(job: &Job, history: &JobHistory) -> HistoryReport {
+fn history_report(job: &Job, history: &JobHistory) -> HistoryReport {
     let names = ComponentNames::of(job);
     let first = EventReport::submitted(job);
     let later = history
@@ -362,8 +370,8 @@ pub(super) async fn explain(
     caller: Caller,
     id: Path<String>,
 ) -> HandlerResult {
-    let asked: ExplainQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, MAX_PAGE, MAX_PAGE)?;
+    let asked: ExplainQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, MAX_PAGE, MAX_PAGE)?;
     let after = asked
         .after
         .map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX));
@@ -372,18 +380,18 @@ pub(super) async fn explain(
         limit,
         ..ExplainPage::FIRST
     };
-    let id = query::job_id(&id)?;
-    find(&edge, &caller, id).await?;
+    let id = query::parse_job_id(&id)?;
+    find_job(&edge, &caller, id).await?;
     let facts = edge
         .backend
-        .ask_about(id, page)
+        .collect_job_facts(id, page)
         .await?
         .ok_or_else(|| HttpFailure::no_job(id))?;
     let backend = edge.backend.clone();
     edge.desk
-        .work(caller.name(), move || {
-            written(&backend.explain(facts, page)?)
+        .run_in_line(caller.name(), move || {
+            write_json(&backend.explain(facts, page)?)
         })
         .await
-        .map(json)
+        .map(json_response)
 }

@@ -21,7 +21,7 @@ struct Minute {
 
 impl FailureMeter {
     /// Counts a failure; returns true if there were no more than `limit` in this minute.
-    pub(super) fn note(&self, address: Option<IpAddr>, now_s: u64, limit: u32) -> bool {
+    pub(super) fn count_failure(&self, address: Option<IpAddr>, now_s: u64, limit: u32) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let minute = now_s / 60;
         if state.number != minute {
@@ -50,17 +50,20 @@ mod tests {
         let meter = FailureMeter::default();
         let one = Some(IpAddr::from([127, 0, 0, 1]));
         let other = Some(IpAddr::from([127, 0, 0, 2]));
-        assert_eq!((0..5).filter(|_| meter.note(one, 60, 3)).count(), 3);
-        assert!(meter.note(other, 60, 3));
-        assert!(!meter.note(one, 119, 3));
-        assert!(meter.note(one, 120, 3));
+        assert_eq!(
+            (0..5).filter(|_| meter.count_failure(one, 60, 3)).count(),
+            3
+        );
+        assert!(meter.count_failure(other, 60, 3));
+        assert!(!meter.count_failure(one, 119, 3));
+        assert!(meter.count_failure(one, 120, 3));
     }
 
     #[test]
     fn addresses_beyond_the_bound_share_one_count() {
         let meter = FailureMeter::default();
         for i in 0..5000u32 {
-            meter.note(Some(IpAddr::from(i.to_be_bytes())), 0, 10);
+            meter.count_failure(Some(IpAddr::from(i.to_be_bytes())), 0, 10);
         }
         let state = meter.state.lock().unwrap();
         assert!(state.by_address.len() <= MAX_ADDRESSES + 1);

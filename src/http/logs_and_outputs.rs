@@ -97,7 +97,7 @@ pub(super) async fn logs(
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, stream) = path.into_inner();
-    let asked: LogQuery = query::read(&request)?;
+    let asked: LogQuery = query::read_query(&request)?;
     let file = match stream.as_str() {
         "stdout" => WantedFile::Stdout,
         "stderr" => WantedFile::Stderr,
@@ -108,8 +108,8 @@ pub(super) async fn logs(
             ));
         }
     };
-    let limit = query::limit(asked.limit, PIECE as usize, MAX_PIECE)? as u32;
-    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
+    let limit = query::check_limit(asked.limit, PIECE as usize, MAX_PIECE)? as u32;
+    let job = jobs::find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
     let offset = asked.offset;
@@ -122,19 +122,20 @@ pub(super) async fn logs(
         limit: PIECE,
     };
     if asked.follow {
-        return follow(edge, caller, order);
+        return follow_log(edge, caller, order);
     }
     let order = ReadOrder { limit, ..order };
-    let piece = edge.backend.read(&order).await;
-    let piece = piece.map_err(|refusal| not_left(&job, (component, attempt), &stream, refusal))?;
+    let piece = edge.backend.read_file_piece(&order).await;
+    let piece =
+        piece.map_err(|refusal| file_not_left(&job, (component, attempt), &stream, refusal))?;
     let mut response = HttpResponse::Ok();
-    describe(&mut response, &order, Some(&piece));
+    set_piece_headers(&mut response, &order, Some(&piece));
     Ok(response
         .content_type("text/plain; charset=utf-8")
         .body(piece.bytes))
 }
 
-fn describe(
+fn set_piece_headers(
     response: &mut actix_web::HttpResponseBuilder,
     order: &ReadOrder,
     piece: Option<&ServedPiece>,
@@ -161,8 +162,10 @@ pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Http
             let shown: String = name.chars().take(80).collect();
             let detail = format!("job {} has no component {shown:?}", job.id);
             let problem = Problem::new(Code::NotFound, detail);
-            Err(match parse::nearest(name, &known) {
-                Some(nearest) => problem.remedy(format!("did you mean {nearest:?}?")).into(),
+            Err(match parse::nearest_word(name, &known) {
+                Some(nearest) => problem
+                    .with_remedy(format!("did you mean {nearest:?}?"))
+                    .into(),
                 None => problem.into(),
             })
         }
@@ -184,7 +187,7 @@ pub(super) fn attempt_of(
     let latest = latest_attempt(job, component);
     match asked.map(Attempt) {
         None if latest == Attempt(0) && (!may_wait || job.is_final()) => {
-            Err(nothing_of(job, component, "has not started"))
+            Err(nothing_to_read(job, component, "has not started"))
         }
         None => Ok(latest),
         Some(attempt) if attempt == Attempt(0) || attempt > latest => Err(HttpFailure::new(
@@ -196,17 +199,19 @@ pub(super) fn attempt_of(
 }
 
 /// The refusal if a component has nothing to read; it says where to look for the reason.
-fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
+fn nothing_to_read(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
     let name = job.name_of(component).unwrap_or_default();
     let detail = format!("component {name} of job {} {what}", job.id);
     let look = if job.is_final() { "show" } else { "explain" };
     let remedy = format!("`cospan {look} {}` tells why", job.id);
-    Problem::new(Code::NotFound, detail).remedy(remedy).into()
+    Problem::new(Code::NotFound, detail)
+        .with_remedy(remedy)
+        .into()
 }
 
 /// The refusal if the site has no such file. Its place in the site's own directories helps nobody;
 /// whether the attempt ever began does.
-pub(super) fn not_left(
+pub(super) fn file_not_left(
     job: &Job,
     (component, attempt): (ComponentIndex, Attempt),
     file: &impl fmt::Display,
@@ -231,7 +236,7 @@ pub(super) fn not_left(
             format!("left no {file}: {why}")
         }
         Some(AttemptState::Running { .. } | AttemptState::Ended { .. }) | None => {
-            match unreadable(problem) {
+            match unreadable_reason(problem) {
                 Some(why) => {
                     format!("left a {file} in attempt {attempt} that cannot be read: {why}")
                 }
@@ -247,11 +252,11 @@ pub(super) fn not_left(
             | AttemptState::Opened { .. },
         ) => "has not started".to_owned(),
     };
-    nothing_of(job, component, &what)
+    nothing_to_read(job, component, &what)
 }
 
 /// The site's reason why an existing file cannot be read; `None` if it does not exist.
-fn unreadable(problem: &str) -> Option<&str> {
+fn unreadable_reason(problem: &str) -> Option<&str> {
     let is_absent = [
         "No such file or directory",
         "does not exist",
@@ -272,10 +277,10 @@ struct FollowedLog {
     _open: StreamPermit,
 }
 
-fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResult {
+fn follow_log(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
-    describe(&mut response, &order, None);
+    set_piece_headers(&mut response, &order, None);
     let followed = FollowedLog {
         edge,
         caller,
@@ -291,7 +296,7 @@ fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResult {
 fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(Some(followed), |followed| async move {
         let mut followed = followed?;
-        match followed.next().await {
+        match followed.next_bytes().await {
             Ok(Some(bytes)) => Some((Ok(bytes), Some(followed))),
             Ok(None) => None,
             Err(failure) => Some((Err(failure), None)),
@@ -301,12 +306,12 @@ fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, Http
 
 impl FollowedLog {
     /// Reads the next bytes; `None` once the attempt has ended and all is sent.
-    async fn next(&mut self) -> Result<Option<Bytes>, HttpFailure> {
-        let mut stopping = self.edge.stopping();
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, HttpFailure> {
+        let mut stopping = self.edge.watch_stop();
         loop {
             // Asked before reading: everything printed until the end is read after it.
             let may_grow = self.may_grow().await?;
-            let piece = self.read(may_grow).await?;
+            let piece = self.read_piece(may_grow).await?;
             if !piece.bytes.is_empty() {
                 self.order.offset += piece.bytes.len() as u64;
                 self.rest = REST_MIN;
@@ -327,7 +332,7 @@ impl FollowedLog {
     async fn may_grow(&mut self) -> Result<bool, HttpFailure> {
         // An ended job does not change, and may have to be read from the store.
         if !self.order.job.is_final() {
-            self.order.job = jobs::find(&self.edge, &self.caller, self.order.job.id).await?;
+            self.order.job = jobs::find_job(&self.edge, &self.caller, self.order.job.id).await?;
         }
         let job = &self.order.job;
         if self.order.attempt == Attempt(0) {
@@ -342,11 +347,11 @@ impl FollowedLog {
         Ok(!job.is_final() && (waits || !ended))
     }
 
-    async fn read(&self, may_grow: bool) -> Result<ServedPiece, HttpFailure> {
+    async fn read_piece(&self, may_grow: bool) -> Result<ServedPiece, HttpFailure> {
         if self.order.attempt == Attempt(0) {
             return Ok(ServedPiece::default());
         }
-        match self.edge.backend.read(&self.order).await {
+        match self.edge.backend.read_file_piece(&self.order).await {
             // Not begun yet, or never: nothing was printed.
             Err(ApiRefusal::NotFound(_)) => Ok(ServedPiece::default()),
             // The site may come back as long as there is something to wait for.
@@ -379,9 +384,9 @@ pub(super) async fn output(
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, file) = path.into_inner();
-    let asked: OutputQuery = query::read(&request)?;
-    let path: RelPath = query::part("path", &file)?;
-    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
+    let asked: OutputQuery = query::read_query(&request)?;
+    let path: RelPath = query::parse_part("path", &file)?;
+    let job = jobs::find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
     let mut rest = asked.limit.unwrap_or(u64::MAX);
@@ -395,7 +400,7 @@ pub(super) async fn output(
     };
     let permit = edge.open_stream(&caller)?;
     // The first piece decides the status; later ones can only break the connection off.
-    let first = edge.backend.read(&order).await;
+    let first = edge.backend.read_file_piece(&order).await;
     let first = match first {
         Err(refusal @ ApiRefusal::NotFound(_)) => {
             let of = ListOrder {
@@ -404,13 +409,13 @@ pub(super) async fn output(
                 attempt,
                 path: path.clone(),
             };
-            return Err(trees::instead_of_a_file(&edge, &job, &of, refusal).await);
+            return Err(trees::refusal_without_file(&edge, &job, &of, refusal).await);
         }
         first => first?,
     };
     rest = rest.min(first.size.saturating_sub(order.offset));
     let mut response = HttpResponse::Ok();
-    describe(&mut response, &order, Some(&first));
+    set_piece_headers(&mut response, &order, Some(&first));
     response.content_type("application/octet-stream");
     let size = first.size;
     let state = OutputState {
@@ -449,7 +454,7 @@ fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, HttpFai
             None => state
                 .edge
                 .backend
-                .read(&state.order)
+                .read_file_piece(&state.order)
                 .await
                 .map_err(HttpFailure::from),
         };

@@ -19,7 +19,7 @@ const BROKEN_OFF: &str = "Response payload stream error: ";
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Takes the number of such connections since the last call.
-pub(super) fn take() -> u64 {
+pub(super) fn take_count() -> u64 {
     COUNT.swap(0, Ordering::Relaxed)
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::access::{AccessNeed, AccessRule};
 use super::failure::HttpFailure;
 use super::http_metrics::Endpoint;
-use super::revoked_keys::{barred, watched};
+use super::revoked_keys::{wait_until_barred, watch_answer};
 use super::state::Edge;
 use super::unread_bodies::{self, Unread};
 use crate::api::v1::problem::{Code, Problem};
@@ -54,15 +54,15 @@ impl Caller {
 
     /// Returns true if the caller sees objects of others in lists.
     pub(super) fn sees_rows(&self) -> bool {
-        self.has(Role::Operator)
+        self.has_role(Role::Operator)
     }
 
     /// Checks that the caller may continue, after its key may have changed.
     ///
     /// # Errors
     /// The key was removed, or has lost a role that is needed.
-    pub(super) fn may_go_on(&self, edge: &Edge) -> Result<(), HttpFailure> {
-        let now = edge.keys.now(&self.member).ok_or_else(no_key)?;
+    pub(super) fn check_still_allowed(&self, edge: &Edge) -> Result<(), HttpFailure> {
+        let now = edge.keys.current_member(&self.member).ok_or_else(no_key)?;
         let needed = self.rule.and_then(|rule| match rule.needs {
             AccessNeed::Role(role) => Some(role),
             AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => None,
@@ -74,27 +74,27 @@ impl Caller {
         let lost = needed
             .into_iter()
             .chain(others)
-            .find(|role| !now.roles.allow(*role));
+            .find(|role| !now.roles.has_role(*role));
         lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
     }
 
     /// Returns true if the request may wait for an event and changes nothing by itself.
-    fn waits(&self) -> bool {
+    fn can_wait(&self) -> bool {
         self.rule
             .is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
     }
 
-    pub(super) fn has(&self, role: Role) -> bool {
-        self.member.roles.allow(role)
+    pub(super) fn has_role(&self, role: Role) -> bool {
+        self.member.roles.has_role(role)
     }
 }
 
 /// The refusal of an object that a key sees, but may not open or change because it belongs to
 /// another key.
-pub(super) fn anothers(what: impl fmt::Display) -> HttpFailure {
+pub(super) fn refuse_anothers(what: impl fmt::Display) -> HttpFailure {
     Problem::new(Code::Forbidden, format!("{what} is another key's"))
-        .role(Role::Administrator.as_str())
-        .remedy("ask its owner, or use a key with the role administrator")
+        .with_role(Role::Administrator.as_str())
+        .with_remedy("ask its owner, or use a key with the role administrator")
         .into()
 }
 
@@ -118,8 +118,8 @@ fn no_role(key: &KeyName, role: Role) -> HttpFailure {
         Code::Forbidden,
         format!("the key {key} has not the role {role}"),
     )
-    .role(role.as_str())
-    .remedy(format!(
+    .with_role(role.as_str())
+    .with_remedy(format!(
         "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
              of a key that has it"
     ))
@@ -128,7 +128,7 @@ fn no_role(key: &KeyName, role: Role) -> HttpFailure {
 
 fn no_key() -> HttpFailure {
     Problem::new(Code::NoKey, "the request carries no valid key")
-        .remedy(
+        .with_remedy(
             "send the header `Authorization: Bearer <token>`; on the server's own machine the \
              command line finds a token by itself, and `cospan key add` makes more",
         )
@@ -136,18 +136,18 @@ fn no_key() -> HttpFailure {
 }
 
 /// The middleware.
-pub(super) async fn pass(
+pub(super) async fn gate_middleware(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begun = Instant::now();
-    let endpoint = Endpoint::of(request.method() == Method::POST, request.path());
+    let endpoint = Endpoint::of_request(request.method() == Method::POST, request.path());
     let Some(edge) = request.app_data::<Data<Edge>>().cloned() else {
         return Err(HttpFailure::internal("find the server's state", "it was not set").into());
     };
-    let answer = match admit(&request, &edge, begun) {
-        Ok(()) => match handled(request, next, &edge).await {
-            Ok(answer) => Ok(left_unread(answer).await),
+    let answer = match admit_request(&request, &edge, begun) {
+        Ok(()) => match run_handler(request, next, &edge).await {
+            Ok(answer) => Ok(handle_unread_body(answer).await),
             Err(error) => Err(error),
         },
         Err(failure) => {
@@ -163,7 +163,7 @@ pub(super) async fn pass(
         Err(error) => error.as_response_error().status_code(),
     };
     edge.metrics
-        .answered(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
+        .observe_answer(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
     answer.map(|mut answer| {
         let ends = status == StatusCode::PAYLOAD_TOO_LARGE
             || is_flood(status, &answer)
@@ -180,25 +180,25 @@ pub(super) async fn pass(
 }
 
 /// Runs the handler, unless the caller is barred meanwhile.
-async fn handled(
+async fn run_handler(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
     edge: &Data<Edge>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let caller = request.extensions().get::<Caller>().cloned();
-    let answer = match caller.clone().filter(Caller::waits) {
+    let answer = match caller.clone().filter(Caller::can_wait) {
         None => next.call(request).await?,
         Some(waiting) => tokio::select! {
             biased;
             answer = next.call(request) => answer?,
-            failure = barred(edge.clone(), waiting) => return Err(failure.into()),
+            failure = wait_until_barred(edge.clone(), waiting) => return Err(failure.into()),
         },
     };
-    Ok(watched(answer, edge, caller.as_ref()))
+    Ok(watch_answer(answer, edge, caller.as_ref()))
 }
 
 /// Handles a body that the handler has not read.
-async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+async fn handle_unread_body(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let unread = answer.request().extensions_mut().remove::<Unread>();
     let Some(Unread(payload)) = unread else {
         return answer;
@@ -215,7 +215,7 @@ fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &Edge) ->
             .request()
             .extensions()
             .get::<Caller>()
-            .is_some_and(|caller| caller.may_go_on(edge).is_err())
+            .is_some_and(|caller| caller.check_still_allowed(edge).is_err())
 }
 
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
@@ -225,10 +225,10 @@ fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
 
 /// Admits a request that the table allows. A caller without a key does not learn which addresses
 /// exist.
-fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
+fn admit_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
     let rule = edge
         .access
-        .rule(request.method().as_str(), request.match_info().as_str());
+        .find_rule(request.method().as_str(), request.match_info().as_str());
     match rule.as_ref().map(|rule| rule.needs) {
         Ok(AccessNeed::Nothing) => return Ok(()),
         Ok(AccessNeed::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
@@ -237,9 +237,9 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Ht
     let given = request
         .headers()
         .get(header::AUTHORIZATION)
-        .and_then(bearer);
-    let Some(member) = given.and_then(|token| find(edge, token)) else {
-        return Err(refuse(request, edge, begun));
+        .and_then(bearer_token);
+    let Some(member) = given.and_then(|token| find_key(edge, token)) else {
+        return Err(refuse_request(request, edge, begun));
     };
     let admitted = member.admit(
         edge.second_of(begun),
@@ -247,7 +247,7 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Ht
     );
     let known = rule.as_ref().ok().copied();
     let others = known.and_then(|rule| rule.others);
-    let reaches_all = others.is_some_and(|role| member.roles.allow(role));
+    let reaches_all = others.is_some_and(|role| member.roles.has_role(role));
     let address = request.peer_addr().map(|peer| peer.ip());
     let caller = Caller {
         member: member.clone(),
@@ -263,45 +263,48 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Ht
             member.name
         );
         return Err(Problem::new(Code::TooManyRequests, detail)
-            .retry_after(1)
+            .with_retry_after(1)
             .into());
     }
     let rule = rule?;
     match rule.needs {
-        AccessNeed::Role(role) if !member.roles.allow(role) => {
+        AccessNeed::Role(role) if !member.roles.has_role(role) => {
             return Err(no_role(&member.name, role));
         }
         AccessNeed::Role(_) | AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => {}
     }
     match edge.backend.read_only() {
-        Some(why) if !rule.reads_the_store() => Err(HttpFailure::new(Code::ReadOnly, why)),
+        Some(why) if !rule.is_served_read_only() => Err(HttpFailure::new(Code::ReadOnly, why)),
         Some(_) | None => Ok(()),
     }
 }
 
 /// Finds the key of a token. An unknown key may have been made just now: a check of the key file
 /// takes microseconds.
-fn find(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
-    edge.keys.find(token).or_else(|| {
-        let is_new = edge.keys.refresh().unwrap_or(false);
-        is_new.then(|| edge.keys.find(token)).flatten()
+fn find_key(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
+    edge.keys.find_member(token).or_else(|| {
+        let is_new = edge.keys.reload_if_changed().unwrap_or(false);
+        is_new.then(|| edge.keys.find_member(token)).flatten()
     })
 }
 
-fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> HttpFailure {
+fn refuse_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> HttpFailure {
     edge.metrics.keyless.inc();
     let address = request.peer_addr().map(|peer| peer.ip());
     let limit = edge.settings.max_failures_per_minute;
-    if edge.failures.note(address, edge.second_of(begun), limit) {
+    if edge
+        .failures
+        .count_failure(address, edge.second_of(begun), limit)
+    {
         return no_key();
     }
     let detail = format!("more than {limit} requests without a valid key came from this address");
     Problem::new(Code::TooManyFailures, detail)
-        .retry_after(60)
+        .with_retry_after(60)
         .into()
 }
 
-fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = value.as_bytes().split_at_checked(7)?;
     scheme
         .eq_ignore_ascii_case(b"bearer ")

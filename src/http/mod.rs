@@ -53,5 +53,5 @@ pub use control_plane_port::Backend;
 pub use http_metrics::HttpMetrics;
 pub use http_settings::{HttpSettings, TlsFiles};
 pub use malformed_requests::Malformed;
-pub use openapi::document as openapi_document;
+pub use openapi::document_json as openapi_document;
 pub use state::Edge;

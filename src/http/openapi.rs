@@ -98,16 +98,16 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 /// Writes the OpenAPI document as JSON.
-pub fn document() -> String {
+pub fn document_json() -> String {
     // A document has texts and numbers only, which can always be written.
-    let mut document = serde_json::to_value(build()).unwrap_or_default();
+    let mut document = serde_json::to_value(build_document()).unwrap_or_default();
     openapi_common::state_bounds(&mut document);
     format!("{document:#}")
 }
 
-fn build() -> Document {
+fn build_document() -> Document {
     let app = App::new().into_utoipa_app().openapi(About::openapi());
     let (_, mut document) = app.configure(routes).split_for_parts();
-    openapi_common::complete(&mut document);
+    openapi_common::complete_document(&mut document);
     document
 }

@@ -12,7 +12,7 @@ use super::access::{AccessNeed, RULES};
 use crate::api::v1::problem::{MEDIA_TYPE, Problem};
 
 /// Completes the document.
-pub(super) fn complete(document: &mut OpenApi) {
+pub(super) fn complete_document(document: &mut OpenApi) {
     let components = document.components.get_or_insert_with(Default::default);
     let problem = (
         Problem::name().into_owned(),
@@ -25,7 +25,7 @@ pub(super) fn complete(document: &mut OpenApi) {
                 .iter()
                 .find(|rule| rule.path == path && rule.method == method);
             let keyed = rule.is_none_or(|rule| rule.needs != AccessNeed::Nothing);
-            operation.operation_id = Some(id_of(method, path));
+            operation.operation_id = Some(unique_operation_id(method, path));
             add_problems(operation, keyed);
         }
     }
@@ -45,7 +45,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
 
 /// Returns the operation id: unique in the document, and a valid name in any language, such as
 /// `get_jobs_id_events`.
-fn id_of(method: &str, path: &str) -> String {
+fn unique_operation_id(method: &str, path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let words = path
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -64,20 +64,21 @@ fn add_problems(operation: &mut Operation, keyed: bool) {
             .schema(Some(Object::with_type(Type::String)))
             .description(Some("How to send a key".to_owned()))
             .build();
-        let refused = problem("There is no valid key").header("WWW-Authenticate", challenge);
+        let refused =
+            problem_response("There is no valid key").header("WWW-Authenticate", challenge);
         answers.push(("401", refused));
-        answers.push(("403", problem("The key may not do this")));
+        answers.push(("403", problem_response("The key may not do this")));
     }
-    let refused = problem("The request is refused; the problem says why, and what to do");
+    let refused = problem_response("The request is refused; the problem says why, and what to do");
     answers.push(("4XX", refused));
-    answers.push(("5XX", problem("The server cannot do it now")));
+    answers.push(("5XX", problem_response("The server cannot do it now")));
     for (status, answer) in answers {
         let responses = &mut operation.responses.responses;
         responses.insert(status.to_owned(), RefOr::T(answer.build()));
     }
 }
 
-fn problem(description: &str) -> ResponseBuilder {
+fn problem_response(description: &str) -> ResponseBuilder {
     let schema = Ref::from_schema_name(Problem::name());
     ResponseBuilder::new().description(description).content(
         MEDIA_TYPE,
@@ -100,7 +101,7 @@ pub(super) fn state_bounds(part: &mut Value) {
             if fields.contains_key("in")
                 && let Some(schema) = fields.get_mut("schema")
             {
-                never_null(schema);
+                remove_null(schema);
             }
             fields.values_mut().for_each(state_bounds);
         }
@@ -108,7 +109,7 @@ pub(super) fn state_bounds(part: &mut Value) {
     }
 }
 
-fn never_null(schema: &mut Value) {
+fn remove_null(schema: &mut Value) {
     if let Some(choices) = schema.get("oneOf").and_then(Value::as_array) {
         let real = choices
             .iter()

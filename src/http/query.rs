@@ -12,42 +12,42 @@ use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Reads the parameters after the question mark; unknown ones are refused.
-pub(super) fn read<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, HttpFailure> {
+pub(super) fn read_query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, HttpFailure> {
     let given = form_urlencoded::parse(request.query_string().as_bytes());
     let given = serde_urlencoded::Deserializer::new(given);
     serde_path_to_error::deserialize(given).map_err(|error| {
         let name = error.path().to_string();
         let problem = error.into_inner().to_string();
-        match parse::unknown_key(&problem) {
+        match parse::parse_unknown_key(&problem) {
             Some((_, unknown, known)) => {
-                let remedy = match parse::nearest(&unknown, &known) {
+                let remedy = match parse::nearest_word(&unknown, &known) {
                     Some(nearest) => format!("did you mean `{nearest}`?"),
                     None if known.is_empty() => "leave it out".into(),
                     None => format!("there are: {}", known.join(", ")),
                 };
                 let problem = Problem::new(Code::BadParameter, "there is no such parameter here");
-                problem.key(unknown).remedy(remedy).into()
+                problem.with_key_path(unknown).with_remedy(remedy).into()
             }
-            None => wrong(&name, problem),
+            None => wrong_parameter(&name, problem),
         }
     })
 }
 
 /// Reads a parameter, or a part of the path, by its name.
-pub(super) fn part<T>(name: &str, text: &str) -> Result<T, HttpFailure>
+pub(super) fn parse_part<T>(name: &str, text: &str) -> Result<T, HttpFailure>
 where
     T: FromStr,
     T::Err: std::fmt::Display,
 {
     text.parse()
-        .map_err(|error: T::Err| wrong(name, error.to_string()))
+        .map_err(|error: T::Err| wrong_parameter(name, error.to_string()))
 }
 
 /// Reads a job's number from the path.
-pub(super) fn job_id(text: &str) -> Result<JobId, HttpFailure> {
+pub(super) fn parse_job_id(text: &str) -> Result<JobId, HttpFailure> {
     text.parse().map_err(|_| {
         let shown: String = text.chars().take(40).collect();
-        wrong("id", format!("{shown:?} is not a job's number"))
+        wrong_parameter("id", format!("{shown:?} is not a job's number"))
     })
 }
 
@@ -71,13 +71,17 @@ pub(super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error
 
 /// Checks a limit against its range; one beyond is refused, so that nobody takes a short page for
 /// all.
-pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, HttpFailure> {
+pub(super) fn check_limit(
+    asked: Option<u64>,
+    default: usize,
+    most: usize,
+) -> Result<usize, HttpFailure> {
     let Some(asked) = asked else {
         return Ok(default);
     };
     match usize::try_from(asked) {
         Ok(asked) if (1..=most).contains(&asked) => Ok(asked),
-        _ => Err(wrong(
+        _ => Err(wrong_parameter(
             "limit",
             format!("is {asked}; it must be from 1 to {most}"),
         )),
@@ -85,6 +89,8 @@ pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<u
 }
 
 /// The refusal of a wrong parameter, by its name.
-pub(super) fn wrong(name: &str, problem: impl Into<String>) -> HttpFailure {
-    Problem::new(Code::BadParameter, problem).key(name).into()
+pub(super) fn wrong_parameter(name: &str, problem: impl Into<String>) -> HttpFailure {
+    Problem::new(Code::BadParameter, problem)
+        .with_key_path(name)
+        .into()
 }

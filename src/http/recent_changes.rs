@@ -58,14 +58,14 @@ impl RecentChanges {
         }
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn lock_ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes sure that the ring is being filled, and returns the present position. Must be called
     /// on a thread that runs actix.
-    pub(super) fn start(self: &Arc<Self>, backend: &Arc<dyn Backend>) -> Seq {
-        let mut ring = self.ring();
+    pub(super) fn start_filling(self: &Arc<Self>, backend: &Arc<dyn Backend>) -> Seq {
+        let mut ring = self.lock_ring();
         if !ring.running {
             // Subscribe first, then read: all changes sent before are in the view.
             let changes = backend.subscribe();
@@ -76,19 +76,19 @@ impl RecentChanges {
                 changes: VecDeque::new(),
             };
             self.grown.send_replace(floor);
-            actix_web::rt::spawn(fill(self.clone(), backend.clone(), changes));
+            actix_web::rt::spawn(fill_ring(self.clone(), backend.clone(), changes));
         }
         ring.changes.back().map_or(ring.floor, |change| change.seq)
     }
 
     /// A receiver that is notified whenever the ring has grown.
-    pub(super) fn watch(&self) -> watch::Receiver<Seq> {
+    pub(super) fn watch_growth(&self) -> watch::Receiver<Seq> {
         self.grown.subscribe()
     }
 
     /// The changes after a position.
-    pub(super) fn after(&self, seen: Seq) -> NextChanges {
-        let ring = self.ring();
+    pub(super) fn changes_after(&self, seen: Seq) -> NextChanges {
+        let ring = self.lock_ring();
         let head = ring.changes.back().map_or(ring.floor, |change| change.seq);
         if seen < ring.floor || seen > head {
             return NextChanges::Resync(head);
@@ -105,9 +105,9 @@ impl RecentChanges {
         NextChanges::Changes(batch)
     }
 
-    fn push(&self, change: JobChange) {
+    fn push_change(&self, change: JobChange) {
         let seq = change.seq;
-        let mut ring = self.ring();
+        let mut ring = self.lock_ring();
         if seq <= ring.floor {
             return;
         }
@@ -131,8 +131,8 @@ impl RecentChanges {
         self.grown.send_replace(seq);
     }
 
-    fn lost(&self, now: Seq) {
-        let mut ring = self.ring();
+    fn skip_lost(&self, now: Seq) {
+        let mut ring = self.lock_ring();
         ring.changes.clear();
         ring.floor = now;
         drop(ring);
@@ -140,8 +140,8 @@ impl RecentChanges {
     }
 
     /// Stops unless somebody follows.
-    fn stop(&self) -> bool {
-        let mut ring = self.ring();
+    fn stop_if_unused(&self) -> bool {
+        let mut ring = self.lock_ring();
         if self.grown.receiver_count() > 0 {
             return false;
         }
@@ -150,7 +150,7 @@ impl RecentChanges {
     }
 }
 
-async fn fill(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Changes) {
+async fn fill_ring(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Changes) {
     let mut changes = pin!(changes);
     let mut lonely = 0;
     let mut patience = actix_web::rt::time::interval(PATIENCE);
@@ -158,20 +158,20 @@ async fn fill(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Chang
         tokio::select! {
             biased;
             followed = changes.next() => match followed {
-                Some(FollowedChange::Change(change)) => hub.push(change),
-                Some(FollowedChange::Lost) => hub.lost(backend.view().seq),
+                Some(FollowedChange::Change(change)) => hub.push_change(change),
+                Some(FollowedChange::Lost) => hub.skip_lost(backend.view().seq),
                 None => break,
             },
             _ = patience.tick() => {
                 lonely = if hub.grown.receiver_count() > 0 { 0 } else { lonely + 1 };
-                if lonely >= PATIENCE_ROUNDS && hub.stop() {
+                if lonely >= PATIENCE_ROUNDS && hub.stop_if_unused() {
                     return;
                 }
             }
         }
     }
     // The control plane has gone; there will be no more changes.
-    hub.ring().running = false;
+    hub.lock_ring().running = false;
 }
 
 #[cfg(test)]
@@ -200,49 +200,49 @@ mod tests {
     #[test]
     fn a_follower_gets_every_change_after_its_position_once() {
         let hub = RecentChanges::new(100);
-        (1..=10).for_each(|seq| hub.push(change(seq)));
-        assert_eq!(seqs(hub.after(Seq(7))), [8, 9, 10]);
-        assert_eq!(hub.after(Seq(10)), NextChanges::Nothing);
+        (1..=10).for_each(|seq| hub.push_change(change(seq)));
+        assert_eq!(seqs(hub.changes_after(Seq(7))), [8, 9, 10]);
+        assert_eq!(hub.changes_after(Seq(10)), NextChanges::Nothing);
     }
 
     #[test]
     fn a_follower_that_was_overtaken_is_told() {
         let hub = RecentChanges::new(5);
-        (1..=10).for_each(|seq| hub.push(change(seq)));
-        assert_eq!(hub.after(Seq(4)), NextChanges::Resync(Seq(10)));
-        assert_eq!(seqs(hub.after(Seq(5))), [6, 7, 8, 9, 10]);
+        (1..=10).for_each(|seq| hub.push_change(change(seq)));
+        assert_eq!(hub.changes_after(Seq(4)), NextChanges::Resync(Seq(10)));
+        assert_eq!(seqs(hub.changes_after(Seq(5))), [6, 7, 8, 9, 10]);
     }
 
     #[test]
     fn a_position_from_the_future_or_another_store_is_no_position() {
         let hub = RecentChanges::new(5);
-        hub.push(change(1));
-        assert_eq!(hub.after(Seq(2)), NextChanges::Resync(Seq(1)));
+        hub.push_change(change(1));
+        assert_eq!(hub.changes_after(Seq(2)), NextChanges::Resync(Seq(1)));
     }
 
     #[test]
     fn a_position_is_handed_out_and_dropped_as_a_whole() {
         let hub = RecentChanges::new(100);
-        hub.push(change(1));
-        (0..200).for_each(|_| hub.push(change(2)));
+        hub.push_change(change(1));
+        (0..200).for_each(|_| hub.push_change(change(2)));
         // The bound cuts into position 2, which therefore goes as a whole.
-        assert_eq!(hub.after(Seq(1)), NextChanges::Resync(Seq(2)));
-        hub.push(change(3));
-        assert_eq!(seqs(hub.after(Seq(2))), [3]);
+        assert_eq!(hub.changes_after(Seq(1)), NextChanges::Resync(Seq(2)));
+        hub.push_change(change(3));
+        assert_eq!(seqs(hub.changes_after(Seq(2))), [3]);
         let hub = RecentChanges::new(1000);
-        (0..200).for_each(|_| hub.push(change(2)));
-        hub.push(change(3));
-        assert_eq!(seqs(hub.after(Seq(0))).len(), 200);
+        (0..200).for_each(|_| hub.push_change(change(2)));
+        hub.push_change(change(3));
+        assert_eq!(seqs(hub.changes_after(Seq(0))).len(), 200);
     }
 
     #[test]
     fn lost_changes_send_everybody_to_read_anew() {
         let hub = RecentChanges::new(100);
-        (1..=3).for_each(|seq| hub.push(change(seq)));
-        hub.lost(Seq(9));
-        assert_eq!(hub.after(Seq(3)), NextChanges::Resync(Seq(9)));
-        hub.push(change(8));
-        hub.push(change(10));
-        assert_eq!(seqs(hub.after(Seq(9))), [10]);
+        (1..=3).for_each(|seq| hub.push_change(change(seq)));
+        hub.skip_lost(Seq(9));
+        assert_eq!(hub.changes_after(Seq(3)), NextChanges::Resync(Seq(9)));
+        hub.push_change(change(8));
+        hub.push_change(change(10));
+        assert_eq!(seqs(hub.changes_after(Seq(9))), [10]);
     }
 }

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use super::body;
 use super::control_plane_port::JobHistory;
 use super::failure::{HandlerResult, HttpFailure};
-use super::job_commands::order_one;
-use super::jobs::{self, Filter, find};
+use super::job_commands::command_one;
+use super::jobs::{self, Filter, find_job};
 use super::middleware::Caller;
 use super::query;
 use super::shared_reservations::now;
@@ -74,19 +74,19 @@ struct ReservationQuery {
 )]
 #[get("/v1/reservations")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: ReservationQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let asked: ReservationQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
     let site = asked.site.as_deref();
     let narrowed = asked.state.is_some() || asked.name.is_some() || asked.group.is_some();
     let with_shared = !narrowed && asked.owner.is_none() && asked.after.is_none();
     let shared = if with_shared {
-        shared_at(&edge, site)
+        list_shared(&edge, site)
     } else {
         Vec::new()
     };
-    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
-        .of_group(asked.group)
+    let filter = Filter::from_query(caller, asked.state, owner, site, asked.name)?
+        .in_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
     let begin = asked
@@ -104,22 +104,24 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         }
         last = Some(id.0);
         page.reservations
-            .extend(ReservationRow::of(job).filter(|_| filter.lets_through(job)));
+            .extend(ReservationRow::of(job).filter(|_| filter.matches_job(job)));
     }
     Ok(HttpResponse::Ok().json(page))
 }
 
 /// Shared reservations, at one site or at all.
-fn shared_at(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
+fn list_shared(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
     let mut all = SharedReport::all(&edge.backend.view(), now());
     all.retain(|shared| site.is_none_or(|site| shared.site == site));
     all
 }
 
-fn none(id: JobId) -> HttpFailure {
+fn no_reservation(id: JobId) -> HttpFailure {
     let problem = format!("job {id} is not to be promised a start");
     let remedy = "submit it with --start, or with [reservation] in its file";
-    Problem::new(Code::NotFound, problem).remedy(remedy).into()
+    Problem::new(Code::NotFound, problem)
+        .with_remedy(remedy)
+        .into()
 }
 
 /// Shows the reservations of a job and their events, oldest first.
@@ -130,25 +132,25 @@ fn none(id: JobId) -> HttpFailure {
 )]
 #[get("/v1/reservations/{id}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    let id = query::job_id(&id)?;
-    let job = find(&edge, &caller, id).await?;
+    let id = query::parse_job_id(&id)?;
+    let job = find_job(&edge, &caller, id).await?;
     if !jobs::is_large(&job) {
         let history = edge.backend.history(id).await?.unwrap_or_default();
-        return Ok(HttpResponse::Ok().json(in_full(&job, &history)?));
+        return Ok(HttpResponse::Ok().json(full_row(&job, &history)?));
     }
     let backend = edge.backend.clone();
     let runtime = Handle::current();
     edge.desk
-        .work(caller.name(), move || {
+        .run_in_line(caller.name(), move || {
             let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
-            jobs::written(&in_full(&job, &history)?)
+            jobs::write_json(&full_row(&job, &history)?)
         })
         .await
-        .map(jobs::json)
+        .map(jobs::json_response)
 }
 
-fn in_full(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {
-    let mut row = ReservationRow::of(job).ok_or_else(|| none(job.id))?;
+fn full_row(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {
+    let mut row = ReservationRow::of(job).ok_or_else(|| no_reservation(job.id))?;
     row.reservation.ranking = RankingReport::of(job, |_| true);
     let names = ComponentNames::of(job);
     let events = history
@@ -178,7 +180,7 @@ pub(super) async fn cancel(
         .extensions_mut()
         .insert(Unread(payload.into_inner()));
     let wish = None;
-    order_one(&edge, &caller, query::job_id(&id)?, |job| {
+    command_one(&edge, &caller, query::parse_job_id(&id)?, |job| {
         ApiRequest::ChangeReservation { job, wish }
     })
     .await
@@ -202,15 +204,15 @@ pub(super) async fn change(
 ) -> HandlerResult {
     let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
     let wish = to
-        .own()
-        .map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+        .own_terms()
+        .map_err(|(key, why)| Problem::new(Code::BadWindow, why).with_key_path(key))?;
     wish.validate()
         .map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
     let wish = Some(ReservationTerms {
-        exempt: caller.has(Role::Operator),
+        exempt: caller.has_role(Role::Operator),
         ..wish
     });
-    order_one(&edge, &caller, query::job_id(&id)?, |job| {
+    command_one(&edge, &caller, query::parse_job_id(&id)?, |job| {
         ApiRequest::ChangeReservation { job, wish }
     })
     .await

@@ -20,12 +20,12 @@ use super::middleware::Caller;
 use super::state::Edge;
 
 /// Waits until the caller may not continue, and returns the reason.
-pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
-    let mut changed = edge.keys.watch();
+pub(super) async fn wait_until_barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
+    let mut changed = edge.keys.watch_changes();
     loop {
         // Checked after each change, and once before: the key may have changed since the request
         // came.
-        if let Err(failure) = caller.may_go_on(&edge) {
+        if let Err(failure) = caller.check_still_allowed(&edge) {
             return failure;
         }
         if changed.changed().await.is_err() {
@@ -39,13 +39,13 @@ pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
 pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
     let caller = request.extensions().get::<Caller>().cloned();
     match (request.app_data::<Data<Edge>>().cloned(), caller) {
-        (Some(edge), Some(caller)) => barred(edge, caller).await,
+        (Some(edge), Some(caller)) => wait_until_barred(edge, caller).await,
         _ => pending().await,
     }
 }
 
 /// Wraps an answer so that its remaining pieces, if any, end when the caller is barred.
-pub(super) fn watched<B: MessageBody + 'static>(
+pub(super) fn watch_answer<B: MessageBody + 'static>(
     answer: ServiceResponse<B>,
     edge: &Data<Edge>,
     caller: Option<&Caller>,
@@ -57,7 +57,7 @@ pub(super) fn watched<B: MessageBody + 'static>(
     answer.map_body(move |_, body| match body.try_into_bytes() {
         Ok(bytes) => BoxBody::new(bytes),
         Err(body) => {
-            let barred = Box::pin(barred(edge, caller));
+            let barred = Box::pin(wait_until_barred(edge, caller));
             BoxBody::new(WatchedBody {
                 body: body.boxed(),
                 barred,

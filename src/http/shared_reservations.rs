@@ -14,7 +14,7 @@ use super::body;
 use super::failure::{HandlerResult, HttpFailure};
 use super::middleware::Caller;
 use super::query;
-use super::site_routes::no_site;
+use super::site_routes::unknown_site;
 use super::state::Edge;
 use super::unread_bodies::Unread;
 use crate::api::v1::problem::{Code, Problem};
@@ -28,25 +28,32 @@ pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0
 }
 
-fn none(name: &ReservationName) -> HttpFailure {
+fn no_shared_reservation(name: &ReservationName) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no reservation {name}"));
     problem
-        .remedy("`cospan reservation list` shows those that there are")
+        .with_remedy("`cospan reservation list` shows those that there are")
         .into()
 }
 
 /// Finds the shared reservation of this name, the site that takes commands about it, and its end at
 /// all of its sites.
-fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
-    let name: ReservationName = query::part("name", name)?;
+fn find_shared(
+    edge: &Edge,
+    name: &str,
+) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
+    let name: ReservationName = query::parse_part("name", name)?;
     let view = edge.backend.view();
     let now = now();
-    let group = view.shared_group(&name, now).ok_or_else(|| none(&name))?;
-    let (site, shared) = group.leader(now).ok_or_else(|| none(&name))?;
+    let group = view
+        .shared_group(&name, now)
+        .ok_or_else(|| no_shared_reservation(&name))?;
+    let (site, shared) = group
+        .leading_part(now)
+        .ok_or_else(|| no_shared_reservation(&name))?;
     Ok((site.clone(), shared.clone(), group.until(now)))
 }
 
-async fn order(
+async fn command_site(
     edge: &Edge,
     caller: &Caller,
     site: SiteName,
@@ -56,7 +63,7 @@ async fn order(
         by: caller.name().clone(),
         what: ApiRequest::Site(site, order),
     };
-    match edge.backend.command(command).await? {
+    match edge.backend.run_command(command).await? {
         ApiAnswer::Done => Ok(()),
         other => Err(HttpFailure::internal(
             "order this",
@@ -65,13 +72,13 @@ async fn order(
     }
 }
 
-fn report(edge: &Edge, name: &str) -> HandlerResult {
-    let name: ReservationName = query::part("name", name)?;
+fn shared_report(edge: &Edge, name: &str) -> HandlerResult {
+    let name: ReservationName = query::parse_part("name", name)?;
     let view = edge.backend.view();
     let now = now();
     let group = view.shared_group(&name, now);
     let report = group.and_then(|group| SharedReport::of(&group, &view, now));
-    Ok(HttpResponse::Ok().json(report.ok_or_else(|| none(&name))?))
+    Ok(HttpResponse::Ok().json(report.ok_or_else(|| no_shared_reservation(&name))?))
 }
 
 /// Shows a shared reservation.
@@ -82,7 +89,7 @@ fn report(edge: &Edge, name: &str) -> HandlerResult {
 )]
 #[get("/v1/shared-reservations/{name}")]
 pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> HandlerResult {
-    report(&edge, &name)
+    shared_report(&edge, &name)
 }
 
 /// Creates a shared reservation at a site, or at several for the same time, for jobs that name it.
@@ -102,7 +109,7 @@ pub(super) async fn create(
     let wanted: SharedDocument = body::read_json(&request, payload, &edge.settings).await?;
     let known: Vec<String> = edge
         .backend
-        .sites()
+        .list_sites()
         .sites
         .into_iter()
         .map(|s| s.name)
@@ -113,9 +120,9 @@ pub(super) async fn create(
         .map(|part| &part.site)
         .chain([&wanted.site]);
     if let Some(unknown) = named.find(|site| !known.iter().any(|name| name == site.as_str())) {
-        return Err(no_site(unknown, &known));
+        return Err(unknown_site(unknown, &known));
     }
-    let wish = wanted.wish(now());
+    let wish = wanted.to_shared_terms(now());
     let wish = wish.map_err(|(key, why)| {
         let of_time = matches!(key, "for" | "start");
         let code = if of_time {
@@ -123,17 +130,17 @@ pub(super) async fn create(
         } else {
             Code::BadSharing
         };
-        Problem::new(code, why).key(key)
+        Problem::new(code, why).with_key_path(key)
     })?;
-    edge.first_words().await;
-    order(
+    edge.await_first_reports().await;
+    command_site(
         &edge,
         &caller,
-        wanted.first().clone(),
+        wanted.first_site().clone(),
         SiteOrder::Reserve(Box::new(wish)),
     )
     .await?;
-    report(&edge, wanted.name.as_str())
+    shared_report(&edge, wanted.name.as_str())
 }
 
 /// Extends a shared reservation. It keeps its end until all of its sites have agreed.
@@ -152,21 +159,23 @@ pub(super) async fn extend(
     payload: Payload,
 ) -> HandlerResult {
     let wanted: SharedExtension = body::read_json(&request, payload, &edge.settings).await?;
-    let (site, shared, ends) = found(&edge, &name)?;
+    let (site, shared, ends) = find_shared(&edge, &name)?;
     let until = match (wanted.until, wanted.longer) {
         (Some(until), None) => until.0,
         (None, Some(longer)) => ends + longer.0,
         (Some(_), Some(_)) | (None, None) => {
             let why = "say either `until` when it is to last, or `for` how much longer";
-            return Err(Problem::new(Code::BadWindow, why).key("until").into());
+            return Err(Problem::new(Code::BadWindow, why)
+                .with_key_path("until")
+                .into());
         }
     };
     let what = SiteOrder::ExtendReservation {
         name: shared.wish.name,
         until,
     };
-    order(&edge, &caller, site, what).await?;
-    report(&edge, &name)
+    command_site(&edge, &caller, site, what).await?;
+    shared_report(&edge, &name)
 }
 
 /// Changes the keys whose jobs may use a shared reservation. Jobs that run in it continue; jobs
@@ -186,15 +195,16 @@ pub(super) async fn allow(
     payload: Payload,
 ) -> HandlerResult {
     let wanted: SharedAccess = body::read_json(&request, payload, &edge.settings).await?;
-    let access = wanted.access();
-    let access = access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).key(key))?;
-    let (site, shared, _) = found(&edge, &name)?;
+    let access = wanted.to_access();
+    let access =
+        access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).with_key_path(key))?;
+    let (site, shared, _) = find_shared(&edge, &name)?;
     let what = SiteOrder::AllowReservation {
         name: shared.wish.name,
         access,
     };
-    order(&edge, &caller, site, what).await?;
-    report(&edge, &name)
+    command_site(&edge, &caller, site, what).await?;
+    shared_report(&edge, &name)
 }
 
 /// Cancels a shared reservation. Jobs that run in it continue; jobs that wait for it fail.
@@ -215,10 +225,10 @@ pub(super) async fn cancel(
     request
         .extensions_mut()
         .insert(Unread(payload.into_inner()));
-    let (site, shared, _) = found(&edge, &name)?;
+    let (site, shared, _) = find_shared(&edge, &name)?;
     let what = SiteOrder::CancelReservation {
         name: shared.wish.name,
     };
-    order(&edge, &caller, site, what).await?;
-    report(&edge, &name)
+    command_site(&edge, &caller, site, what).await?;
+    shared_report(&edge, &name)
 }

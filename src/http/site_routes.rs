@@ -25,7 +25,7 @@ use crate::api::v1::text_patterns::SiteText;
 #[get("/v1/sites")]
 pub(super) async fn list(edge: Data<Edge>) -> HandlerResult {
     edge.backend.look_at_sites();
-    Ok(HttpResponse::Ok().json(edge.backend.sites()))
+    Ok(HttpResponse::Ok().json(edge.backend.list_sites()))
 }
 
 /// Further parts of a site's report.
@@ -56,18 +56,18 @@ pub(super) async fn show(
     edge: Data<Edge>,
     name: Path<String>,
 ) -> HandlerResult {
-    let asked: SiteQuery = query::read(&request)?;
-    let name: SiteName = query::part("name", &name)?;
+    let asked: SiteQuery = query::read_query(&request)?;
+    let name: SiteName = query::parse_part("name", &name)?;
     edge.backend.look_at_sites();
-    let mut sites = edge.backend.sites().sites;
+    let mut sites = edge.backend.list_sites().sites;
     match sites.iter().position(|site| site.name == name.as_str()) {
         Some(at) => {
             let links = edge.backend.links_to(&name);
             let timeline = match asked.timeline {
-                Some(within) => Some(edge.backend.free_later(&name, within.0).await.into()),
+                Some(within) => Some(edge.backend.free_slots(&name, within.0).await.into()),
                 None => None,
             };
-            let needs = asked.needs.then(|| edge.backend.needs());
+            let needs = asked.needs.then(|| edge.backend.list_needed_attempts());
             let site = sites.swap_remove(at);
             Ok(HttpResponse::Ok().json(SiteReport {
                 links,
@@ -78,29 +78,29 @@ pub(super) async fn show(
         }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();
-            Err(no_site(&name, &known))
+            Err(unknown_site(&name, &known))
         }
     }
 }
 
 /// The refusal of an unknown site, with those that are known.
-pub(super) fn no_site(name: &SiteName, known: &[String]) -> HttpFailure {
+pub(super) fn unknown_site(name: &SiteName, known: &[String]) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));
-    let remedy = match parse::nearest(name.as_str(), known) {
+    let remedy = match parse::nearest_word(name.as_str(), known) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None if known.is_empty() => "add a [[site]] to the configuration".into(),
         None => format!("there are: {}", known.join(", ")),
     };
-    problem.remedy(remedy).into()
+    problem.with_remedy(remedy).into()
 }
 
-async fn order(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> HandlerResult {
-    let site: SiteName = query::part("name", name)?;
+async fn command_site(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> HandlerResult {
+    let site: SiteName = query::parse_part("name", name)?;
     let command = ApiCommand {
         by: caller.name().clone(),
         what: ApiRequest::Site(site, order),
     };
-    match edge.backend.command(command).await? {
+    match edge.backend.run_command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
         other => Err(HttpFailure::internal(
             "order this",
@@ -128,7 +128,7 @@ macro_rules! orders {
         ) -> HandlerResult {
             let what: fn(order_body!($($body)?)) -> Result<SiteOrder, HttpFailure> = $what;
             let given = read_order!(request, payload, edge $(, $body)?);
-            order(&edge, &caller, &name, what(given)?).await
+            command_site(&edge, &caller, &name, what(given)?).await
         }
     )*};
 }
@@ -172,17 +172,19 @@ orders! {
         Ok(SiteOrder::Force { usable: verdict.usable, until: verdict.until.0 })
     };
     /// Sets a window of maintenance, or changes the one with the same begin.
-    maintenance at "/v1/sites/{name}/maintenance" with WindowReport is window;
+    maintenance at "/v1/sites/{name}/maintenance" with WindowReport is maintenance_command;
     /// Removes the window of maintenance with this begin.
     end_maintenance at "/v1/sites/{name}/end-maintenance" with WindowEnd is |ended| {
         Ok(SiteOrder::RemoveWindow { from: ended.from.0 })
     };
 }
 
-fn window(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
+fn maintenance_command(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
     if window.from >= window.until {
         let detail = format!("the window ends at {}, not after its begin", window.until);
-        return Err(Problem::new(Code::BadWindow, detail).key("until").into());
+        return Err(Problem::new(Code::BadWindow, detail)
+            .with_key_path("until")
+            .into());
     }
     let from = window.from.0;
     let until = window.until.0;

@@ -12,10 +12,10 @@ use cospan_domain::units::DurationMs;
 use serde::Deserialize;
 
 use super::failure::{HandlerResult, HttpFailure};
-use super::jobs::{json, written};
+use super::jobs::{json_response, write_json};
 use super::middleware::Caller;
-use super::query::{self, wrong};
-use super::site_routes::no_site;
+use super::query::{self, wrong_parameter};
+use super::site_routes::unknown_site;
 use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::{Instant, Length};
@@ -65,17 +65,19 @@ struct SlotsQuery {
 }
 
 /// The refusal of a parameter that can be read but makes no sense.
-fn senseless(name: &str, problem: &str) -> HttpFailure {
-    Problem::new(Code::BadWindow, problem).key(name).into()
+fn senseless_parameter(name: &str, problem: &str) -> HttpFailure {
+    Problem::new(Code::BadWindow, problem)
+        .with_key_path(name)
+        .into()
 }
 
 impl SlotsQuery {
-    fn window(&self) -> Result<StartWindow, HttpFailure> {
+    fn start_window(&self) -> Result<StartWindow, HttpFailure> {
         let now = Instant::from(SystemTime::now()).0;
         let earliest = self.earliest.map_or(now, |earliest| earliest.0);
         let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
         if window.latest < now {
-            Err(senseless(
+            Err(senseless_parameter(
                 "earliest",
                 "lies in the past, and so does the latest start",
             ))
@@ -84,15 +86,17 @@ impl SlotsQuery {
         }
     }
 
-    fn parts(&self) -> Result<EqualParts, HttpFailure> {
+    fn requested_parts(&self) -> Result<EqualParts, HttpFailure> {
         let count = self.components.unwrap_or(1);
         match () {
-            () if self.processors == 0 => Err(wrong("processors", "is 0; it must be at least 1")),
+            () if self.processors == 0 => {
+                Err(wrong_parameter("processors", "is 0; it must be at least 1"))
+            }
             () if !(1..=COMPONENTS_MAX).contains(&count) => {
                 let problem = format!("is {count}; it must be from 1 to {COMPONENTS_MAX}");
-                Err(wrong("components", problem))
+                Err(wrong_parameter("components", problem))
             }
-            () if self.wall_time.0 == DurationMs::ZERO => Err(senseless(
+            () if self.wall_time.0 == DurationMs::ZERO => Err(senseless_parameter(
                 "for",
                 "is no time; give the wall time of the job",
             )),
@@ -116,34 +120,34 @@ impl SlotsQuery {
 )]
 #[get("/v1/slots")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: SlotsQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
-    let parts = asked.parts()?;
+    let asked: SlotsQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
+    let parts = asked.requested_parts()?;
     let site: Option<SiteName> = asked
         .site
         .as_deref()
-        .map(|name| query::part("site", name))
+        .map(|name| query::parse_part("site", name))
         .transpose()?;
     if let Some(site) = &site {
         let known: Vec<String> = edge
             .backend
-            .sites()
+            .list_sites()
             .sites
             .into_iter()
             .map(|s| s.name)
             .collect();
         if !known.iter().any(|name| name == site.as_str()) {
-            return Err(no_site(site, &known));
+            return Err(unknown_site(site, &known));
         }
     }
-    edge.first_words().await;
-    let window = asked.window()?;
+    edge.await_first_reports().await;
+    let window = asked.start_window()?;
     let backend = edge.backend.clone();
-    let told = async move { backend.startable(site.as_ref(), &parts, window).await };
+    let told = async move { backend.possible_starts(site.as_ref(), &parts, window).await };
     edge.desk
-        .ask(caller.name(), told, move |told: StartsToCompute| {
-            written(&SlotsReport::of(&told(), limit))
+        .run_after_sites(caller.name(), told, move |told: StartsToCompute| {
+            write_json(&SlotsReport::of(&told(), limit))
         })
         .await
-        .map(json)
+        .map(json_response)
 }

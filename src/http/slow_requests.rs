@@ -36,7 +36,7 @@ struct LinePlace {
 }
 
 impl LinePlace {
-    async fn turn(self) -> Result<DeskTurn, HttpFailure> {
+    async fn wait_for_turn(self) -> Result<DeskTurn, HttpFailure> {
         // Nobody closes the semaphore.
         let turn = self.turn.acquire_owned().await;
         let turn = turn.map_err(|error| HttpFailure::internal("wait for a turn", error))?;
@@ -55,7 +55,7 @@ struct DeskTurn {
 }
 
 /// Does the work on its own thread, which keeps `holds` until the work is done.
-async fn done<T: Send + 'static>(
+async fn run_on_thread<T: Send + 'static>(
     holds: impl Send + 'static,
     work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
 ) -> Result<T, HttpFailure> {
@@ -82,51 +82,52 @@ impl WorkDesk {
     ///
     /// # Errors
     /// The line of the key is full.
-    pub(super) async fn work<T: Send + 'static>(
+    pub(super) async fn run_in_line<T: Send + 'static>(
         &self,
         key: &KeyName,
         work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
-        let turn = self.place(key)?.turn().await?;
-        self.in_turn(turn, work).await
+        let turn = self.take_place(key)?.wait_for_turn().await?;
+        self.run_in_turn(turn, work).await
     }
 
     /// Does work that needs answers of sites. While the sites are asked, the key has one place
     /// less, and its turn goes to another of its requests.
     ///
     /// # Errors
-    /// As for [`WorkDesk::work`].
-    pub(super) async fn ask<A: Send + 'static, T: Send + 'static>(
+    /// As for [`WorkDesk::run_in_line`].
+    pub(super) async fn run_after_sites<A: Send + 'static, T: Send + 'static>(
         &self,
         key: &KeyName,
         said: impl Future<Output = A> + 'static,
         work: impl FnOnce(A) -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
-        let place = self.place(key)?;
+        let place = self.take_place(key)?;
         let asked = actix_web::rt::spawn(async move { (said.await, place) });
         let (said, place) = asked
             .await
             .map_err(|error| HttpFailure::internal("ask sites", error))?;
-        self.in_turn(place.turn().await?, move || work(said)).await
+        self.run_in_turn(place.wait_for_turn().await?, move || work(said))
+            .await
     }
 
-    async fn in_turn<T: Send + 'static>(
+    async fn run_in_turn<T: Send + 'static>(
         &self,
         turn: DeskTurn,
         work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
         let seat = self.seats.clone().acquire_owned().await;
         let seat = seat.map_err(|error| HttpFailure::internal("wait for a seat", error))?;
-        done((turn, seat), work).await
+        run_on_thread((turn, seat), work).await
     }
 
-    fn place(&self, key: &KeyName) -> Result<LinePlace, HttpFailure> {
-        let KeyLine { places, turn } = self.line(key);
-        let place = places.try_acquire_owned().map_err(|_| full(key))?;
+    fn take_place(&self, key: &KeyName) -> Result<LinePlace, HttpFailure> {
+        let KeyLine { places, turn } = self.line_of(key);
+        let place = places.try_acquire_owned().map_err(|_| line_full(key))?;
         Ok(LinePlace { place, turn })
     }
 
-    fn line(&self, key: &KeyName) -> KeyLine {
+    fn line_of(&self, key: &KeyName) -> KeyLine {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines
             .entry(key.clone())
@@ -138,12 +139,12 @@ impl WorkDesk {
     }
 }
 
-fn full(key: &KeyName) -> HttpFailure {
+fn line_full(key: &KeyName) -> HttpFailure {
     let detail = format!(
         "{PLACES} requests of the key {key} that take long are waited for, which is the most there \
          may be"
     );
-    Problem::new(Code::Busy, detail).retry_after(1).into()
+    Problem::new(Code::Busy, detail).with_retry_after(1).into()
 }
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
     }
 
     async fn turn(desk: &WorkDesk, key: &KeyName) -> Result<DeskTurn, HttpFailure> {
-        desk.place(key)?.turn().await
+        desk.take_place(key)?.wait_for_turn().await
     }
 
     #[actix_web::test]
@@ -194,12 +195,12 @@ mod tests {
         let desk = WorkDesk::new();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let anna = key("anna");
-        let mut given_up = Box::pin(desk.work(&anna, move || Ok(gate.recv().is_ok())));
+        let mut given_up = Box::pin(desk.run_in_line(&anna, move || Ok(gate.recv().is_ok())));
         assert!(given_up.as_mut().now_or_never().is_none());
         drop(given_up);
         assert!(turn(&desk, &anna).now_or_never().is_none(), "it goes on");
         go.send(()).unwrap();
-        let next = desk.work(&anna, || Ok(()));
+        let next = desk.run_in_line(&anna, || Ok(()));
         tokio::time::timeout(Duration::from_secs(60), next)
             .await
             .unwrap()
@@ -211,14 +212,14 @@ mod tests {
         let desk = WorkDesk::new();
         let anna = key("anna");
         let (say, said) = tokio::sync::oneshot::channel::<()>();
-        let mut asks = Box::pin(desk.ask(&anna, said, |said| Ok(said.is_ok())));
+        let mut asks = Box::pin(desk.run_after_sites(&anna, said, |said| Ok(said.is_ok())));
         assert!(asks.as_mut().now_or_never().is_none());
-        let others = desk.work(&anna, || Ok(()));
+        let others = desk.run_in_line(&anna, || Ok(()));
         tokio::time::timeout(Duration::from_secs(60), others)
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(desk.line(&anna).places.available_permits(), PLACES - 1);
+        assert_eq!(desk.line_of(&anna).places.available_permits(), PLACES - 1);
         say.send(()).unwrap();
         assert!(
             tokio::time::timeout(Duration::from_secs(60), asks)
@@ -226,6 +227,6 @@ mod tests {
                 .unwrap()
                 .unwrap()
         );
-        assert_eq!(desk.line(&anna).places.available_permits(), PLACES);
+        assert_eq!(desk.line_of(&anna).places.available_permits(), PLACES);
     }
 }

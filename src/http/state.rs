@@ -65,7 +65,7 @@ impl Edge {
             desk: WorkDesk::new(),
             hub: Arc::new(RecentChanges::new(settings.kept_changes)),
             streams: Streams::new(&settings),
-            openapi: super::openapi::document(),
+            openapi: super::openapi::document_json(),
             access: AccessTable::new(),
             uploads: Uploads::open(settings.uploads.clone()),
             backend,
@@ -87,7 +87,7 @@ impl Edge {
     /// Waits until each site has reported: a client that asks just after our start what the sites
     /// would do, or for room at them, must not be answered that they are unknown. Later nobody
     /// waits for a silent site.
-    pub(super) async fn first_words(&self) {
+    pub(super) async fn await_first_reports(&self) {
         while self.started.elapsed() < FIRST_WORDS_MAX && self.has_unknown_site() {
             sleep(LOOK).await;
         }
@@ -95,7 +95,7 @@ impl Edge {
 
     fn has_unknown_site(&self) -> bool {
         self.backend
-            .sites()
+            .list_sites()
             .sites
             .iter()
             .any(|site| site.state == "unknown")
@@ -115,7 +115,7 @@ impl Edge {
     }
 
     /// A receiver that is notified when the server stops.
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+    pub(super) fn watch_stop(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 

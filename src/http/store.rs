@@ -14,7 +14,7 @@ use crate::api::v1::store::StoreReport;
 #[utoipa::path(tag = "store", responses((status = 200, body = StoreReport, description = "The store")))]
 #[get("/v1/store")]
 pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
-    Ok(HttpResponse::Ok().json(edge.backend.store()))
+    Ok(HttpResponse::Ok().json(edge.backend.store_report()))
 }
 
 /// Exports the whole store, in the format of `cospan store import`.
@@ -30,7 +30,7 @@ pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
 #[get("/v1/store/export")]
 pub(super) async fn export(edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
-    let pieces = edge.backend.export().await?;
+    let pieces = edge.backend.export_store().await?;
     let pieces = pieces.map(move |piece| {
         let _open = &permit;
         piece.map_err(|error| HttpFailure::internal("export the store", error))

@@ -60,9 +60,9 @@ impl Streams {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(full) = holders
             .iter()
-            .find(|holder| counts.get(*holder).copied().unwrap_or(0) >= self.bound(holder))
+            .find(|holder| counts.get(*holder).copied().unwrap_or(0) >= self.most_streams(holder))
         {
-            return Err(self.too_many(full));
+            return Err(self.too_many_streams(full));
         }
         for holder in &holders {
             *counts.entry(holder.clone()).or_default() += 1;
@@ -73,7 +73,7 @@ impl Streams {
         })
     }
 
-    fn bound(&self, holder: &StreamHolder) -> usize {
+    fn most_streams(&self, holder: &StreamHolder) -> usize {
         match holder {
             StreamHolder::Everybody => self.at_most,
             StreamHolder::Key(_) => self.of_key,
@@ -81,8 +81,8 @@ impl Streams {
         }
     }
 
-    fn too_many(&self, full: &StreamHolder) -> HttpFailure {
-        let most = self.bound(full);
+    fn too_many_streams(&self, full: &StreamHolder) -> HttpFailure {
+        let most = self.most_streams(full);
         let detail = match full {
             StreamHolder::Everybody => {
                 format!("{most} streams are open, which is the most there may be")
@@ -97,7 +97,7 @@ impl Streams {
             }
         };
         Problem::new(Code::TooManyStreams, detail)
-            .retry_after(5)
+            .with_retry_after(5)
             .into()
     }
 }

@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Returns the content of a document that equals one of the latest byte for byte.
-pub(super) fn known(document: &Bytes) -> Option<RequestedSpec> {
+pub(super) fn find_known(document: &Bytes) -> Option<RequestedSpec> {
     LAST.with_borrow(|last| {
         last.iter()
             .find(|(other, _)| other == document)
@@ -36,7 +36,7 @@ pub(super) fn known(document: &Bytes) -> Option<RequestedSpec> {
 }
 
 /// Remembers the content of a document.
-pub(super) fn remember(document: &Bytes, asked: &RequestedSpec) {
+pub(super) fn remember_document(document: &Bytes, asked: &RequestedSpec) {
     if document.len() > MOST_BYTES {
         return;
     }
@@ -74,10 +74,10 @@ mod tests {
     fn the_last_few_documents_are_known_and_no_other_takes_their_place() {
         let read: Vec<_> = (0..KEPT + 1).map(read).collect();
         read.iter()
-            .for_each(|(document, asked)| remember(document, asked));
-        assert_eq!(known(&read[0].0), None, "it was the first");
+            .for_each(|(document, asked)| remember_document(document, asked));
+        assert_eq!(find_known(&read[0].0), None, "it was the first");
         for (document, asked) in &read[1..] {
-            assert_eq!(known(document).as_ref(), Some(asked));
+            assert_eq!(find_known(document).as_ref(), Some(asked));
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct SubmissionTurn {
 
 impl SubmissionTurns {
     /// Waits until it is the key's turn.
-    pub(super) async fn of(&self, key: &KeyName) -> SubmissionTurn {
+    pub(super) async fn wait_for_turn(&self, key: &KeyName) -> SubmissionTurn {
         let turns = {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             keys.entry(key.clone())
@@ -49,7 +49,7 @@ pub(super) fn may_be_large(request: &HttpRequest) -> bool {
 }
 
 /// Returns true if a submission takes a turn: it is long, or one document stands for many jobs.
-pub(super) fn is_large(body: &[u8]) -> bool {
+pub(super) fn is_large_body(body: &[u8]) -> bool {
     const SWEEP: &[u8] = b"\"sweep\"";
     body.len() > LARGE_BYTES || body.windows(SWEEP.len()).any(|part| part == SWEEP)
 }
@@ -81,19 +81,19 @@ mod tests {
         let turns = SubmissionTurns::default();
         let key = |name: &str| KeyName::new(name).unwrap();
         let mut begun: Vec<SubmissionTurn> = (0..AT_ONCE)
-            .filter_map(|_| turns.of(&key("anna")).now_or_never())
+            .filter_map(|_| turns.wait_for_turn(&key("anna")).now_or_never())
             .collect();
         assert_eq!(begun.len(), AT_ONCE);
-        assert!(turns.of(&key("anna")).now_or_never().is_none());
-        assert!(turns.of(&key("otto")).now_or_never().is_some());
+        assert!(turns.wait_for_turn(&key("anna")).now_or_never().is_none());
+        assert!(turns.wait_for_turn(&key("otto")).now_or_never().is_some());
         begun.pop();
-        assert!(turns.of(&key("anna")).now_or_never().is_some());
+        assert!(turns.wait_for_turn(&key("anna")).now_or_never().is_some());
     }
 
     #[test]
     fn what_is_long_or_stands_for_many_jobs_is_large() {
-        assert!(!is_large(b"{}") && !is_large(&[b' '; LARGE_BYTES]));
-        assert!(is_large(&[b' '; LARGE_BYTES + 1]));
-        assert!(is_large(br#"{"name":"x","sweep":{"array":"1-9"}}"#));
+        assert!(!is_large_body(b"{}") && !is_large_body(&[b' '; LARGE_BYTES]));
+        assert!(is_large_body(&[b' '; LARGE_BYTES + 1]));
+        assert!(is_large_body(br#"{"name":"x","sweep":{"array":"1-9"}}"#));
     }
 }

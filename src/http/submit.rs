@@ -83,11 +83,11 @@ pub(super) async fn submit(
 ) -> HandlerResult {
     let asked: SubmitQuery = match request.query_string() {
         "" => SubmitQuery::default(),
-        _ => query::read(&request)?,
+        _ => query::read_query(&request)?,
     };
     let key = idempotency_key(&request)?;
     if asked.dry_run
-        && let Err(failure) = edge.dry_runs.has_room(caller.name())
+        && let Err(failure) = edge.dry_runs.check_room(caller.name())
     {
         request
             .extensions_mut()
@@ -96,13 +96,13 @@ pub(super) async fn submit(
     }
     // Before the body is read: a request that waits for its turn takes no memory here.
     let turn = if submission_turns::may_be_large(&request) {
-        Some(edge.turns.of(caller.name()).await)
+        Some(edge.turns.wait_for_turn(caller.name()).await)
     } else {
         None
     };
-    let bytes = body::read(&request, payload, &edge.settings).await?;
+    let bytes = body::read_body(&request, payload, &edge.settings).await?;
     // The turn may have come late.
-    caller.may_go_on(&edge)?;
+    caller.check_still_allowed(&edge)?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let body = Body {
         bytes,
@@ -112,9 +112,9 @@ pub(super) async fn submit(
         turn,
     };
     let outcome = if body.asked.dry_run {
-        check(edge, caller, body).await
+        run_dry_run(edge, caller, body).await
     } else {
-        store(edge, caller, body).await
+        submit_body(edge, caller, body).await
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
 }
@@ -129,18 +129,18 @@ struct Body {
 }
 
 /// Submits jobs. Many jobs are parsed and checked apart from the threads that serve requests.
-async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
+async fn submit_body(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
     let waiting_edge = edge.clone();
     let backend = edge.backend.clone();
     let by = caller.name().clone();
-    let is_large = submission_turns::is_large(&body.bytes);
+    let is_large = submission_turns::is_large_body(&body.bytes);
     let _turn = match body.turn.take() {
-        None if is_large => Some(edge.turns.of(&by).await),
+        None if is_large => Some(edge.turns.wait_for_turn(&by).await),
         turn => turn,
     };
-    caller.may_go_on(&edge)?;
+    caller.check_still_allowed(&edge)?;
     let reader = caller.clone();
-    let read = move || submissions(&edge, &reader, &body);
+    let read = move || parse_submissions(&edge, &reader, &body);
     let (submissions, origins) = if is_large {
         let read = actix_web::rt::task::spawn_blocking(read).await;
         read.map_err(|error| HttpFailure::internal("read the jobs", error))??
@@ -151,9 +151,9 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
         .iter()
         .any(|submission| submission.spec.run.reservation.is_some())
     {
-        waiting_edge.first_words().await;
+        waiting_edge.await_first_reports().await;
         // That may have been long.
-        caller.may_go_on(&waiting_edge)?;
+        caller.check_still_allowed(&waiting_edge)?;
     }
     let command = ApiCommand {
         by,
@@ -163,26 +163,26 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResul
         let checking = backend.clone();
         let runtime = Handle::current();
         let accepted = actix_web::rt::task::spawn_blocking(move || {
-            runtime.block_on(checking.command(command))
+            runtime.block_on(checking.run_command(command))
         })
         .await;
         accepted.map_err(|error| HttpFailure::internal("accept the jobs", error))?
     } else {
-        backend.command(command).await
+        backend.run_command(command).await
     };
-    accepted(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
+    submission_answer(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
 }
 
 /// Runs a dry run. It can take long, so it is done apart from the threads that serve requests, and
 /// within bounds.
-async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
-    edge.first_words().await;
-    let dry_run = edge.dry_runs.begin(caller.name())?;
+async fn run_dry_run(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
+    edge.await_first_reports().await;
+    let dry_run = edge.dry_runs.begin_dry_run(caller.name())?;
     let backend = edge.backend.clone();
     let by = caller.name().clone();
     let checked = actix_web::rt::task::spawn_blocking(move || {
-        let (submissions, origins) = submissions(&edge, &caller, &body)?;
-        let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
+        let (submissions, origins) = parse_submissions(&edge, &caller, &body)?;
+        let report = preview_jobs(&*edge.backend, caller.name(), submissions, &dry_run);
         let report = report.map_err(|failure| at_origin(failure, &origins))?;
         Ok::<_, HttpFailure>((report, dry_run))
     });
@@ -191,7 +191,7 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
         .map_err(|error| HttpFailure::internal("check the jobs", error))?;
     let ((mut report, ranked), dry_run) = checked?;
     for (index, submission) in ranked {
-        dry_run.goes_on(index, report.jobs.len())?;
+        dry_run.check_time(index, report.jobs.len())?;
         report.jobs[index].ranking = backend.rankings(&by, submission).await;
     }
     let written = actix_web::rt::task::spawn_blocking(move || serde_json::to_vec(&report)).await;
@@ -205,7 +205,7 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
 
 /// Refuses a job that reads a file which the key does not see, like one that is not registered; and
 /// a job whose output has the name of another key's file, as it could not replace that.
-fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), HttpFailure> {
+fn check_file_names(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), HttpFailure> {
     let mut sight = None;
     for (index, job) in jobs.iter().enumerate() {
         let reads = job.spec.unbound_names();
@@ -214,10 +214,10 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
         if reads.is_empty() && writes.peek().is_none() {
             continue;
         }
-        let sight = sight.get_or_insert_with(|| Sight::of(edge, caller));
+        let sight = sight.get_or_insert_with(|| Sight::of_caller(edge, caller));
         if let Some(name) = reads.iter().find(|name: &&LogicalName| {
             let owner = edge.backend.file_owner(name);
-            owner.is_some_and(|by| !sight.shows(&by))
+            owner.is_some_and(|by| !sight.can_see(&by))
         }) {
             return Err(ApiRefusal::UnknownFile {
                 index,
@@ -229,7 +229,7 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
             let owner = edge.backend.file_owner(name);
             owner.is_some_and(|by| by != *caller.name())
         }) {
-            return Err(at_index(files::taken(name), index));
+            return Err(at_index(files::name_taken(name), index));
         }
     }
     Ok(())
@@ -247,22 +247,22 @@ fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalN
 }
 
 /// The jobs of a request, with the position of each one's document: a sweep stands for many jobs.
-fn submissions(
+fn parse_submissions(
     edge: &Edge,
     caller: &Caller,
     body: &Body,
 ) -> Result<(Vec<Submission>, Vec<usize>), HttpFailure> {
     let bytes = &body.bytes;
     let asked = &body.asked;
-    let specs = specs(bytes, body.is_array, &edge.settings)?;
+    let specs = parse_specs(bytes, body.is_array, &edge.settings)?;
     let named_by = body
         .key
         .as_ref()
         .map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
-    let uncapped = caller.has(Role::Priority);
+    let uncapped = caller.has_role(Role::Priority);
     let mut submissions = Vec::new();
     let mut origins = Vec::new();
-    let exempt = caller.has(Role::Operator);
+    let exempt = caller.has_role(Role::Operator);
     for (
         index,
         RequestedSpec {
@@ -280,7 +280,7 @@ fn submissions(
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (body.is_array.then_some(index), task);
         let idempotency = named_by
-            .map(|(key, body)| named(key, place, body))
+            .map(|(key, body)| job_key(key, place, body))
             .transpose()?;
         submissions.push(Submission {
             spec,
@@ -294,27 +294,27 @@ fn submissions(
         });
         origins.push(index);
     }
-    let own = only_own_files(edge, caller, &submissions);
+    let own = check_file_names(edge, caller, &submissions);
     own.map_err(|failure| at_origin(failure, &origins))?;
     Ok((submissions, origins))
 }
 
 /// The specifications in the documents of a request, with their positions.
-fn specs(
+fn parse_specs(
     bytes: &Bytes,
     is_array: bool,
     settings: &HttpSettings,
 ) -> Result<Vec<(usize, RequestedSpec)>, HttpFailure> {
-    if !is_array && let Some(asked) = submission_cache::known(bytes) {
+    if !is_array && let Some(asked) = submission_cache::find_known(bytes) {
         return Ok(vec![(0, asked)]);
     }
     let mut specs = Vec::new();
     let mut tasks_left = settings.max_sweep_tasks;
-    let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
+    let documents = parse_documents(bytes, is_array, settings.max_bulk_jobs)?;
     for (index, document) in documents.into_iter().enumerate() {
         let names_class = document.priority.is_some();
         let of_one =
-            specify(document, settings, tasks_left).map_err(|failure| at_index(failure, index))?;
+            specs_of(document, settings, tasks_left).map_err(|failure| at_index(failure, index))?;
         for spec in of_one {
             tasks_left -= usize::from(spec.run.task.is_some());
             specs.push((
@@ -332,7 +332,7 @@ fn specs(
         // Times may be relative to the time of reading.
         && asked.spec.run.reservation.is_none()
     {
-        submission_cache::remember(bytes, asked);
+        submission_cache::remember_document(bytes, asked);
     }
     Ok(specs)
 }
@@ -360,9 +360,14 @@ fn unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
     failure
 }
 
-fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> HandlerResult {
+fn submission_answer(
+    backend: &dyn Backend,
+    answer: Result<ApiAnswer, ApiRefusal>,
+) -> HandlerResult {
     match answer? {
-        ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs, |id| backend.warning(id))),
+        ApiAnswer::Submitted(jobs) => Ok(submitted_response(&jobs, |id| {
+            backend.submission_warning(id)
+        })),
         other => Err(HttpFailure::internal(
             "accept the jobs",
             format!("the answer was {other:?}"),
@@ -372,7 +377,7 @@ fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> Han
 
 /// Previews jobs. Also returns those whose users gave preferences for reservations, each with its
 /// place in the report: the sites that may grant these have to be asked.
-fn preview(
+fn preview_jobs(
     backend: &dyn Backend,
     by: &KeyName,
     submissions: Vec<Submission>,
@@ -383,7 +388,7 @@ fn preview(
     let mut rows = ExplainPage::ROWS;
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
-        dry_run.goes_on(index, count)?;
+        dry_run.check_time(index, count)?;
         let task = submission
             .spec
             .run
@@ -397,7 +402,7 @@ fn preview(
         if !is_shown {
             // All are checked; as they ask for the same, one is shown.
             backend
-                .would_accept(by, submission)
+                .check_submission(by, submission)
                 .map_err(|refusal| at_index(refusal.into(), index))?;
             continue;
         }
@@ -416,7 +421,10 @@ fn preview(
 
 /// Writes the answer, in the form of [`SubmittedReport`]. For a sweep the warning is for the first
 /// run, as all ask for the same.
-fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -> HttpResponse {
+fn submitted_response(
+    jobs: &[SubmittedJob],
+    warning: impl Fn(JobId) -> Option<String>,
+) -> HttpResponse {
     let mut text = Vec::with_capacity(16 + 40 * jobs.len());
     text.extend_from_slice(b"{\"jobs\":[");
     for (index, job) in jobs.iter().enumerate() {
@@ -450,7 +458,11 @@ fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -
         .body(text)
 }
 
-fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocument>, HttpFailure> {
+fn parse_documents(
+    bytes: &[u8],
+    is_array: bool,
+    most: usize,
+) -> Result<Vec<JobDocument>, HttpFailure> {
     if !is_array {
         return Ok(vec![body::parse_json(bytes, false)?]);
     }
@@ -470,7 +482,7 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
 
 /// Turns a document into its specifications. The control plane checks bounds, names of files and
 /// sites.
-fn specify(
+fn specs_of(
     document: JobDocument,
     settings: &HttpSettings,
     max_tasks: usize,
@@ -480,14 +492,14 @@ fn specify(
     if count > most {
         let detail = format!("the job has {count} components; at most {most} are allowed");
         return Err(Problem::new(Code::TooManyComponents, detail)
-            .key("component")
+            .with_key_path("component")
             .into());
     }
     document
         .into_specs(max_tasks, settings.max_job_bytes)
         .map_err(|error| {
             Problem::new(Code::InvalidJob, error.problem)
-                .key(error.key)
+                .with_key_path(error.key)
                 .into()
         })
 }
@@ -508,12 +520,12 @@ fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Http
 }
 
 fn refuse_key(problem: String) -> HttpFailure {
-    HttpFailure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
+    HttpFailure::from(Problem::new(Code::BadHeader, problem).with_key_path("Idempotency-Key"))
 }
 
 /// The name of one job of a request: the key itself, with its index in an array and, after the
 /// first, the number of its run in a sweep.
-fn named(
+fn job_key(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),
     body: Digest,

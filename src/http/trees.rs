@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::control_plane_port::ListOrder;
 use super::failure::{HandlerResult, HttpFailure};
 use super::jobs;
-use super::logs_and_outputs::{attempt_of, component_of, not_left};
+use super::logs_and_outputs::{attempt_of, component_of, file_not_left};
 use super::middleware::Caller;
 use super::query;
 use super::state::Edge;
@@ -48,9 +48,9 @@ pub(super) async fn tree(
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, directory) = path.into_inner();
-    let asked: TreeQuery = query::read(&request)?;
-    let path: RelPath = query::part("path", &directory)?;
-    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
+    let asked: TreeQuery = query::read_query(&request)?;
+    let path: RelPath = query::parse_part("path", &directory)?;
+    let job = jobs::find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
     let order = ListOrder {
@@ -61,25 +61,27 @@ pub(super) async fn tree(
     };
     // Sites need long for large directories: no more are listed at a time than streams may be open.
     let _permit = edge.open_stream(&caller)?;
-    let listing = match edge.backend.list(&order).await {
+    let listing = match edge.backend.list_directory(&order).await {
         Ok(Some(listing)) => listing,
         Ok(None) => {
             let detail = format!("what job {} left as {path} is no directory", job.id);
             let remedy = "read it as an output";
-            return Err(Problem::new(Code::NotFound, detail).remedy(remedy).into());
+            return Err(Problem::new(Code::NotFound, detail)
+                .with_remedy(remedy)
+                .into());
         }
-        Err(refusal) => return Err(not_left(&job, (component, attempt), &path, refusal)),
+        Err(refusal) => return Err(file_not_left(&job, (component, attempt), &path, refusal)),
     };
     let report = TreeReport::of(&listing).map_err(|problem| {
         let detail = format!("directory {path} of job {}: {problem}", job.id);
         let remedy = "have the payload pack what is in it into one file, and make that its output";
-        HttpFailure::from(Problem::new(Code::Conflict, detail).remedy(remedy))
+        HttpFailure::from(Problem::new(Code::Conflict, detail).with_remedy(remedy))
     })?;
     Ok(HttpResponse::Ok().json(report))
 }
 
 /// The refusal if there is no file to read where an attempt should have left one.
-pub(super) async fn instead_of_a_file(
+pub(super) async fn refusal_without_file(
     edge: &Edge,
     job: &Job,
     order: &ListOrder,
@@ -88,8 +90,8 @@ pub(super) async fn instead_of_a_file(
     let component = order.component;
     let attempt = order.attempt;
     let path = &order.path;
-    if !matches!(edge.backend.list(order).await, Ok(Some(_))) {
-        return not_left(job, (component, attempt), path, refusal);
+    if !matches!(edge.backend.list_directory(order).await, Ok(Some(_))) {
+        return file_not_left(job, (component, attempt), path, refusal);
     }
     let name = job.name_of(component).unwrap_or_default();
     let detail = format!(
@@ -100,5 +102,7 @@ pub(super) async fn instead_of_a_file(
         "`cospan output {}` fetches it; GET /v1/jobs/{}/trees/{name}/{path} lists its files",
         job.id, job.id
     );
-    Problem::new(Code::NotFound, detail).remedy(remedy).into()
+    Problem::new(Code::NotFound, detail)
+        .with_remedy(remedy)
+        .into()
 }

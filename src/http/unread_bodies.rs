@@ -48,7 +48,7 @@ pub(super) async fn turn_away<B: MessageBody + 'static>(
     if is_short(&mut payload, patience).await {
         response.map_into_boxed_body()
     } else {
-        cut_off(response, payload)
+        cut_connection(response, payload)
     }
 }
 
@@ -68,7 +68,7 @@ async fn is_short(payload: &mut Payload, patience: UnreadLimits) -> bool {
         .unwrap_or(false)
 }
 
-fn cut_off<B: MessageBody + 'static>(
+fn cut_connection<B: MessageBody + 'static>(
     response: HttpResponse<B>,
     payload: Payload,
 ) -> HttpResponse<BoxBody> {
@@ -79,13 +79,16 @@ fn cut_off<B: MessageBody + 'static>(
     let length = text.len() as u64;
     head.set_body(BoxBody::new(SizedStream::new(
         length,
-        Box::pin(pieces(text, payload)),
+        Box::pin(answer_then_error(text, payload)),
     )))
 }
 
 /// The whole answer, and then an error, which makes the HTTP layer cut the connection. As long as
 /// the body is held and not read, no more of it is taken from the client.
-fn pieces(text: Bytes, payload: Payload) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
+fn answer_then_error(
+    text: Bytes,
+    payload: Payload,
+) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold((Some(text), payload), |(text, payload)| async move {
         if let Some(text) = text {
             return Some((Ok(text), (None, payload)));

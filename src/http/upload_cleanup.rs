@@ -12,7 +12,7 @@ use cospan_domain::transfer::file_place::FilePlace;
 
 use super::failure::HttpFailure;
 use super::state::Edge;
-use super::upload_delivery::{self, blocking, forget_there};
+use super::upload_delivery::{self, remove_at_site, run_blocking};
 use crate::uploads::{Record, Upload};
 
 /// Time between two rounds.
@@ -22,15 +22,15 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// Tidies up again and again, as long as the server runs. A server that only reads its store knows
 /// neither names nor jobs, and so cannot tell what is needed.
-pub(super) async fn tidy(edge: Data<Edge>) {
+pub(super) async fn tidy_uploads(edge: Data<Edge>) {
     if edge.backend.read_only().is_some() {
         return;
     }
     let pause = PAUSE.min(edge.uploads.settings().keep).max(PAUSE_MIN);
     loop {
-        let uploads = edge.uploads.all();
+        let uploads = edge.uploads.all_by_id();
         if !uploads.is_empty() {
-            let needed = Needed::of(&edge.backend.view());
+            let needed = Needed::from_view(&edge.backend.view());
             for upload in uploads
                 .iter()
                 .filter(|upload| is_over(&edge, &upload.record()))
@@ -39,7 +39,7 @@ pub(super) async fn tidy(edge: Data<Edge>) {
                 let Ok(_turn) = upload.turn.try_lock() else {
                     continue;
                 };
-                if let Err(error) = tidied(&edge, upload, &needed).await {
+                if let Err(error) = tidy_upload(&edge, upload, &needed).await {
                     tracing::debug!(%error, "an upload is not tidied up yet");
                 }
             }
@@ -61,7 +61,7 @@ struct Needed {
 }
 
 impl Needed {
-    fn of(view: &View) -> Self {
+    fn from_view(view: &View) -> Self {
         let entries = view.files.values().filter_map(|file| file.entry.as_ref());
         let replicas = entries.flat_map(|entry| entry.replicas.iter());
         let files = replicas.filter_map(|(site, place)| match place {
@@ -78,8 +78,8 @@ impl Needed {
         }
     }
 
-    fn has(&self, record: &Record, site: &SiteName) -> bool {
-        let Ok(path) = upload_delivery::path(record) else {
+    fn is_needed(&self, record: &Record, site: &SiteName) -> bool {
+        let Ok(path) = upload_delivery::site_path(record) else {
             return true;
         };
         self.files.contains(&(site.clone(), path))
@@ -87,7 +87,7 @@ impl Needed {
     }
 }
 
-async fn tidied(
+async fn tidy_upload(
     edge: &Data<Edge>,
     upload: &Arc<Upload>,
     needed: &Needed,
@@ -97,29 +97,29 @@ async fn tidied(
         return Ok(());
     }
     if record.is_open() {
-        if let Some(site) = upload_delivery::standing(edge, &record) {
-            return upload_delivery::placed(edge, upload, site).await;
+        if let Some(site) = upload_delivery::site_with_file(edge, &record) {
+            return upload_delivery::note_placed(edge, upload, site).await;
         }
         tracing::info!(name = %record.name, key = %record.owner, "an upload is dropped: nothing came");
         let given_up = upload.clone();
-        blocking(edge, move |all| {
-            all.note(&given_up, |record| record.given_up = true)
+        run_blocking(edge, move |all| {
+            all.record_change(&given_up, |record| record.given_up = true)
         })
         .await?;
     }
     let mut left = BTreeSet::new();
     for site in &record.touched {
-        if needed.has(&record, site) || !is_removed(edge, &record, site).await {
+        if needed.is_needed(&record, site) || !is_removed(edge, &record, site).await {
             left.insert(site.clone());
         }
     }
     let upload = upload.clone();
     match left.is_empty() {
-        true => blocking(edge, move |all| all.forget(&upload)).await,
+        true => run_blocking(edge, move |all| all.forget(&upload)).await,
         false if left == record.touched => Ok(()),
         false => {
-            blocking(edge, move |all| {
-                all.note(&upload, |record| record.touched = left)
+            run_blocking(edge, move |all| {
+                all.record_change(&upload, |record| record.touched = left)
             })
             .await
         }
@@ -131,9 +131,9 @@ async fn tidied(
 async fn is_removed(edge: &Edge, record: &Record, site: &SiteName) -> bool {
     let is_known = edge
         .backend
-        .sites()
+        .list_sites()
         .sites
         .iter()
         .any(|known| known.name == site.as_str());
-    !is_known || forget_there(edge, record, site).await.is_ok()
+    !is_known || remove_at_site(edge, record, site).await.is_ok()
 }

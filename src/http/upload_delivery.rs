@@ -12,7 +12,7 @@ use cospan_domain::units::Bytes;
 use cospan_sites::port::{UPLOADS, UploadStep};
 
 use super::failure::HttpFailure;
-use super::files::taken;
+use super::files::name_taken;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::file::FileReport;
@@ -35,7 +35,7 @@ pub(super) enum Landed {
 }
 
 /// Runs a call of the uploads that may wait for the disk.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     edge: &Data<Edge>,
     what: impl FnOnce(&Uploads) -> Result<T, UploadError> + Send + 'static,
 ) -> Result<T, HttpFailure> {
@@ -48,7 +48,10 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Lands an upload. The landing continues if no client waits any more; a client that asks again
 /// waits for its turn and finds it done.
-pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, HttpFailure> {
+pub(super) async fn land_upload(
+    edge: &Data<Edge>,
+    upload: &Arc<Upload>,
+) -> Result<Landed, HttpFailure> {
     let edge = edge.clone();
     let upload = upload.clone();
     let waited = async {
@@ -56,7 +59,7 @@ pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Land
         let landing = actix_web::rt::spawn(async move {
             let _turn = turn;
             let _place = edge.uploads.landings.acquire().await;
-            landed(&edge, &upload).await
+            finish_landing(&edge, &upload).await
         });
         landing.await
     };
@@ -67,22 +70,25 @@ pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Land
     }
 }
 
-async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, HttpFailure> {
+async fn finish_landing(
+    edge: &Data<Edge>,
+    upload: &Arc<Upload>,
+) -> Result<FileReport, HttpFailure> {
     let record = upload.record();
     if record.given_up {
         return Err(UploadError::GivenUp.into());
     }
     if record.placed.is_none() {
-        match standing(edge, &record) {
+        match site_with_file(edge, &record) {
             // An earlier process was killed when it had registered the file.
-            Some(site) => placed(edge, upload, site).await?,
+            Some(site) => note_placed(edge, upload, site).await?,
             None => {
-                check(edge, upload).await?;
-                place(edge, upload).await?;
+                check_complete(edge, upload).await?;
+                place_upload(edge, upload).await?;
             }
         }
     }
-    edge.backend.file(&record.name).ok_or_else(|| {
+    edge.backend.find_file(&record.name).ok_or_else(|| {
         HttpFailure::new(
             Code::NotFound,
             format!("the file {} was removed", record.name),
@@ -91,8 +97,8 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, H
 }
 
 /// The site where the upload's name stands for its content already.
-pub(super) fn standing(edge: &Edge, record: &Record) -> Option<SiteName> {
-    let place = FilePlace::User(path(record).ok()?);
+pub(super) fn site_with_file(edge: &Edge, record: &Record) -> Option<SiteName> {
+    let place = FilePlace::User(site_path(record).ok()?);
     let view = edge.backend.view();
     let entry = view.files.get(&record.name)?.entry.as_ref()?;
     let is_it = entry.content.digest == record.digest;
@@ -103,65 +109,65 @@ pub(super) fn standing(edge: &Edge, record: &Record) -> Option<SiteName> {
     here.next().map(|(site, _)| site.clone())
 }
 
-pub(super) async fn placed(
+pub(super) async fn note_placed(
     edge: &Data<Edge>,
     upload: &Arc<Upload>,
     site: SiteName,
 ) -> Result<(), HttpFailure> {
     let upload = upload.clone();
-    blocking(edge, move |uploads| uploads.placed(&upload, site)).await
+    run_blocking(edge, move |uploads| uploads.record_placed(&upload, site)).await
 }
 
-async fn note(
+async fn note_change(
     edge: &Data<Edge>,
     upload: &Arc<Upload>,
     change: impl FnOnce(&mut Record) + Send + 'static,
 ) -> Result<(), HttpFailure> {
     let upload = upload.clone();
-    blocking(edge, move |uploads| uploads.note(&upload, change)).await
+    run_blocking(edge, move |uploads| uploads.record_change(&upload, change)).await
 }
 
 /// Checks that all bytes have arrived, and match the announced digest.
-async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
+async fn check_complete(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
-    let arrived = edge.uploads.arrived(&record)?;
+    let arrived = edge.uploads.arrived_bytes(&record)?;
     if arrived != record.size_bytes {
         let detail = format!("{arrived} of {} bytes have arrived", record.size_bytes);
         return Err(Problem::new(Code::Conflict, detail)
-            .remedy("send the rest first")
+            .with_remedy("send the rest first")
             .into());
     }
     let asked = record.clone();
     let announced = record.digest;
-    let digest = blocking(edge, move |uploads| uploads.digest(&asked)).await?;
+    let digest = run_blocking(edge, move |uploads| uploads.digest(&asked)).await?;
     if digest == announced {
         return Ok(());
     }
-    note(edge, upload, |record| record.given_up = true).await?;
+    note_change(edge, upload, |record| record.given_up = true).await?;
     let detail = format!("what arrived has digest {digest}, and {announced} was announced");
     Err(HttpFailure::new(Code::BadUpload, detail))
 }
 
 /// Brings the upload to its requested site, or to the first that takes it.
-async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
+async fn place_upload(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let mut reasons = Vec::new();
-    for site in candidates(edge, &record)? {
+    for site in candidate_sites(edge, &record)? {
         let to = site.clone();
-        note(edge, upload, move |record| {
+        note_change(edge, upload, move |record| {
             record.touched.insert(to);
         })
         .await?;
-        let brought = match bring(edge, &record, &site).await? {
-            Ok(()) => register(edge, &record, &site).await?,
+        let brought = match send_to_site(edge, &record, &site).await? {
+            Ok(()) => register_file(edge, &record, &site).await?,
             refused => refused,
         };
         let Err(refusal) = brought else {
-            return placed(edge, upload, site).await;
+            return note_placed(edge, upload, site).await;
         };
         // A file that cannot be removed now is noted, and removed when the site answers.
-        if forget_there(edge, &record, &site).await.is_ok() {
-            note(edge, upload, move |record| {
+        if remove_at_site(edge, &record, &site).await.is_ok() {
+            note_change(edge, upload, move |record| {
                 record.touched.remove(&site);
             })
             .await?;
@@ -183,27 +189,32 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailur
     ))
 }
 
-fn candidates(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, HttpFailure> {
+fn candidate_sites(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, HttpFailure> {
     if let Some(site) = &record.site {
         return Ok(vec![site.clone()]);
     }
-    let sites = edge.backend.sites().sites;
+    let sites = edge.backend.list_sites().sites;
     let usable = sites.iter().filter(|site| site.state == "usable");
-    usable.map(|site| query::part("site", &site.name)).collect()
+    usable
+        .map(|site| query::parse_part("site", &site.name))
+        .collect()
 }
 
-async fn bring(
+async fn send_to_site(
     edge: &Data<Edge>,
     record: &Record,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     let mut offset = 0;
     loop {
-        if let Err(refusal) = may_still_send(edge, record) {
+        if let Err(refusal) = check_sender(edge, record) {
             return Ok(Err(refusal));
         }
         let asked = record.clone();
-        let bytes = blocking(edge, move |uploads| uploads.read(&asked, offset, PIECE)).await?;
+        let bytes = run_blocking(edge, move |uploads| {
+            uploads.read_piece(&asked, offset, PIECE)
+        })
+        .await?;
         let ends = offset + bytes.len() as u64;
         if bytes.is_empty() && ends < record.size_bytes {
             return Err(HttpFailure::internal(
@@ -219,7 +230,7 @@ async fn bring(
             bytes,
             last,
         };
-        if let Err(refusal) = edge.backend.upload(site, step).await {
+        if let Err(refusal) = edge.backend.take_upload_step(site, step).await {
             return Ok(Err(refusal));
         }
         if last {
@@ -230,7 +241,7 @@ async fn bring(
 }
 
 /// Checks that the sender may still do so.
-fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
+fn check_sender(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
     if edge.keys.names_with(Role::User).contains(&record.owner) {
         return Ok(());
     }
@@ -242,12 +253,12 @@ fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
 }
 
 /// Registers the file. The site reads it once more, so its content is known.
-async fn register(
+async fn register_file(
     edge: &Edge,
     record: &Record,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
-    if let Err(refusal) = may_still_send(edge, record) {
+    if let Err(refusal) = check_sender(edge, record) {
         return Ok(Err(refusal));
     }
     // Since the upload was announced, another key may have taken the name.
@@ -260,9 +271,9 @@ async fn register(
         .file_owner(&record.name)
         .is_some_and(|by| by != record.owner && !reaches_all)
     {
-        return Err(taken(&record.name));
+        return Err(name_taken(&record.name));
     }
-    let path = path(record).map_err(|error| HttpFailure::internal("name an upload", error))?;
+    let path = site_path(record).map_err(|error| HttpFailure::internal("name an upload", error))?;
     let name = record.name.clone();
     let site = site.clone();
     let replace = record.replace;
@@ -275,7 +286,7 @@ async fn register(
     };
     match edge
         .backend
-        .command(ApiCommand {
+        .run_command(ApiCommand {
             by: record.owner.clone(),
             what,
         })
@@ -290,7 +301,7 @@ async fn register(
         }
         Err(refusal) => return Ok(Err(refusal)),
     }
-    let file = edge.backend.file(&record.name);
+    let file = edge.backend.find_file(&record.name);
     if file.is_some_and(|file| file.digest == record.digest.to_string()) {
         return Ok(Ok(()));
     }
@@ -304,7 +315,7 @@ async fn register(
     };
     let removed = edge
         .backend
-        .command(ApiCommand {
+        .run_command(ApiCommand {
             by: record.owner.clone(),
             what,
         })
@@ -314,18 +325,18 @@ async fn register(
 }
 
 /// The path below a site's file root.
-pub(super) fn path(record: &Record) -> Result<RelPath, InvalidId> {
+pub(super) fn site_path(record: &Record) -> Result<RelPath, InvalidId> {
     RelPath::new(&format!("{UPLOADS}/{}", record.id))
 }
 
 /// Removes all of the upload that a site has.
-pub(super) async fn forget_there(
+pub(super) async fn remove_at_site(
     edge: &Edge,
     record: &Record,
     site: &SiteName,
 ) -> Result<(), ApiRefusal> {
     edge.backend
-        .upload(
+        .take_upload_step(
             site,
             UploadStep::Remove {
                 name: record.id.as_str().into(),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::files::{Sight, other_content, taken};
+use super::files::{Sight, name_taken, other_content};
 use super::middleware::Caller;
 use super::query;
 use super::state::Edge;
@@ -81,13 +81,13 @@ impl From<UploadError> for HttpFailure {
                 use std::io::ErrorKind::{QuotaExceeded, StorageFull};
                 return match error.kind() {
                     StorageFull | QuotaExceeded => Problem::new(Code::NoRoomForFile, detail)
-                        .remedy("have room made on the disk of the server's data directory")
+                        .with_remedy("have room made on the disk of the server's data directory")
                         .into(),
                     _ => HttpFailure::internal("keep an upload", error),
                 };
             }
         };
-        Problem::new(code, detail).remedy(remedy).into()
+        Problem::new(code, detail).with_remedy(remedy).into()
     }
 }
 
@@ -117,13 +117,15 @@ pub(super) async fn begin(
         .is_some_and(|name| !(1..=FILE_NAME_MAX).contains(&name.chars().count()))
     {
         let detail = format!("a file's name has 1 to {FILE_NAME_MAX} characters");
-        return Err(Problem::new(Code::BadBody, detail).key("file_name").into());
+        return Err(Problem::new(Code::BadBody, detail)
+            .with_key_path("file_name")
+            .into());
     }
     let name = match &asked.name {
         Some(name) => name.clone(),
-        None => own_name(&caller, &asked)?,
+        None => free_name(&caller, &asked)?,
     };
-    if let Some(there) = judge(&edge, &caller, &asked, &name)? {
+    if let Some(there) = check_announcement(&edge, &caller, &asked, &name)? {
         return Ok(HttpResponse::Ok().json(there));
     }
     let record = Record::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
@@ -133,12 +135,12 @@ pub(super) async fn begin(
         replace: asked.replace,
         ..record
     };
-    let upload = upload_delivery::blocking(&edge, move |uploads| uploads.begin(record)).await?;
-    Ok(HttpResponse::Created().json(report(&edge, &upload)?))
+    let upload = upload_delivery::run_blocking(&edge, move |uploads| uploads.begin(record)).await?;
+    Ok(HttpResponse::Created().json(upload_report(&edge, &upload)?))
 }
 
 /// The report of a file that is there already; `None` if the upload may begin.
-fn judge(
+fn check_announcement(
     edge: &Edge,
     caller: &Caller,
     asked: &UploadRequest,
@@ -147,7 +149,7 @@ fn judge(
     if let Some(site) = &asked.site
         && !edge
             .backend
-            .sites()
+            .list_sites()
             .sites
             .iter()
             .any(|known| known.name == site.as_str())
@@ -160,16 +162,16 @@ fn judge(
     if edge
         .backend
         .file_owner(name)
-        .is_some_and(|by| !Sight::of(edge, caller).changes(&by))
+        .is_some_and(|by| !Sight::of_caller(edge, caller).can_change(&by))
     {
-        return Err(taken(name));
+        return Err(name_taken(name));
     }
-    let Some(file) = edge.backend.file(name) else {
+    let Some(file) = edge.backend.find_file(name) else {
         return Ok(None);
     };
     let is_same = file.digest == asked.digest.to_string();
-    if is_same && is_at(&file, asked.site.as_ref()) {
-        return Ok(Some(there_already(edge, &file)));
+    if is_same && is_file_at(&file, asked.site.as_ref()) {
+        return Ok(Some(done_report(edge, &file)));
     }
     if !is_same && !asked.replace {
         let detail = format!("the name {:?} stands for other content", name.as_str());
@@ -178,7 +180,7 @@ fn judge(
     Ok(None)
 }
 
-fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
+fn is_file_at(file: &FileReport, site: Option<&SiteName>) -> bool {
     let registered = file.replicas.iter().filter(|replica| !replica.kept);
     registered
         .into_iter()
@@ -186,7 +188,7 @@ fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
 }
 
 /// A name that no other key's file has, and no other content of this key.
-fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
+fn free_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
     let mut file: String = file
         .chars()
@@ -203,13 +205,13 @@ fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpF
     }
     let digest = asked.digest.to_string();
     let digest = digest.get(..16).unwrap_or_default();
-    query::part(
+    query::parse_part(
         "file_name",
         &format!("uploads/{}/{digest}/{file}", caller.name()),
     )
 }
 
-fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
+fn done_report(edge: &Edge, file: &FileReport) -> UploadReport {
     UploadReport {
         id: None,
         owner: file.owner.clone(),
@@ -222,9 +224,9 @@ fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
     }
 }
 
-fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
+fn upload_report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     let record = upload.record();
-    let arrived = edge.uploads.arrived(&record)?;
+    let arrived = edge.uploads.arrived_bytes(&record)?;
     let state = match record.placed {
         Some(_) => UploadState::Done,
         // The landing of the upload holds its turn.
@@ -246,7 +248,7 @@ fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
 }
 
 /// Finds an upload that the caller may see; those of others do not exist for it.
-fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
+fn find_upload(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
     let upload = edge.uploads.get(id).filter(|upload| {
         let record: Record = upload.record();
         caller.reaches(&record.owner) && !record.given_up
@@ -256,15 +258,15 @@ fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailu
                       `limits.keep_uploads`";
         let shown: String = id.chars().take(64).collect();
         Problem::new(Code::NotFound, format!("there is no upload {shown:?}"))
-            .remedy(remedy)
+            .with_remedy(remedy)
             .into()
     })
 }
 
-fn busy() -> HttpFailure {
+fn upload_busy() -> HttpFailure {
     let detail = "another request is at work on this upload";
     Problem::new(Code::Conflict, detail)
-        .remedy("see how far it is, and go on there")
+        .with_remedy("see how far it is, and go on there")
         .into()
 }
 
@@ -276,11 +278,11 @@ fn busy() -> HttpFailure {
 )]
 #[get("/v1/uploads")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
-    let asked: UploadListQuery = query::read(&request)?;
-    let limit = query::limit(asked.limit, 100, 1000)?;
+    let asked: UploadListQuery = query::read_query(&request)?;
+    let limit = query::check_limit(asked.limit, 100, 1000)?;
     let mut uploads = Vec::new();
     let mut next = None;
-    for upload in edge.uploads.all() {
+    for upload in edge.uploads.all_by_id() {
         let record = upload.record();
         let is_after = asked.after.as_ref().is_none_or(|after| record.id > *after);
         if !record.is_open() || !is_after || !caller.reaches(&record.owner) {
@@ -293,7 +295,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
             break;
         }
         // An upload that is being forgotten right now is over.
-        uploads.extend(report(&edge, &upload));
+        uploads.extend(upload_report(&edge, &upload));
     }
     Ok(HttpResponse::Ok().json(UploadPage { uploads, next }))
 }
@@ -306,7 +308,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
 )]
 #[get("/v1/uploads/{id}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    Ok(HttpResponse::Ok().json(report(&edge, &*find(&edge, &caller, &id)?)?))
+    Ok(HttpResponse::Ok().json(upload_report(&edge, &*find_upload(&edge, &caller, &id)?)?))
 }
 
 /// Appends the next piece, which is durable once this is answered.
@@ -326,19 +328,23 @@ pub(super) async fn append(
     id: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
-    let asked: PieceQuery = query::read(&request)?;
-    let upload = find(&edge, &caller, &id)?;
-    let bytes = body::read(&request, payload, &edge.settings).await?;
+    let asked: PieceQuery = query::read_query(&request)?;
+    let upload = find_upload(&edge, &caller, &id)?;
+    let bytes = body::read_body(&request, payload, &edge.settings).await?;
     // No request waits with a piece in memory: many of them would fill it.
-    let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
+    let turn = upload
+        .turn
+        .clone()
+        .try_lock_owned()
+        .map_err(|_| upload_busy())?;
     let kept = upload.clone();
-    upload_delivery::blocking(&edge, move |uploads| {
+    upload_delivery::run_blocking(&edge, move |uploads| {
         // Even if the client has gone meanwhile, the next request comes after this one.
         let _turn = turn;
-        uploads.append(&kept, asked.offset, &bytes)
+        uploads.append_piece(&kept, asked.offset, &bytes)
     })
     .await?;
-    Ok(HttpResponse::Ok().json(report(&edge, &upload)?))
+    Ok(HttpResponse::Ok().json(upload_report(&edge, &upload)?))
 }
 
 /// Completes an upload: its content is checked, brought to a site, and registered under its name.
@@ -355,10 +361,10 @@ pub(super) async fn append(
 )]
 #[post("/v1/uploads/{id}/complete")]
 pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    let upload = find(&edge, &caller, &id)?;
-    match upload_delivery::land(&edge, &upload).await? {
+    let upload = find_upload(&edge, &caller, &id)?;
+    match upload_delivery::land_upload(&edge, &upload).await? {
         Landed::Done(file) => Ok(HttpResponse::Ok().json(file)),
-        Landed::UnderWay => Ok(HttpResponse::Accepted().json(report(&edge, &upload)?)),
+        Landed::UnderWay => Ok(HttpResponse::Accepted().json(upload_report(&edge, &upload)?)),
     }
 }
 
@@ -370,21 +376,27 @@ pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>)
 )]
 #[delete("/v1/uploads/{id}")]
 pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
-    let upload = find(&edge, &caller, &id)?;
-    let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
+    let upload = find_upload(&edge, &caller, &id)?;
+    let turn = upload
+        .turn
+        .clone()
+        .try_lock_owned()
+        .map_err(|_| upload_busy())?;
     let record = upload.record();
     if record.placed.is_some() {
         let remedy = format!("forget the file: cospan file remove {}", record.name);
         let detail = "the upload is complete";
-        return Err(Problem::new(Code::Conflict, detail).remedy(remedy).into());
+        return Err(Problem::new(Code::Conflict, detail)
+            .with_remedy(remedy)
+            .into());
     }
-    upload_delivery::blocking(&edge, move |uploads| {
+    upload_delivery::run_blocking(&edge, move |uploads| {
         let _turn = turn;
         if record.touched.is_empty() {
             uploads.forget(&upload)
         } else {
             // The tidying removes what may lie at a site first.
-            uploads.note(&upload, |record| record.given_up = true)
+            uploads.record_change(&upload, |record| record.given_up = true)
         }
     })
     .await?;

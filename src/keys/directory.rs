@@ -78,12 +78,12 @@ impl KeyDirectory {
     }
 
     /// Returns the path of the key file.
-    pub fn key_file(&self) -> PathBuf {
+    pub fn key_file_path(&self) -> PathBuf {
         self.path.join(KEY_FILE)
     }
 
     /// Returns the path of the first key's secret, for the command line on the same machine.
-    pub fn token_file(&self) -> PathBuf {
+    pub fn token_file_path(&self) -> PathBuf {
         self.path.join(TOKEN_FILE)
     }
 
@@ -91,10 +91,10 @@ impl KeyDirectory {
     ///
     /// # Errors
     /// The file can be read by others, belongs to somebody else, or is damaged.
-    pub fn list(&self) -> Result<Vec<KeyInfo>, KeyError> {
-        let path = self.key_file();
+    pub fn list_keys(&self) -> Result<Vec<KeyInfo>, KeyError> {
+        let path = self.key_file_path();
         match private::read(&path)? {
-            Some((text, _)) => parse(&path, &text),
+            Some((text, _)) => parse_key_file(&path, &text),
             None => Ok(Vec::new()),
         }
     }
@@ -104,11 +104,13 @@ impl KeyDirectory {
     ///
     /// # Errors
     ///
-    /// As for [`KeyDirectory::list`].
+    /// As for [`KeyDirectory::list_keys`].
     pub fn is_without_ranks(&self) -> Result<bool, KeyError> {
-        let path = self.key_file();
+        let path = self.key_file_path();
         let read = private::read(&path)?;
-        let written = read.map(|(text, _)| written(&path, &text)).transpose()?;
+        let written = read
+            .map(|(text, _)| parse_written(&path, &text))
+            .transpose()?;
         Ok(written.is_some_and(|written| written.version == VERSION_WITHOUT_RANKS))
     }
 
@@ -116,7 +118,7 @@ impl KeyDirectory {
     ///
     /// # Errors
     /// There is a key of that name, or the file cannot be changed.
-    pub fn add(
+    pub fn create_key(
         &self,
         name: &KeyName,
         roles: Roles,
@@ -124,7 +126,7 @@ impl KeyDirectory {
     ) -> Result<SecretToken, KeyError> {
         private::prepare_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
-        let mut keys = self.list()?;
+        let mut keys = self.list_keys()?;
         if keys.iter().any(|key| key.name == *name) {
             return Err(KeyError::Exists(name.to_string()));
         }
@@ -138,7 +140,7 @@ impl KeyDirectory {
             roles,
             hash: token.hash(),
         });
-        self.write(&keys)?;
+        self.write_keys(&keys)?;
         Ok(token)
     }
 
@@ -152,7 +154,7 @@ impl KeyDirectory {
     pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<Roles, KeyError> {
         private::check_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
-        let mut keys = self.list()?;
+        let mut keys = self.list_keys()?;
         let Some(key) = keys.iter_mut().find(|key| key.name == *name) else {
             return Err(KeyError::Unknown(name.to_string()));
         };
@@ -162,7 +164,7 @@ impl KeyDirectory {
             key.roles.revoke(role)?;
         }
         let roles = key.roles.clone();
-        self.write(&keys)?;
+        self.write_keys(&keys)?;
         Ok(roles)
     }
 
@@ -171,10 +173,10 @@ impl KeyDirectory {
     /// # Errors
     ///
     /// There is no such key, or it is the last one.
-    pub fn remove(&self, name: &KeyName) -> Result<(), KeyError> {
+    pub fn remove_key(&self, name: &KeyName) -> Result<(), KeyError> {
         private::check_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
-        let mut keys = self.list()?;
+        let mut keys = self.list_keys()?;
         let Some(at) = keys.iter().position(|key| key.name == *name) else {
             return Err(KeyError::Unknown(name.to_string()));
         };
@@ -182,13 +184,13 @@ impl KeyDirectory {
             return Err(KeyError::Last(name.to_string()));
         }
         let removed = keys.remove(at);
-        self.write(&keys)?;
+        self.write_keys(&keys)?;
         // The secret that the command line finds by itself would be useless from now on.
         if self
             .local_token()?
             .is_some_and(|token| token.hash() == removed.hash)
         {
-            private::remove(&self.token_file())?;
+            private::remove(&self.token_file_path())?;
         }
         Ok(())
     }
@@ -202,17 +204,17 @@ impl KeyDirectory {
     pub fn ensure_first(&self, now: Timestamp) -> Result<bool, KeyError> {
         private::prepare_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
-        let keys = self.list()?;
+        let keys = self.list_keys()?;
         if !keys.is_empty() {
             return Ok(false);
         }
         // The secret comes first: after a crash in between, the next start makes both again.
         let token = SecretToken::random()?;
-        private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
+        private::write(&self.token_file_path(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
         // Administrator, because whoever can read the secret can change the key file as well.
         let roles = Roles::of([Role::Administrator])?;
-        self.write(&[KeyInfo {
+        self.write_keys(&[KeyInfo {
             name,
             created: now,
             roles,
@@ -228,7 +230,7 @@ impl KeyDirectory {
     ///
     /// The file can be read by others, or belongs to somebody else.
     pub fn local_token(&self) -> Result<Option<SecretToken>, KeyError> {
-        let path = self.token_file();
+        let path = self.token_file_path();
         let Some((text, _)) = private::read(&path)? else {
             return Ok(None);
         };
@@ -241,8 +243,8 @@ impl KeyDirectory {
         }
     }
 
-    fn write(&self, keys: &[KeyInfo]) -> Result<(), KeyError> {
-        let path = self.key_file();
+    fn write_keys(&self, keys: &[KeyInfo]) -> Result<(), KeyError> {
+        let path = self.key_file_path();
         let key = keys.iter().map(|key| WrittenKey {
             name: key.name.to_string(),
             created: Instant(key.created),
@@ -261,7 +263,7 @@ impl KeyDirectory {
     }
 }
 
-fn written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
+fn parse_written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
     let written: WrittenKeys =
         toml::from_str(text).map_err(|error| report_damage(path, error.to_string()))?;
     match written.version {
@@ -277,8 +279,8 @@ fn written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
 }
 
 /// Parses the text of a key file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
-    let written = written(path, text)?;
+pub(super) fn parse_key_file(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
+    let written = parse_written(path, text)?;
     let mut names = BTreeSet::new();
     let keys = written.key.into_iter().map(|key| {
         let name =
@@ -291,7 +293,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
         }
         let hash = blake3::Hash::from_hex(&key.blake3)
             .map_err(|error| report_damage(path, format!("the hash of key {name:?}: {error}")))?;
-        let roles = roles(&key.roles, written.version)
+        let roles = parse_roles(&key.roles, written.version)
             .map_err(|problem| report_damage(path, format!("key {name:?}: {problem}")))?;
         Ok(KeyInfo {
             name,
@@ -310,7 +312,7 @@ fn report_damage(path: &Path, problem: String) -> KeyError {
     }
 }
 
-fn roles(named: &[String], version: u32) -> Result<Roles, String> {
+fn parse_roles(named: &[String], version: u32) -> Result<Roles, String> {
     let named = named
         .iter()
         .map(|role| role.parse::<Role>())

@@ -9,8 +9,8 @@ use arc_swap::ArcSwap;
 use cospan_domain::ids::KeyName;
 use tokio::sync::watch;
 
-use super::directory::{KeyDirectory, parse};
-use super::token::{SecretToken, hash};
+use super::directory::{KeyDirectory, parse_key_file};
+use super::token::{SecretToken, hash_token};
 use super::{KeyError, Role, Roles, private};
 
 /// A key that is let in.
@@ -69,16 +69,16 @@ impl KeyRing {
             seen,
             read: watch::Sender::new(0),
         };
-        ring.refresh()?;
+        ring.reload_if_changed()?;
         Ok(ring)
     }
 
     /// Returns the key that this token belongs to.
-    pub fn find(&self, token: &[u8]) -> Option<Arc<Member>> {
+    pub fn find_member(&self, token: &[u8]) -> Option<Arc<Member>> {
         if token.len() > SecretToken::MAX_BYTES {
             return None;
         }
-        let given = hash(token);
+        let given = hash_token(token);
         let members = self.members.load();
         let member = members.get(given.as_bytes())?;
         // A lookup by hash reveals nothing about an unknown token; the comparison of `blake3::Hash`
@@ -87,7 +87,7 @@ impl KeyRing {
     }
 
     /// Returns the present state of a key; `None` if it was removed.
-    pub fn now(&self, member: &Member) -> Option<Arc<Member>> {
+    pub fn current_member(&self, member: &Member) -> Option<Arc<Member>> {
         let members = self.members.load();
         members
             .get(member.hash.as_bytes())
@@ -96,14 +96,16 @@ impl KeyRing {
     }
 
     /// Subscribes to changes of the keys.
-    pub fn watch(&self) -> watch::Receiver<u64> {
+    pub fn watch_changes(&self) -> watch::Receiver<u64> {
         self.read.subscribe()
     }
 
     /// Lists the keys that have this role now.
     pub fn names_with(&self, role: Role) -> BTreeSet<KeyName> {
         let members = self.members.load();
-        let with = members.values().filter(|member| member.roles.allow(role));
+        let with = members
+            .values()
+            .filter(|member| member.roles.has_role(role));
         with.map(|member| member.name.clone()).collect()
     }
 
@@ -123,8 +125,8 @@ impl KeyRing {
     /// # Errors
     ///
     /// As for [`KeyRing::open`].
-    pub fn refresh(&self) -> Result<bool, KeyError> {
-        let path = self.directory.key_file();
+    pub fn reload_if_changed(&self) -> Result<bool, KeyError> {
+        let path = self.directory.key_file_path();
         let Some((_, found)) = private::open(&path)? else {
             return Ok(false);
         };
@@ -137,7 +139,7 @@ impl KeyRing {
             return Ok(false);
         };
         let old = self.members.load();
-        let members = parse(&path, &text)?.into_iter().map(|key| {
+        let members = parse_key_file(&path, &text)?.into_iter().map(|key| {
             let id = *key.hash.as_bytes();
             // A key that stays keeps its count of requests.
             let member = old

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
 pub use loaded_keys::{KeyRing, Member};
 pub use role::{Role, Roles};
-pub use seal_secret::seal;
+pub use seal_secret::load_seal;
 use thiserror::Error;
 pub use token::SecretToken;
 

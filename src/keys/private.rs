@@ -10,7 +10,7 @@ use super::KeyError;
 /// Larger than any key file; a larger file is not ours.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
     move |source| KeyError::Io {
         action,
         path: path.into(),
@@ -32,13 +32,13 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
 
 /// Makes the directory if it is missing; else checks that nobody else can change its content.
 pub(super) fn prepare_directory(path: &Path) -> Result<(), KeyError> {
-    cospan_durable::make_directory(path).map_err(io("create", path))?;
+    cospan_durable::make_directory(path).map_err(io_error("create", path))?;
     check_directory(path)
 }
 
 /// Checks that nobody else can change what is in the directory.
 pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
-    let found = std::fs::metadata(path).map_err(io("look at", path))?;
+    let found = std::fs::metadata(path).map_err(io_error("look at", path))?;
     if !found.is_dir() {
         return Err(KeyError::WrongKind {
             path: path.into(),
@@ -67,9 +67,9 @@ pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
     {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io("open", path)(error)),
+        Err(error) => return Err(io_error("open", path)(error)),
     };
-    let found = file.metadata().map_err(io("look at", path))?;
+    let found = file.metadata().map_err(io_error("look at", path))?;
     if !found.is_file() {
         return Err(KeyError::WrongKind {
             path: path.into(),
@@ -96,7 +96,7 @@ pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> 
     let read = file
         .take(MAX_BYTES + 1)
         .read_to_string(&mut text)
-        .map_err(io("read", path))?;
+        .map_err(io_error("read", path))?;
     if read as u64 > MAX_BYTES {
         let problem = format!("longer than {MAX_BYTES} bytes");
         return Err(KeyError::Damaged {
@@ -110,13 +110,13 @@ pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> 
 /// Replaces a file as a whole: a reader sees the old text or the new one, and the new one survives
 /// a power cut.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), KeyError> {
-    cospan_durable::replace(path, text.as_bytes()).map_err(io("write", path))
+    cospan_durable::replace_file(path, text.as_bytes()).map_err(io_error("write", path))
 }
 
 /// Removes a file; it may be gone already.
 pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(io("remove", path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),
         _ => Ok(()),
     }
 }
@@ -128,7 +128,7 @@ pub(super) fn lock(path: &Path) -> Result<File, KeyError> {
         .append(true)
         .mode(0o600)
         .open(path);
-    let file = options.map_err(io("open", path))?;
-    file.lock().map_err(io("lock", path))?;
+    let file = options.map_err(io_error("open", path))?;
+    file.lock().map_err(io_error("lock", path))?;
     Ok(file)
 }

@@ -118,7 +118,7 @@ impl Roles {
     }
 
     /// Returns true if a key with these roles may do what needs this role.
-    pub fn allow(&self, role: Role) -> bool {
+    pub fn has_role(&self, role: Role) -> bool {
         if role.is_rank() {
             self.rank >= role
         } else {

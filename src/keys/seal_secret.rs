@@ -14,9 +14,9 @@ use super::{KeyError, private};
 /// # Errors
 ///
 /// The file belongs to somebody else, others can read it, or it cannot be written.
-pub fn seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
+pub fn load_seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
     let path = data.join("seal");
-    let kept = private::read(&path)?.and_then(|(text, _)| parse(&text));
+    let kept = private::read(&path)?.and_then(|(text, _)| parse_seal(&text));
     if let Some((secret, from)) = kept {
         return Ok(Seal::new(secret, from));
     }
@@ -29,7 +29,7 @@ pub fn seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
     Ok(Seal::new(secret, next))
 }
 
-fn parse(text: &str) -> Option<([u8; 32], JobId)> {
+fn parse_seal(text: &str) -> Option<([u8; 32], JobId)> {
     let (secret, from) = text.strip_suffix('\n')?.split_once(' ')?;
     Some((
         *blake3::Hash::from_hex(secret).ok()?.as_bytes(),
@@ -44,17 +44,17 @@ mod tests {
     #[test]
     fn the_secret_of_a_directory_is_drawn_once_and_kept_to_its_owner() {
         let data = tempfile::tempdir().unwrap();
-        let first = seal(data.path(), JobId(5)).unwrap();
+        let first = load_seal(data.path(), JobId(5)).unwrap();
         let text = std::fs::read_to_string(data.path().join("seal")).unwrap();
         assert_eq!(format!("{first:?}"), "Seal(Some(JobId(5)), ..)");
-        let again = seal(data.path(), JobId(9)).unwrap();
+        let again = load_seal(data.path(), JobId(9)).unwrap();
         assert_eq!(format!("{again:?}"), "Seal(Some(JobId(5)), ..)");
         assert_eq!(
             std::fs::read_to_string(data.path().join("seal")).unwrap(),
             text
         );
         let other = tempfile::tempdir().unwrap();
-        seal(other.path(), JobId(5)).unwrap();
+        load_seal(other.path(), JobId(5)).unwrap();
         assert_ne!(
             std::fs::read_to_string(other.path().join("seal")).unwrap(),
             text
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn a_secret_that_cannot_be_read_is_drawn_anew_and_earlier_jobs_need_none() {
         let data = tempfile::tempdir().unwrap();
-        seal(data.path(), JobId(5)).unwrap();
+        load_seal(data.path(), JobId(5)).unwrap();
         private::write(&data.path().join("seal"), "torn").unwrap();
         assert_eq!(
-            format!("{:?}", seal(data.path(), JobId(9)).unwrap()),
+            format!("{:?}", load_seal(data.path(), JobId(9)).unwrap()),
             "Seal(Some(JobId(9)), ..)"
         );
     }

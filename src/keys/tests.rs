@@ -37,13 +37,13 @@ fn the_first_start_makes_one_key_that_the_command_line_finds() {
     let token = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
     assert_eq!(
-        ring.find(token.secret().as_bytes()).unwrap().name,
+        ring.find_member(token.secret().as_bytes()).unwrap().name,
         name(FIRST_KEY)
     );
-    for path in [keys.key_file(), keys.token_file()] {
+    for path in [keys.key_file_path(), keys.token_file_path()] {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
-    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     assert!(
         !text.contains(token.secret()),
         "the secret itself is not in the key file"
@@ -55,21 +55,23 @@ fn a_key_lets_in_until_it_is_removed() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
-    let token = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let token = keys
+        .create_key(&name("alice"), Roles::default(), NOW)
+        .unwrap();
     assert!(
-        ring.find(token.secret().as_bytes()).is_none(),
+        ring.find_member(token.secret().as_bytes()).is_none(),
         "not before the next look"
     );
-    assert!(ring.refresh().unwrap());
-    assert!(!ring.refresh().unwrap(), "nothing new");
+    assert!(ring.reload_if_changed().unwrap());
+    assert!(!ring.reload_if_changed().unwrap(), "nothing new");
     assert_eq!(
-        ring.find(token.secret().as_bytes()).unwrap().name,
+        ring.find_member(token.secret().as_bytes()).unwrap().name,
         name("alice")
     );
-    keys.remove(&name("alice")).unwrap();
-    assert!(ring.refresh().unwrap());
-    assert!(ring.find(token.secret().as_bytes()).is_none());
-    assert_eq!(keys.list().unwrap().len(), 1);
+    keys.remove_key(&name("alice")).unwrap();
+    assert!(ring.reload_if_changed().unwrap());
+    assert!(ring.find_member(token.secret().as_bytes()).is_none());
+    assert_eq!(keys.list_keys().unwrap().len(), 1);
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn a_wrong_token_is_let_in_by_no_means() {
         &hash,
         &"x".repeat(5000),
     ] {
-        assert!(ring.find(wrong.as_bytes()).is_none(), "{wrong}");
+        assert!(ring.find_member(wrong.as_bytes()).is_none(), "{wrong}");
     }
 }
 
@@ -97,19 +99,20 @@ fn names_are_unique_and_the_last_key_stays() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     assert!(matches!(
-        keys.add(&name(FIRST_KEY), Roles::default(), NOW),
+        keys.create_key(&name(FIRST_KEY), Roles::default(), NOW),
         Err(KeyError::Exists(_))
     ));
     assert!(matches!(
-        keys.remove(&name("nobody")),
+        keys.remove_key(&name("nobody")),
         Err(KeyError::Unknown(_))
     ));
     assert!(matches!(
-        keys.remove(&name(FIRST_KEY)),
+        keys.remove_key(&name(FIRST_KEY)),
         Err(KeyError::Last(_))
     ));
-    keys.add(&name("bob"), Roles::default(), NOW).unwrap();
-    keys.remove(&name(FIRST_KEY)).unwrap();
+    keys.create_key(&name("bob"), Roles::default(), NOW)
+        .unwrap();
+    keys.remove_key(&name(FIRST_KEY)).unwrap();
     assert!(
         keys.local_token().unwrap().is_none(),
         "its secret is gone with it"
@@ -120,7 +123,7 @@ fn names_are_unique_and_the_last_key_stays() {
 fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    for (path, loose) in [(keys.key_file(), 0o640), (keys.key_file(), 0o604)] {
+    for (path, loose) in [(keys.key_file_path(), 0o640), (keys.key_file_path(), 0o604)] {
         set_mode(&path, loose);
         let error = KeyRing::open(keys.clone()).unwrap_err();
         assert!(matches!(error, KeyError::Loose { .. }), "{error}");
@@ -132,9 +135,9 @@ fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
         );
         set_mode(&path, 0o600);
     }
-    set_mode(&keys.token_file(), 0o644);
+    set_mode(&keys.token_file_path(), 0o644);
     assert!(matches!(keys.local_token(), Err(KeyError::Loose { .. })));
-    let directory = keys.key_file().parent().unwrap().to_owned();
+    let directory = keys.key_file_path().parent().unwrap().to_owned();
     set_mode(&directory, 0o777);
     assert!(matches!(
         keys.ensure_first(NOW),
@@ -147,11 +150,11 @@ fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
     let (home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let elsewhere = home.path().join("elsewhere");
-    std::fs::rename(keys.key_file(), &elsewhere).unwrap();
-    symlink(&elsewhere, keys.key_file()).unwrap();
+    std::fs::rename(keys.key_file_path(), &elsewhere).unwrap();
+    symlink(&elsewhere, keys.key_file_path()).unwrap();
     assert!(KeyRing::open(keys.clone()).is_err());
-    std::fs::remove_file(keys.key_file()).unwrap();
-    std::fs::create_dir(keys.key_file()).unwrap();
+    std::fs::remove_file(keys.key_file_path()).unwrap();
+    std::fs::create_dir(keys.key_file_path()).unwrap();
     assert!(matches!(
         KeyRing::open(keys),
         Err(KeyError::WrongKind { .. })
@@ -164,7 +167,7 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
     keys.ensure_first(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
-    let good = std::fs::read_to_string(keys.key_file()).unwrap();
+    let good = std::fs::read_to_string(keys.key_file_path()).unwrap();
     for bad in [
         "nonsense".to_owned(),
         good.replace("version = 2", "version = 3"),
@@ -172,12 +175,12 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
         format!("{good}\n{}", &good[good.find("[[key]]").unwrap()..]),
         good.replace("created", "creatd"),
     ] {
-        std::fs::write(keys.key_file(), &bad).unwrap();
+        std::fs::write(keys.key_file_path(), &bad).unwrap();
         assert!(
-            matches!(ring.refresh(), Err(KeyError::Damaged { .. })),
+            matches!(ring.reload_if_changed(), Err(KeyError::Damaged { .. })),
             "{bad}"
         );
-        assert!(ring.find(token.secret().as_bytes()).is_some());
+        assert!(ring.find_member(token.secret().as_bytes()).is_some());
     }
 }
 
@@ -189,13 +192,13 @@ fn keys_added_at_the_same_time_are_all_kept() {
             let keys = &keys;
             scope.spawn(move || {
                 for i in 0..5 {
-                    keys.add(&name(&format!("k{thread}-{i}")), Roles::default(), NOW)
+                    keys.create_key(&name(&format!("k{thread}-{i}")), Roles::default(), NOW)
                         .unwrap();
                 }
             });
         }
     });
-    assert_eq!(keys.list().unwrap().len(), 20);
+    assert_eq!(keys.list_keys().unwrap().len(), 20);
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn requests_of_a_key_are_counted_by_the_second() {
     keys.ensure_first(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys).unwrap();
-    let member = ring.find(token.secret().as_bytes()).unwrap();
+    let member = ring.find_member(token.secret().as_bytes()).unwrap();
     let admitted = (0..10).filter(|_| member.admit(7, 3)).count();
     assert_eq!(admitted, 3);
     assert!(member.admit(8, 3));
@@ -221,17 +224,19 @@ fn a_secret_never_appears_in_debug_output() {
 fn only_a_key_that_was_given_a_role_has_it() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let plain = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let plain = keys
+        .create_key(&name("alice"), Roles::default(), NOW)
+        .unwrap();
     let drill = keys
-        .add(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW)
+        .create_key(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW)
         .unwrap();
     let first = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys).unwrap();
     let may = |token: &SecretToken| -> Vec<Role> {
-        let member = ring.find(token.secret().as_bytes()).unwrap();
+        let member = ring.find_member(token.secret().as_bytes()).unwrap();
         Role::ALL
             .into_iter()
-            .filter(|role| member.roles.allow(*role))
+            .filter(|role| member.roles.has_role(*role))
             .collect()
     };
     assert_eq!(may(&plain), [Role::Reader, Role::User]);
@@ -254,7 +259,8 @@ fn only_a_key_that_was_given_a_role_has_it() {
 fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    keys.create_key(&name("alice"), Roles::default(), NOW)
+        .unwrap();
     let set = |role, given| {
         keys.set_role(&name("alice"), role, given)
             .map(|r| r.to_string())
@@ -267,7 +273,10 @@ fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
         Err(KeyError::Rank(Role::Reader))
     ));
     assert!(matches!(set(Role::Operator, false), Err(KeyError::Rank(_))));
-    assert_eq!(keys.list().unwrap()[1].roles.to_string(), "reader, chaos");
+    assert_eq!(
+        keys.list_keys().unwrap()[1].roles.to_string(),
+        "reader, chaos"
+    );
     let two = Roles::of([Role::User, Role::Operator]);
     assert!(
         matches!(two, Err(KeyError::TwoRanks(Role::User, Role::Operator))),
@@ -279,25 +288,27 @@ fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
 fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let token = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    let token = keys
+        .create_key(&name("alice"), Roles::default(), NOW)
+        .unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
     let has = || {
-        ring.refresh().unwrap();
-        ring.find(token.secret().as_bytes())
+        ring.reload_if_changed().unwrap();
+        ring.find_member(token.secret().as_bytes())
             .unwrap()
             .roles
-            .allow(Role::Chaos)
+            .has_role(Role::Chaos)
     };
     let set = |given| keys.set_role(&name("alice"), Role::Chaos, given).unwrap();
     for given in [true, true, false, false] {
-        assert_eq!(set(given).allow(Role::Chaos), given);
+        assert_eq!(set(given).has_role(Role::Chaos), given);
         assert_eq!(has(), given);
     }
     let with = keys
-        .list()
+        .list_keys()
         .unwrap()
         .into_iter()
-        .filter(|key| key.roles.allow(Role::Chaos));
+        .filter(|key| key.roles.has_role(Role::Chaos));
     assert_eq!(with.count(), 0, "nobody else was given it");
     let unknown = keys.set_role(&name("bob"), Role::Chaos, true);
     assert!(matches!(unknown, Err(KeyError::Unknown(_))), "{unknown:?}");
@@ -308,7 +319,7 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     assert!(!keys.is_without_ranks().unwrap());
-    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     let old = text
         .replace("version = 2", "version = 1")
         .replace("roles = [\"administrator\"]\n", "");
@@ -316,13 +327,14 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
         ("", "administrator"),
         ("roles = [\"chaos\"]\n", "administrator, chaos"),
     ] {
-        std::fs::write(keys.key_file(), format!("{old}{written}")).unwrap();
-        assert_eq!(keys.list().unwrap()[0].roles.to_string(), shown);
+        std::fs::write(keys.key_file_path(), format!("{old}{written}")).unwrap();
+        assert_eq!(keys.list_keys().unwrap()[0].roles.to_string(), shown);
         assert!(keys.is_without_ranks().unwrap());
     }
-    keys.add(&name("alice"), Roles::default(), NOW).unwrap();
+    keys.create_key(&name("alice"), Roles::default(), NOW)
+        .unwrap();
     let roles: Vec<String> = keys
-        .list()
+        .list_keys()
         .unwrap()
         .iter()
         .map(|key| key.roles.to_string())
@@ -338,15 +350,15 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
 fn a_key_file_with_an_unknown_role_or_no_rank_is_refused() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let text = std::fs::read_to_string(keys.key_file()).unwrap();
+    let text = std::fs::read_to_string(keys.key_file_path()).unwrap();
     for (bad, problem) in [
         ("[\"root\"]", "no role \"root\"; there are: reader"),
         ("[]", "it has no rank"),
         ("[\"user\", \"operator\"]", "either user or operator"),
     ] {
         let damaged = text.replace("[\"administrator\"]", bad);
-        std::fs::write(keys.key_file(), damaged).unwrap();
-        let error = keys.list().unwrap_err().to_string();
+        std::fs::write(keys.key_file_path(), damaged).unwrap();
+        let error = keys.list_keys().unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
 }

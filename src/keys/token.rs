@@ -43,13 +43,13 @@ impl SecretToken {
 
     /// Returns the hash, which is kept.
     pub fn hash(&self) -> blake3::Hash {
-        hash(self.0.as_bytes())
+        hash_token(self.0.as_bytes())
     }
 }
 
 /// Hashes a token. A plain hash suffices: the token has 256 random bits, so guessing is hopeless at
 /// any speed.
-pub(super) fn hash(token: &[u8]) -> blake3::Hash {
+pub(super) fn hash_token(token: &[u8]) -> blake3::Hash {
     blake3::hash(token)
 }
 

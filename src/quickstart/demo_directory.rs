@@ -53,7 +53,8 @@ impl DemoDirectory {
             Some(path) => make_empty(path)?,
             None => make_somewhere()?,
         };
-        let directory = fs::canonicalize(&made).map_err(QuickstartError::file("find", &made))?;
+        let directory =
+            fs::canonicalize(&made).map_err(QuickstartError::file_error("find", &made))?;
         if directory.to_str().is_none() {
             return Err(QuickstartError::OddName(directory));
         }
@@ -67,7 +68,7 @@ impl DemoDirectory {
         self.directory.join("cospan.toml")
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    pub(super) fn data_directory(&self) -> PathBuf {
         self.directory.join("data")
     }
 
@@ -75,12 +76,12 @@ impl DemoDirectory {
         self.directory.join("server.log")
     }
 
-    pub(super) fn sites(&self) -> PathBuf {
+    pub(super) fn site_roots(&self) -> PathBuf {
         self.directory.join("sites")
     }
 
-    pub(super) fn site(&self, name: &str) -> PathBuf {
-        self.sites().join(name)
+    pub(super) fn site_root(&self, name: &str) -> PathBuf {
+        self.site_roots().join(name)
     }
 
     pub(super) fn job_file(&self) -> PathBuf {
@@ -92,21 +93,21 @@ impl DemoDirectory {
     }
 
     /// The place where the directory of a dead site is moved.
-    pub(super) fn grave(&self, name: &str) -> PathBuf {
+    pub(super) fn grave_of(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.dead"))
     }
 
     /// Writes a whole file of the demonstration.
-    pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), QuickstartError> {
+    pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), QuickstartError> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(QuickstartError::file("make", parent))?;
+            fs::create_dir_all(parent).map_err(QuickstartError::file_error("make", parent))?;
         }
-        fs::write(path, content).map_err(QuickstartError::file("write", path))
+        fs::write(path, content).map_err(QuickstartError::file_error("write", path))
     }
 
     /// The part of a configuration with the server's data directory and address.
     pub(super) fn server_section(&self, port: u16) -> String {
-        let data = quoted(&self.data());
+        let data = quote_path(&self.data_directory());
         format!("[server]\ndata_directory = {data}\nlisten = [\"127.0.0.1:{port}\"]\n")
     }
 }
@@ -126,12 +127,12 @@ pub(super) trait DemoSites: Debug + Send + Sync {
 
     /// The token by which the server knows its administrator.
     fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
-        let keys = KeyDirectory::new(demo.data().join("keys"));
+        let keys = KeyDirectory::new(demo.data_directory().join("keys"));
         Ok(keys.local_token()?.map(|token| token.secret().to_owned()))
     }
 
     /// Ends all processes at the sites, and closes the sites.
-    fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError>;
+    fn end_sites(&self, demo: &DemoDirectory) -> Result<(), QuickstartError>;
 }
 
 /// Sites that this machine plays.
@@ -145,7 +146,7 @@ impl DemoSites for LocalSites {
         for DemoSite { name, processors } in SITES {
             text.push_str(&format!(
                 "\n[[site]]\nname = \"{name}\"\nkind = \"local\"\nroot = {}\nprocessors = {processors}\n",
-                quoted(&demo.site(name)),
+                quote_path(&demo.site_root(name)),
             ));
         }
         for (at, from) in SITES.iter().enumerate() {
@@ -159,8 +160,8 @@ impl DemoSites for LocalSites {
         text
     }
 
-    fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
-        processes::kill_all(&demo.sites())
+    fn end_sites(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
+        processes::kill_all(&demo.site_roots())
             .map(drop)
             .map_err(QuickstartError::Processes)
     }
@@ -188,7 +189,7 @@ isolation_window = \"2s\"
 ";
 
 /// A path as TOML writes a text. It is UTF-8, which `prepare` has made sure of.
-pub(super) fn quoted(path: &Path) -> String {
+pub(super) fn quote_path(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }
 
@@ -197,8 +198,8 @@ fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
     builder.recursive(true).mode(0o700);
     builder
         .create(path)
-        .map_err(QuickstartError::file("make", path))?;
-    let mut entries = fs::read_dir(path).map_err(QuickstartError::file("read", path))?;
+        .map_err(QuickstartError::file_error("make", path))?;
+    let mut entries = fs::read_dir(path).map_err(QuickstartError::file_error("read", path))?;
     match entries.next() {
         None => Ok(path.to_owned()),
         Some(_) => Err(QuickstartError::NotEmpty(path.to_owned())),
@@ -216,11 +217,11 @@ fn make_somewhere() -> Result<PathBuf, QuickstartError> {
         .prefix("cospan-quickstart-")
         .tempdir_in(&place);
     made.map(tempfile::TempDir::keep)
-        .map_err(QuickstartError::file("make a directory in", &place))
+        .map_err(QuickstartError::file_error("make a directory in", &place))
 }
 
 /// Removes a directory of ours. What cannot be removed stays: it does no harm.
-pub(super) fn clear(directory: &Path) {
+pub(super) fn remove_directory(directory: &Path) {
     let _ = cospan_sites::remove_tree(directory);
 }
 
@@ -235,7 +236,7 @@ mod tests {
         let demo = DemoDirectory::prepare(Some(&home.path().join("a \"new\" one"))).unwrap();
         let loaded = Config::parse(&demo.config(), &LocalSites.config_text(&demo, 7000)).unwrap();
         assert_eq!(loaded.config.site.len(), SITES.len());
-        assert_eq!(loaded.config.site[0].root, demo.site("amsterdam"));
+        assert_eq!(loaded.config.site[0].root, demo.site_root("amsterdam"));
         assert_eq!(loaded.config.server.listen[0].port(), 7000);
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }

@@ -27,7 +27,7 @@ const WANTED: &str = "station-07";
 pub(super) const COMPONENTS: [&str; 3] = ["count", "tally", "select"];
 
 /// The input: lines of a station, a number and a value, always the same.
-pub(super) fn input() -> String {
+pub(super) fn input_text() -> String {
     let mut text = String::with_capacity(LINES * 28);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for number in 0..LINES {
@@ -96,12 +96,12 @@ const TALLY: &str = "cut -d ' ' -f 1 | sort | uniq -c | sed 's/^ *//'";
 const SELECT: &str = "sed -n '/^station-07 /p'";
 
 /// The job as it is submitted.
-pub(super) fn job() -> Result<Vec<JobDocument>, crate::api::v1::ParseError> {
+pub(super) fn job_documents() -> Result<Vec<JobDocument>, crate::api::v1::ParseError> {
     parse_all(&job_text(), JobFormat::Toml)
 }
 
 /// The right output of a component.
-pub(super) fn expected(component: &str, input: &str) -> String {
+pub(super) fn expected_output(component: &str, input: &str) -> String {
     let lines: Vec<&str> = input.split_inclusive('\n').collect();
     let mut result = String::new();
     for part in lines.chunks(part_lines()) {

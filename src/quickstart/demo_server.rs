@@ -57,20 +57,20 @@ impl DemoShared {
         })
     }
 
-    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+    fn lock_child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops the server, then all processes at its sites.
-    pub(super) fn end(&self) -> Result<(), QuickstartError> {
-        self.end_held(&mut self.child())
+    pub(super) fn end_all(&self) -> Result<(), QuickstartError> {
+        self.end_locked(&mut self.lock_child())
     }
 
-    fn end_held(&self, child: &mut Option<Child>) -> Result<(), QuickstartError> {
+    fn end_locked(&self, child: &mut Option<Child>) -> Result<(), QuickstartError> {
         if let Some(mut child) = child.take() {
-            stop(&mut child);
+            stop_child(&mut child);
         }
-        self.sites.end(&self.demo)
+        self.sites.end_sites(&self.demo)
     }
 
     /// Does as `end`, for good: while the guard is held nobody can start anything. A directory that
@@ -78,11 +78,13 @@ impl DemoShared {
     ///
     /// # Errors
     /// Something may be left.
-    pub(super) fn abandon(&self) -> (MutexGuard<'_, Option<Child>>, Result<(), QuickstartError>) {
-        let mut child = self.child();
-        let ended = self.end_held(&mut child);
+    pub(super) fn end_for_good(
+        &self,
+    ) -> (MutexGuard<'_, Option<Child>>, Result<(), QuickstartError>) {
+        let mut child = self.lock_child();
+        let ended = self.end_locked(&mut child);
         if ended.is_ok() && self.demo.chosen_by_us {
-            demo_directory::clear(&self.demo.directory);
+            demo_directory::remove_directory(&self.demo.directory);
         }
         (child, ended)
     }
@@ -90,19 +92,21 @@ impl DemoShared {
 
 impl DemoServer {
     /// Starts the server and waits until it takes work.
-    pub(super) fn start(shared: Arc<DemoShared>) -> Result<Self, QuickstartError> {
+    pub(super) fn start_and_wait(shared: Arc<DemoShared>) -> Result<Self, QuickstartError> {
         let demo = shared.demo.clone();
         let mut tries = 0;
         loop {
             tries += 1;
-            let port =
-                free_port().map_err(QuickstartError::file("listen on", "127.0.0.1".as_ref()))?;
+            let port = free_port().map_err(QuickstartError::file_error(
+                "listen on",
+                "127.0.0.1".as_ref(),
+            ))?;
             let config = shared.sites.config_text(&demo, port);
-            DemoDirectory::write(&demo.config(), config.as_bytes())?;
+            DemoDirectory::write_file(&demo.config(), config.as_bytes())?;
             {
                 // Locked while the server starts, so that an interruption finds it.
-                let mut child = shared.child();
-                *child = Some(spawn(&demo, &*shared.sites)?);
+                let mut child = shared.lock_child();
+                *child = Some(spawn_server(&demo, &*shared.sites)?);
             }
             let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
             let keyless = Client::new(address.clone(), None, None)?;
@@ -130,17 +134,17 @@ impl DemoServer {
     fn wait_ready(&self) -> Result<(), QuickstartError> {
         let begin = Instant::now();
         loop {
-            match self.client.text("/readyz") {
+            match self.client.get_text("/readyz") {
                 Ok(_) => return Ok(()),
                 Err(_) => self.check_alive()?,
             }
-            self.in_time("the start of the server", begin, READY_MAX)?;
+            self.check_time("the start of the server", begin, READY_MAX)?;
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Returns an error if `begin` is longer ago than `longest`.
-    pub(super) fn in_time(
+    pub(super) fn check_time(
         &self,
         what: &'static str,
         begin: Instant,
@@ -159,13 +163,13 @@ impl DemoServer {
 
     /// Returns an error with the end of the server's log if it has ended.
     pub(super) fn check_alive(&self) -> Result<(), QuickstartError> {
-        let status = match self.shared.child().as_mut().map(Child::try_wait) {
+        let status = match self.shared.lock_child().as_mut().map(Child::try_wait) {
             Some(Ok(Some(status))) => status.to_string(),
             Some(Err(error)) => error.to_string(),
             Some(Ok(None)) | None => return Ok(()),
         };
         let log = self.shared.demo.log();
-        let tail = tail(&log).unwrap_or_else(|error| format!("(not readable: {error})"));
+        let tail = log_tail(&log).unwrap_or_else(|error| format!("(not readable: {error})"));
         Err(QuickstartError::ServerEnded { status, log, tail })
     }
 
@@ -181,32 +185,32 @@ impl DemoServer {
     }
 
     /// Waits until this many sites are usable, and returns them.
-    pub(super) fn usable_sites(&self, count: usize) -> Result<Vec<SiteReport>, QuickstartError> {
+    pub(super) fn wait_for_sites(&self, count: usize) -> Result<Vec<SiteReport>, QuickstartError> {
         let begin = Instant::now();
         loop {
-            let sites = self.ask(|client| client.sites())?.sites;
+            let sites = self.ask(|client| client.list_sites())?.sites;
             if sites.iter().all(|site| site.state == "usable") && sites.len() == count {
                 return Ok(sites);
             }
-            self.in_time("the first answer of the sites", begin, SITES_MAX)?;
+            self.check_time("the first answer of the sites", begin, SITES_MAX)?;
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// The process id, while it runs.
     pub(super) fn pid(&self) -> Option<u32> {
-        self.shared.child().as_ref().map(Child::id)
+        self.shared.lock_child().as_ref().map(Child::id)
     }
 
     /// Stops the server and all that it started.
     pub(super) fn stop(self) -> Result<(), QuickstartError> {
-        self.shared.end()
+        self.shared.end_all()
     }
 
     /// Leaves the server running.
-    pub(super) fn keep(self) {
+    pub(super) fn keep_running(self) {
         // Nobody waits for it any more; dropping the handle does not end it.
-        drop(self.shared.child().take());
+        drop(self.shared.lock_child().take());
     }
 }
 
@@ -214,15 +218,15 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, QuickstartError> {
+fn spawn_server(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, QuickstartError> {
     let program = sites.program(demo).map_or_else(std::env::current_exe, Ok);
-    let program = program.map_err(QuickstartError::file(
+    let program = program.map_err(QuickstartError::file_error(
         "find",
         "this program's file".as_ref(),
     ))?;
     let log_file = demo.log();
-    let log =
-        std::fs::File::create(&log_file).map_err(QuickstartError::file("write", &log_file))?;
+    let log = std::fs::File::create(&log_file)
+        .map_err(QuickstartError::file_error("write", &log_file))?;
     let mut command = Command::new(&program);
     command.arg("--config").arg(demo.config()).arg("serve");
     // Only its configuration file decides how it runs.
@@ -240,11 +244,11 @@ fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, Quickstar
         // Ctrl-C is for us; we then stop the server in order.
         .process_group(0)
         .spawn()
-        .map_err(QuickstartError::file("start", &program))
+        .map_err(QuickstartError::file_error("start", &program))
 }
 
 /// Asks the server to stop, and kills it if it does not.
-fn stop(child: &mut Child) {
+fn stop_child(child: &mut Child) {
     let begin = Instant::now();
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
@@ -257,7 +261,7 @@ fn stop(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn tail(file: &std::path::Path) -> std::io::Result<String> {
+fn log_tail(file: &std::path::Path) -> std::io::Result<String> {
     let mut log = std::fs::File::open(file)?;
     let size = log.metadata()?.len();
     log.seek(SeekFrom::Start(size.saturating_sub(TAIL)))?;

@@ -10,7 +10,7 @@ use cospan_domain::units::Bytes;
 use super::demo_directory::{BANDWIDTH, DemoDirectory, SITES};
 use super::demo_server::{DemoServer, DemoShared};
 use super::follow_job::site_of;
-use super::narrator::{Teller, bad, columns, good};
+use super::narrator::{Teller, align_columns, bad, good};
 use super::quickstart_report::{
     DeadSite, Durations, InputReport, MovedComponent, QuickstartReport,
 };
@@ -37,28 +37,28 @@ pub(super) struct Done {
 }
 
 /// Milliseconds since then.
-pub(super) fn ms(since: Instant) -> u64 {
+pub(super) fn ms_since(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl QuickstartStory<'_> {
     /// Runs the story from the beginning to the end.
-    pub(super) fn tell(
+    pub(super) fn run_story(
         mut self,
         shared: &Arc<DemoShared>,
     ) -> Result<QuickstartReport, QuickstartError> {
         let begin = Instant::now();
         let mut durations = Durations::default();
-        let server = self.start(shared)?;
-        durations.server = ms(begin);
-        let (input, text) = self.register(&server)?;
-        self.preview(&server)?;
-        let done = self.run(&server, &mut durations)?;
-        let components = self.check(&server, &done, &text)?;
+        let server = self.start_server(shared)?;
+        durations.server = ms_since(begin);
+        let (input, text) = self.register_input(&server)?;
+        self.preview_job(&server)?;
+        let done = self.run_job(&server, &mut durations)?;
+        let components = self.check_outputs(&server, &done, &text)?;
         let moved = components
             .iter()
             .all(|component| component.site_after != done.dead.name);
-        durations.total = ms(begin);
+        durations.total = ms_since(begin);
         let address = server.client.address().to_string();
         let report = QuickstartReport {
             right: moved && components.iter().all(|component| component.right),
@@ -75,26 +75,26 @@ impl QuickstartStory<'_> {
             durations_ms: durations,
         };
         if self.options.keep {
-            server.keep();
+            server.keep_running();
         } else {
             server.stop()?;
         }
-        self.end(&report)?;
+        self.print_end(&report)?;
         Ok(report)
     }
 
-    fn start(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
-        self.teller.step(
+    fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
+        self.teller.begin_step(
             "A control plane and three clusters",
             "A server with an embedded store, and three sites played by this machine:\n\
              each with its own directory tree, processors, and slow links to the others.",
         )?;
-        let server = DemoServer::start(shared.clone())?;
-        let sites = server.usable_sites(SITES.len())?;
+        let server = DemoServer::start_and_wait(shared.clone())?;
+        let sites = server.wait_for_sites(SITES.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
         self.teller
-            .happened(&format!("the server is ready at {address} (process {pid})"))?;
+            .print_event(&format!("the server is ready at {address} (process {pid})"))?;
         let rows = sites.iter().map(|site| {
             let processors = site.total.get("processors").copied().unwrap_or_default();
             vec![
@@ -104,23 +104,27 @@ impl QuickstartStory<'_> {
                 format!("{BANDWIDTH} to each other site"),
             ]
         });
-        self.teller.lines(&columns(&rows.collect::<Vec<_>>()))?;
+        self.teller
+            .print_lines(&align_columns(&rows.collect::<Vec<_>>()))?;
         Ok(server)
     }
 
-    fn register(&mut self, server: &DemoServer) -> Result<(InputReport, String), QuickstartError> {
-        self.teller.step(
+    fn register_input(
+        &mut self,
+        server: &DemoServer,
+    ) -> Result<(InputReport, String), QuickstartError> {
+        self.teller.begin_step(
             "An input file",
             "It lies at one site. Jobs use its logical name; copies go where they are needed.",
         )?;
-        let text = demo_job::input();
+        let text = demo_job::input_text();
         let site = demo_job::input_site();
         let file = self
             .demo
-            .site(site)
+            .site_root(site)
             .join("files")
             .join(demo_job::INPUT_PATH);
-        DemoDirectory::write(&file, text.as_bytes())?;
+        DemoDirectory::write_file(&file, text.as_bytes())?;
         let registration = FileRegistration {
             name: demo_job::INPUT.parse()?,
             site: site.parse()?,
@@ -129,7 +133,7 @@ impl QuickstartStory<'_> {
         };
         let report = server.ask(|client| client.add_file(&registration))?;
         let short = report.digest.get(..8).unwrap_or(&report.digest);
-        self.teller.happened(&format!(
+        self.teller.print_event(&format!(
             "{} is registered: {} at {site}, digest {short}...",
             report.name,
             Bytes(report.size_bytes),
@@ -144,32 +148,33 @@ impl QuickstartStory<'_> {
         Ok((input, text))
     }
 
-    fn preview(&mut self, server: &DemoServer) -> Result<(), QuickstartError> {
-        DemoDirectory::write(&self.demo.job_file(), demo_job::job_text().as_bytes())?;
-        self.teller.step(
+    fn preview_job(&mut self, server: &DemoServer) -> Result<(), QuickstartError> {
+        DemoDirectory::write_file(&self.demo.job_file(), demo_job::job_text().as_bytes())?;
+        self.teller.begin_step(
             "Where would the job go?",
             "One job of three components, with 4, 3 and 2 processors, that start together.\n\
              A dry run says what was found at each site, and why it is chosen or not.",
         )?;
-        let jobs = demo_job::job()?;
-        let checked = server.ask(|client| client.check(&jobs, &SubmitOptions::default()))?;
+        let jobs = demo_job::job_documents()?;
+        let checked = server.ask(|client| client.check_jobs(&jobs, &SubmitOptions::default()))?;
         for job in &checked.jobs {
             let policy = job.policy.as_deref().unwrap_or("-");
-            self.teller.happened(&job.summary)?;
-            self.teller.lines(&format!("found by policy {policy}:\n"))?;
-            self.teller.lines(&verdicts(&job.verdicts))?;
+            self.teller.print_event(&job.summary)?;
+            self.teller
+                .print_lines(&format!("found by policy {policy}:\n"))?;
+            self.teller.print_lines(&verdict_table(&job.verdicts))?;
         }
         Ok(())
     }
 
     /// Compares the outputs of the job with the right ones.
-    fn check(
+    fn check_outputs(
         &mut self,
         server: &DemoServer,
         done: &Done,
         input: &str,
     ) -> Result<Vec<MovedComponent>, QuickstartError> {
-        self.teller.step(
+        self.teller.begin_step(
             "Fetch the outputs and check them",
             "Each is compared with what this program works out from the input itself.",
         )?;
@@ -180,12 +185,12 @@ impl QuickstartStory<'_> {
                 .results()
                 .join(&component.name)
                 .join(demo_job::OUTPUT);
-            fetch(server, done.job.id, &component.name, &file)?;
+            fetch_output(server, done.job.id, &component.name, &file)?;
             if self.options.corrupt_output && at == 0 {
-                corrupt(&file)?;
+                flip_bit(&file)?;
             }
-            let found = std::fs::read(&file).map_err(QuickstartError::file("read", &file))?;
-            let wanted = demo_job::expected(&component.name, input);
+            let found = std::fs::read(&file).map_err(QuickstartError::file_error("read", &file))?;
+            let wanted = demo_job::expected_output(&component.name, input);
             let report = MovedComponent {
                 name: component.name.clone(),
                 processors: component.processors,
@@ -197,13 +202,13 @@ impl QuickstartStory<'_> {
                 expected_digest: blake3::hash(wanted.as_bytes()).to_hex().to_string(),
                 right: found == wanted.as_bytes(),
             };
-            self.teller.happened(&checked(&report))?;
+            self.teller.print_event(&describe_check(&report))?;
             all.push(report);
         }
         Ok(all)
     }
 
-    fn end(&mut self, report: &QuickstartReport) -> Result<(), QuickstartError> {
+    fn print_end(&mut self, report: &QuickstartReport) -> Result<(), QuickstartError> {
         let seconds = report.durations_ms.total as f64 / 1_000.0;
         let verdict = if report.right {
             good("Everything is right.")
@@ -221,7 +226,7 @@ impl QuickstartStory<'_> {
             ("API", format!("{address}/v1")),
             ("Described at", format!("{address}/v1/openapi.json")),
             ("Metrics", report.metrics.clone()),
-            ("Data", self.demo.data().display().to_string()),
+            ("Data", self.demo.data_directory().display().to_string()),
             ("Results", self.demo.results().display().to_string()),
             ("Server log", self.demo.log().display().to_string()),
         ];
@@ -229,13 +234,13 @@ impl QuickstartStory<'_> {
             .into_iter()
             .map(|(name, value)| vec![name.to_owned(), value])
             .collect();
-        text.push_str(&columns(&rows));
-        text.push_str(&self.next(report));
-        self.teller.end(&text)
+        text.push_str(&align_columns(&rows));
+        text.push_str(&self.next_commands(report));
+        self.teller.print_last(&text)
     }
 
     /// Suggests the next commands.
-    fn next(&self, report: &QuickstartReport) -> String {
+    fn next_commands(&self, report: &QuickstartReport) -> String {
         let program = std::env::current_exe()
             .map_or_else(|_| "cospan".into(), |program| program.display().to_string());
         let directory = &report.directory;
@@ -264,7 +269,7 @@ impl QuickstartStory<'_> {
 }
 
 /// A table of the components with the verdicts of each site on them.
-fn verdicts(verdicts: &[VerdictReport]) -> String {
+fn verdict_table(verdicts: &[VerdictReport]) -> String {
     let rows = verdicts.iter().map(|verdict| {
         let code = if verdict.chosen {
             good(&verdict.code)
@@ -278,10 +283,10 @@ fn verdicts(verdicts: &[VerdictReport]) -> String {
             verdict.detail.clone(),
         ]
     });
-    columns(&rows.collect::<Vec<_>>())
+    align_columns(&rows.collect::<Vec<_>>())
 }
 
-fn checked(report: &MovedComponent) -> String {
+fn describe_check(report: &MovedComponent) -> String {
     let verdict = if report.right {
         good("right")
     } else {
@@ -294,19 +299,25 @@ fn checked(report: &MovedComponent) -> String {
     )
 }
 
-fn fetch(server: &DemoServer, job: u64, component: &str, to: &Path) -> Result<(), QuickstartError> {
-    let mut download = server.ask(|client| client.output(job, component, demo_job::OUTPUT))?;
+fn fetch_output(
+    server: &DemoServer,
+    job: u64,
+    component: &str,
+    to: &Path,
+) -> Result<(), QuickstartError> {
+    let mut download =
+        server.ask(|client| client.download_output(job, component, demo_job::OUTPUT))?;
     let mut bytes = Vec::new();
     let read = download.bytes.read_to_end(&mut bytes);
-    read.map_err(|error| server.client.broken(&error))?;
-    DemoDirectory::write(to, &bytes)
+    read.map_err(|error| server.client.broken_connection(&error))?;
+    DemoDirectory::write_file(to, &bytes)
 }
 
 /// Damages a file by a single bit.
-fn corrupt(file: &Path) -> Result<(), QuickstartError> {
-    let mut bytes = std::fs::read(file).map_err(QuickstartError::file("read", file))?;
+fn flip_bit(file: &Path) -> Result<(), QuickstartError> {
+    let mut bytes = std::fs::read(file).map_err(QuickstartError::file_error("read", file))?;
     if let Some(byte) = bytes.first_mut() {
         *byte ^= 1;
     }
-    DemoDirectory::write(file, &bytes)
+    DemoDirectory::write_file(file, &bytes)
 }

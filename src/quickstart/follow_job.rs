@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::demo_server::DemoServer;
-use super::narrator::{Teller, bad, bar, good};
+use super::narrator::{Teller, bad, good, progress_bar};
 use super::quickstart_error::QuickstartError;
 use crate::api::v1::event::EventReport;
 use crate::api::v1::explain::TransferReport;
@@ -36,7 +36,7 @@ pub(super) struct JobLook {
 
 impl JobLook {
     /// Returns true if this event has come since the last poll.
-    pub(super) fn saw(&self, event: &str) -> bool {
+    pub(super) fn has_event(&self, event: &str) -> bool {
         self.new.iter().any(|new| new.event == event)
     }
 }
@@ -57,11 +57,11 @@ impl<'s> Follow<'s> {
     ///
     /// # Errors
     /// The job failed, the server ended, or it takes too long.
-    pub(super) fn look(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
-        let look = self.see()?;
+    pub(super) fn poll_job(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
+        let look = self.read_job()?;
         for event in &look.new {
-            if let Some(text) = told(event, &look.job) {
-                teller.happened(&text)?;
+            if let Some(text) = describe_event(event, &look.job) {
+                teller.print_event(&text)?;
             }
         }
         let phase = &look.job.phase;
@@ -75,16 +75,16 @@ impl<'s> Follow<'s> {
                 reason,
             });
         }
-        self.server.in_time("the job", self.begin, JOB_MAX)?;
+        self.server.check_time("the job", self.begin, JOB_MAX)?;
         Ok(look)
     }
 
     /// Waits a little before the next poll.
-    pub(super) fn pause(&self) {
+    pub(super) fn pause_briefly(&self) {
         std::thread::sleep(LOOK_EVERY);
     }
 
-    fn see(&mut self) -> Result<JobLook, QuickstartError> {
+    fn read_job(&mut self) -> Result<JobLook, QuickstartError> {
         // The history first: the job is at least as new.
         let history = self.server.ask(|client| client.history(self.job))?;
         let job = self.server.ask(|client| client.job(self.job))?;
@@ -94,7 +94,7 @@ impl<'s> Follow<'s> {
     }
 
     /// Prints the progress of the transfers.
-    pub(super) fn tell_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
+    pub(super) fn show_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
         let explained = self.server.ask(|client| client.explain(self.job))?;
         let far: Vec<&TransferReport> = explained
             .transfers
@@ -104,11 +104,11 @@ impl<'s> Follow<'s> {
         if far.is_empty() {
             return Ok(());
         }
-        teller.progress(&join_texts(&far, 1), &join_texts(&far, 25))
+        teller.show_progress(&join_texts(&far, 1), &join_texts(&far, 25))
     }
 
     /// Prints the progress of the components, and returns the parts that each has done.
-    pub(super) fn tell_run(
+    pub(super) fn show_progress(
         &self,
         teller: &mut Teller,
         job: &JobReport,
@@ -116,50 +116,53 @@ impl<'s> Follow<'s> {
         let parts: Vec<usize> = job
             .components
             .iter()
-            .map(|component| self.parts_done(component))
+            .map(|component| self.count_parts(component))
             .collect::<Result<_, _>>()?;
         let texts: Vec<String> = job
             .components
             .iter()
             .zip(&parts)
             .map(|(component, done)| {
-                let bar = bar(*done as u64, self.parts as u64);
+                let bar = progress_bar(*done as u64, self.parts as u64);
                 format!("{} {bar} {done}/{}", component.name, self.parts)
             })
             .collect();
         let least = parts.iter().min().copied().unwrap_or_default();
         let rough = format!("every component has done {least} of {} parts", self.parts);
-        teller.progress(&texts.join("  "), &rough)?;
+        teller.show_progress(&texts.join("  "), &rough)?;
         Ok(parts)
     }
 
     /// Waits until every component has done this many parts.
-    pub(super) fn until_all_did(
+    pub(super) fn wait_for_parts(
         &mut self,
         parts: usize,
         teller: &mut Teller,
     ) -> Result<JobReport, QuickstartError> {
         loop {
-            let look = self.look(teller)?;
+            let look = self.poll_job(teller)?;
             if self
-                .tell_run(teller, &look.job)?
+                .show_progress(teller, &look.job)?
                 .iter()
                 .all(|done| *done >= parts)
             {
                 return Ok(look.job);
             }
-            self.pause();
+            self.pause_briefly();
         }
     }
 
     /// Parts that a component has done, by its log.
-    fn parts_done(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
-        let printed = self.printed(component)?;
+    fn count_parts(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
+        let printed = self.read_output(component)?;
         Ok(printed.iter().filter(|byte| **byte == b'\n').count())
     }
 
     /// The output of a component so far.
-    pub(super) fn printed(&self, component: &ComponentReport) -> Result<Vec<u8>, QuickstartError> {
+    pub(super) fn read_output(
+        &self,
+        component: &ComponentReport,
+    ) -> Result<Vec<u8>, QuickstartError> {
         if component.attempt == 0 {
             return Ok(Vec::new());
         }
@@ -171,7 +174,7 @@ impl<'s> Follow<'s> {
             offset: 0,
             limit: LOG_MAX,
         };
-        match self.server.client.log(&log) {
+        match self.server.client.read_log(&log) {
             Ok(piece) => Ok(piece.bytes),
             // It has not printed anything yet, or its site does not answer.
             Err(ClientError::Refused(_)) => Ok(Vec::new()),
@@ -188,7 +191,7 @@ fn transfer_text(transfer: &TransferReport, step: u64) -> String {
     } else {
         percent.min(99) / step * step
     };
-    let bar = bar(percent, 100);
+    let bar = progress_bar(percent, 100);
     format!("to {} {bar} {percent:>3} %", transfer.site)
 }
 
@@ -206,7 +209,7 @@ pub(super) fn site_of(component: &ComponentReport) -> &str {
 }
 
 /// The components with their sites: `count at amsterdam, tally at berlin`.
-fn places(event: &EventReport, job: &JobReport) -> String {
+fn describe_sites(event: &EventReport, job: &JobReport) -> String {
     let pairs = job.components.iter().zip(&event.sites);
     let texts: Vec<String> = pairs
         .map(|(component, site)| format!("{} at {site}", component.name))
@@ -215,14 +218,18 @@ fn places(event: &EventReport, job: &JobReport) -> String {
 }
 
 /// Describes an event in words; `None` for those that only the curious want to know.
-fn told(event: &EventReport, job: &JobReport) -> Option<String> {
+fn describe_event(event: &EventReport, job: &JobReport) -> Option<String> {
     let component = event
         .component
         .and_then(|index| job.components.get(usize::try_from(index).ok()?));
     let name = component.map_or("a component", |component| component.name.as_str());
     let detail = event.detail.as_deref().unwrap_or_default();
     Some(match event.event.as_str() {
-        "JobPlaced" => format!("round {}: {}", event.round.unwrap_or(0), places(event, job)),
+        "JobPlaced" => format!(
+            "round {}: {}",
+            event.round.unwrap_or(0),
+            describe_sites(event, job)
+        ),
         "InputsArrived" => "all input is at its sites, whole and checked".into(),
         "ClaimBegun" => "claiming: each component is submitted to its site".into(),
         "ComponentReady" => format!("{name} holds its processors and waits at its gate"),

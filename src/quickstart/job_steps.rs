@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::QuickstartError;
 use super::demo_job::{self, PARTS};
 use super::demo_server::DemoServer;
-use super::demo_steps::{Done, QuickstartStory, ms};
+use super::demo_steps::{Done, QuickstartStory, ms_since};
 use super::follow_job::{Follow, site_of};
 use super::narrator::bad;
 use super::processes;
@@ -16,90 +16,90 @@ use crate::client::SubmitOptions;
 
 impl QuickstartStory<'_> {
     /// Submits the job and follows it to its end.
-    pub(super) fn run(
+    pub(super) fn run_job(
         &mut self,
         server: &DemoServer,
         durations: &mut Durations,
     ) -> Result<Done, QuickstartError> {
-        self.teller.step(
+        self.teller.begin_step(
             "Submit, transfer, claim, start",
             "Accepted means durable. Input travels first; processors are claimed when it\n\
              is about to arrive; nothing starts before every component holds its own.",
         )?;
-        let jobs = demo_job::job()?;
+        let jobs = demo_job::job_documents()?;
         let submitted = server.ask(|client| client.submit(&jobs, &SubmitOptions::default()))?;
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
-        self.teller.happened(&format!("job {id} is accepted"))?;
+        self.teller.print_event(&format!("job {id} is accepted"))?;
         let mut follow = Follow::new(server, id, PARTS);
-        self.until_the_start(&mut follow, begin, durations)?;
-        let halfway = self.until_the_middle(&mut follow)?;
+        self.wait_for_start(&mut follow, begin, durations)?;
+        let halfway = self.wait_for_middle(&mut follow)?;
         let before = halfway
             .components
             .iter()
             .map(|c| site_of(c).to_owned())
             .collect();
-        let (victim, killed) = self.kill_a_site(&halfway)?;
+        let (victim, killed) = self.kill_site(&halfway)?;
         let death = Instant::now();
-        self.until_the_second_start(server, &mut follow, &victim, death, durations)?;
-        let job = self.until_the_end(&mut follow)?;
-        durations.job = ms(begin);
-        let dead = self.dead_site(server, &victim, killed)?;
+        self.wait_for_restart(server, &mut follow, &victim, death, durations)?;
+        let job = self.wait_for_end(&mut follow)?;
+        durations.job = ms_since(begin);
+        let dead = self.report_dead_site(server, &victim, killed)?;
         Ok(Done { job, before, dead })
     }
 
-    fn until_the_start(
+    fn wait_for_start(
         &mut self,
         follow: &mut Follow<'_>,
         begin: Instant,
         durations: &mut Durations,
     ) -> Result<(), QuickstartError> {
         loop {
-            let look = follow.look(&mut self.teller)?;
-            if look.saw("InputsArrived") {
-                durations.transfer = ms(begin);
+            let look = follow.poll_job(&mut self.teller)?;
+            if look.has_event("InputsArrived") {
+                durations.transfer = ms_since(begin);
             }
-            if look.saw("JobStarted") {
-                durations.first_start = ms(begin);
+            if look.has_event("JobStarted") {
+                durations.first_start = ms_since(begin);
                 return Ok(());
             }
-            follow.tell_transfers(&mut self.teller)?;
-            follow.pause();
+            follow.show_transfers(&mut self.teller)?;
+            follow.pause_briefly();
         }
     }
 
     /// Waits until every component is about half-way.
-    fn until_the_middle(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
-        self.teller.step(
+    fn wait_for_middle(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
+        self.teller.begin_step(
             "The run",
             "Real processes at three sites. What they print is read through the API.",
         )?;
-        follow.until_all_did(PARTS / 2, &mut self.teller)
+        follow.wait_for_parts(PARTS / 2, &mut self.teller)
     }
 
     /// Kills a site as a power cut does: its directory disappears, and its processes with it.
-    fn kill_a_site(&mut self, job: &JobReport) -> Result<(String, usize), QuickstartError> {
+    fn kill_site(&mut self, job: &JobReport) -> Result<(String, usize), QuickstartError> {
         // Not the site with the only replica of the input.
         let sites = job.components.iter().rev().map(site_of);
         let mut others = sites.filter(|site| *site != demo_job::input_site());
         let victim = others.next().unwrap_or_default().to_owned();
-        self.teller.step(
+        self.teller.begin_step(
             &format!("{victim} dies"),
             "Its process groups are killed with SIGKILL, its directory is moved away.\n\
              Silence proves nothing yet, so the control plane waits a little.",
         )?;
-        let root = self.demo.site(&victim);
-        let grave = self.demo.grave(&victim);
+        let root = self.demo.site_root(&victim);
+        let grave = self.demo.grave_of(&victim);
         // The directory first, so that the site cannot report its end.
-        std::fs::rename(&root, &grave).map_err(QuickstartError::file("move away", &root))?;
+        std::fs::rename(&root, &grave).map_err(QuickstartError::file_error("move away", &root))?;
         let killed = processes::kill_all(&root).map_err(QuickstartError::Processes)?;
-        self.teller.happened(&bad(&format!(
+        self.teller.print_event(&bad(&format!(
             "{victim} is gone: {killed} processes killed"
         )))?;
         Ok((victim, killed))
     }
 
-    fn until_the_second_start(
+    fn wait_for_restart(
         &mut self,
         server: &DemoServer,
         follow: &mut Follow<'_>,
@@ -108,46 +108,46 @@ impl QuickstartStory<'_> {
         durations: &mut Durations,
     ) -> Result<(), QuickstartError> {
         loop {
-            let look = follow.look(&mut self.teller)?;
+            let look = follow.poll_job(&mut self.teller)?;
             let site = server.ask(|client| client.site(victim))?;
-            if look.saw("SiteCharged") {
-                durations.noticed = ms(death);
-                self.teller.happened(&bad(&standing(&site)))?;
+            if look.has_event("SiteCharged") {
+                durations.noticed = ms_since(death);
+                self.teller.print_event(&bad(&describe_state(&site)))?;
             }
-            if look.saw("JobStarted") {
-                durations.second_start = ms(death);
+            if look.has_event("JobStarted") {
+                durations.second_start = ms_since(death);
                 return Ok(());
             }
             if durations.noticed == 0 {
                 let silent = site.age_ms.unwrap_or_default() as f64 / 1_000.0;
                 let text = format!("{victim} was last heard {silent:.1} s ago");
                 self.teller
-                    .progress(&text, "waiting whether it answers again")?;
+                    .show_progress(&text, "waiting whether it answers again")?;
             } else {
-                follow.tell_transfers(&mut self.teller)?;
+                follow.show_transfers(&mut self.teller)?;
             }
-            follow.pause();
+            follow.pause_briefly();
         }
     }
 
-    fn until_the_end(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
-        self.teller.step(
+    fn wait_for_end(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
+        self.teller.begin_step(
             "The second run, without it",
             "A fresh round from the beginning: outputs are taken from one round only.",
         )?;
         loop {
-            let look = follow.look(&mut self.teller)?;
-            if look.saw("JobFinished") {
+            let look = follow.poll_job(&mut self.teller)?;
+            if look.has_event("JobFinished") {
                 return Ok(look.job);
             }
             if look.job.phase.state == "running" {
-                follow.tell_run(&mut self.teller, &look.job)?;
+                follow.show_progress(&mut self.teller, &look.job)?;
             }
-            follow.pause();
+            follow.pause_briefly();
         }
     }
 
-    fn dead_site(
+    fn report_dead_site(
         &self,
         server: &DemoServer,
         name: &str,
@@ -166,7 +166,7 @@ impl QuickstartStory<'_> {
 }
 
 /// The state of a site, and its end.
-fn standing(site: &SiteReport) -> String {
+fn describe_state(site: &SiteReport) -> String {
     let until = match site.next_probe_at {
         Some(_) => "; it is unusable until a probe finds it well",
         None => "",

@@ -59,7 +59,7 @@ pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartEr
         options,
         teller: Teller::new(options.silent),
     }
-    .tell(&shared)?;
+    .run_story(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }
@@ -69,8 +69,8 @@ struct EndOnDrop(Option<Arc<DemoShared>>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        if let Some(Err(error)) = self.0.take().map(|shared| shared.end()) {
-            note(&format!("error: {error}"));
+        if let Some(Err(error)) = self.0.take().map(|shared| shared.end_all()) {
+            print_note(&format!("error: {error}"));
         }
     }
 }
@@ -83,11 +83,11 @@ fn end_on_signals(shared: Arc<DemoShared>) -> Result<(), QuickstartError> {
             if signals::wait_for_end(&mut caught).is_none() {
                 return;
             }
-            note("\ninterrupted: stopping the server and all that runs");
-            let (_held, ended) = shared.abandon();
+            print_note("\ninterrupted: stopping the server and all that runs");
+            let (_held, ended) = shared.end_for_good();
             match ended {
-                Ok(()) => note("nothing is left running"),
-                Err(error) => note(&format!("error: {error}")),
+                Ok(()) => print_note("nothing is left running"),
+                Err(error) => print_note(&format!("error: {error}")),
             }
             std::process::exit(EXIT_INTERRUPTED);
         })
@@ -95,6 +95,6 @@ fn end_on_signals(shared: Arc<DemoShared>) -> Result<(), QuickstartError> {
         .map_err(QuickstartError::Signals)
 }
 
-fn note(text: &str) {
-    terminal::say(&format!("{text}\n"));
+fn print_note(text: &str) {
+    terminal::print_error(&format!("{text}\n"));
 }

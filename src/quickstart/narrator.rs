@@ -46,18 +46,18 @@ impl Teller {
         }
     }
 
-    fn write(&mut self, text: &str) -> TellResult {
+    fn write_text(&mut self, text: &str) -> TellResult {
         if self.silent {
             return Ok(());
         }
-        self.out.text(text).map_err(QuickstartError::Untold)
+        self.out.print_text(text).map_err(QuickstartError::Untold)
     }
 
     /// Leaves the changing line as it is.
     fn close_live(&mut self) -> TellResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
-            self.write("\n")
+            self.write_text("\n")
         } else {
             Ok(())
         }
@@ -67,51 +67,51 @@ impl Teller {
     fn erase_live(&mut self) -> TellResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
-            self.write(terminal::clear_line())
+            self.write_text(terminal::clear_line())
         } else {
             Ok(())
         }
     }
 
-    fn line(&mut self, text: &str) -> TellResult {
+    fn write_line(&mut self, text: &str) -> TellResult {
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
-        self.write(&format!("   {}  {text}\n", dim(&time)))
+        self.write_text(&format!("   {}  {text}\n", dim(&time)))
     }
 
     /// Begins a step, with its purpose.
-    pub(super) fn step(&mut self, title: &str, why: &str) -> TellResult {
+    pub(super) fn begin_step(&mut self, title: &str, why: &str) -> TellResult {
         self.close_live()?;
         self.step += 1;
-        let title = terminal::painted(Style::new().bold(), &format!("{}. {title}", self.step));
-        self.write(&format!("\n{title}\n"))?;
+        let title = terminal::paint(Style::new().bold(), &format!("{}. {title}", self.step));
+        self.write_text(&format!("\n{title}\n"))?;
         for line in why.lines() {
-            self.write(&format!("   {}\n", dim(line)))?;
+            self.write_text(&format!("   {}\n", dim(line)))?;
         }
         Ok(())
     }
 
     /// Prints an event with the time since the beginning.
-    pub(super) fn happened(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_event(&mut self, text: &str) -> TellResult {
         self.erase_live()?;
-        self.line(text)
+        self.write_line(text)
     }
 
     /// Prints lines as they are, indented.
-    pub(super) fn lines(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_lines(&mut self, text: &str) -> TellResult {
         self.close_live()?;
         let indented: String = text
             .lines()
             .map(|line| format!("           {line}\n"))
             .collect();
-        self.write(&indented)
+        self.write_text(&indented)
     }
 
     /// Prints progress: `exact` changes in place on a terminal; elsewhere `rough` is printed on its
     /// own line whenever it changes.
-    pub(super) fn progress(&mut self, exact: &str, rough: &str) -> TellResult {
+    pub(super) fn show_progress(&mut self, exact: &str, rough: &str) -> TellResult {
         if !self.live {
             if self.last != rough {
-                self.line(rough)?;
+                self.write_line(rough)?;
                 self.last = rough.to_owned();
             }
             return Ok(());
@@ -127,19 +127,19 @@ impl Teller {
         let time = dim(&time);
         let no_wrap = terminal::sequence(NO_WRAP);
         let wrap = terminal::sequence(WRAP);
-        self.write(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
+        self.write_text(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
     }
 
     /// Prints the last words, unindented.
-    pub(super) fn end(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_last(&mut self, text: &str) -> TellResult {
         self.close_live()?;
-        self.write(&format!("\n{text}"))
+        self.write_text(&format!("\n{text}"))
     }
 }
 
 /// The style of unimportant text.
 pub(super) fn dim(text: &str) -> String {
-    terminal::painted(Style::new().dimmed(), text)
+    terminal::paint(Style::new().dimmed(), text)
 }
 
 /// The style of good news.
@@ -153,15 +153,15 @@ pub(super) fn bad(text: &str) -> String {
 }
 
 fn coloured(colour: AnsiColor, text: &str) -> String {
-    terminal::painted(colour.on_default().bold(), text)
+    terminal::paint(colour.on_default().bold(), text)
 }
 
 /// Aligns words in columns, each as wide as its widest word.
-pub(super) fn columns(rows: &[Vec<String>]) -> String {
+pub(super) fn align_columns(rows: &[Vec<String>]) -> String {
     let mut writer = tabwriter::TabWriter::new(Vec::new()).padding(2).ansi(true);
     for row in rows {
         // Writing to memory cannot fail.
-        let cells: Vec<String> = row.iter().map(|text| terminal::cell(text)).collect();
+        let cells: Vec<String> = row.iter().map(|text| terminal::table_cell(text)).collect();
         let _ = writeln!(writer, "{}", cells.join("\t"));
     }
     let bytes = writer.into_inner().unwrap_or_default();
@@ -172,7 +172,7 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
 }
 
 /// A progress bar of few cells, so that three fit side by side on a terminal.
-pub(super) fn bar(done: u64, of: u64) -> String {
+pub(super) fn progress_bar(done: u64, of: u64) -> String {
     const CELLS: u64 = 6;
     let full = (done.saturating_mul(CELLS) / of.max(1)).min(CELLS);
     format!(

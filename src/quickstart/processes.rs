@@ -18,7 +18,7 @@ const AGENT: &[u8] = b"copy-agent";
 const VANISH_MAX: Duration = Duration::from_secs(5);
 
 /// Finds the processes that belong to a site below `root`, or to `root` itself.
-pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
+pub(super) fn find_processes(root: &Path) -> io::Result<Vec<Pid>> {
     let mut prefix = root.as_os_str().as_bytes().to_vec();
     prefix.push(b'/');
     let mut found = Vec::new();
@@ -28,15 +28,15 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
         let Some(pid) = number.filter(|pid| *pid > 1).and_then(Pid::from_raw) else {
             continue;
         };
-        if carries(pid, &prefix)? || is_agent(pid, &prefix)? {
+        if has_owner(pid, &prefix)? || is_agent(pid, &prefix)? {
             found.push(pid);
         }
     }
     Ok(found)
 }
 
-fn carries(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
-    let environment = words(pid, "environ")?;
+fn has_owner(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
+    let environment = read_words(pid, "environ")?;
     let mut words = environment.split(|byte| *byte == 0);
     Ok(words.any(|word| {
         word.strip_prefix(OWNER)
@@ -45,7 +45,7 @@ fn carries(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
 }
 
 fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
-    let arguments = words(pid, "cmdline")?;
+    let arguments = read_words(pid, "cmdline")?;
     let mut words = arguments.split(|byte| *byte == 0).skip(1);
     if words.next() != Some(AGENT) {
         return Ok(false);
@@ -54,7 +54,7 @@ fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
 }
 
 /// Reads a file of a process; nothing if the process is gone, or belongs to another user.
-fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
+fn read_words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
     match fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())) {
         Err(error)
             if matches!(
@@ -72,7 +72,7 @@ fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
 /// number of processes that were found first.
 pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
     let begin = Instant::now();
-    let found = below(root)?;
+    let found = find_processes(root)?;
     let count = found.len();
     let mut left = found;
     while !left.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
-        left = below(root)?;
+        left = find_processes(root)?;
     }
     Ok(count)
 }

@@ -56,7 +56,10 @@ pub enum QuickstartError {
 
 impl QuickstartError {
     /// An action on a file failed.
-    pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(super) fn file_error(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| QuickstartError::File {
             action,

@@ -63,50 +63,51 @@ struct TaskShape {
 }
 
 /// Reads the options of a component.
-pub(super) fn of(options: &ComponentOptions) -> Result<Demands, ScriptError> {
-    let shape = TaskShape::of(options)?;
-    let gpus = gpus(options, shape)?;
-    let mut constraints = labels(options)?;
+pub(super) fn from_options(options: &ComponentOptions) -> Result<Demands, ScriptError> {
+    let shape = TaskShape::from_shape_options(options)?;
+    let gpus = requested_gpus(options, shape)?;
+    let mut constraints = label_demands(options)?;
     for kind in &gpus.kinds {
         constraints.extend(format!("gpu={kind}").parse::<Demand>());
     }
-    constraints.extend(of_nodes(options, shape)?);
+    constraints.extend(node_demands(options, shape)?);
     Ok(Demands {
         processors: shape.processors,
-        memory: memory(options, shape, gpus.count)?,
+        memory: least_memory(options, shape, gpus.count)?,
         gpus: gpus.count,
         constraints,
         lrm_options: lrm_options(options),
-        variables: variables(options, shape),
+        variables: shape_variables(options, shape),
     })
 }
 
 /// The count, if the option is given.
-fn count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
+fn parse_count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
     options
-        .last(name)
+        .last_given(name)
         .map(|given: &GivenOption| {
-            values::count(given.text()).ok_or_else(|| given.wrong("give a number of at least 1"))
+            values::parse_count(given.value_text())
+                .ok_or_else(|| given.wrong_value("give a number of at least 1"))
         })
         .transpose()
 }
 
 impl TaskShape {
-    fn of(options: &ComponentOptions) -> Result<Self, ScriptError> {
-        let given = options.last("nodes");
+    fn from_shape_options(options: &ComponentOptions) -> Result<Self, ScriptError> {
+        let given = options.last_given("nodes");
         let (nodes, most_nodes) = given
             .map(|given: &GivenOption| {
                 let remedy = "write it as --nodes=4 or --nodes=2-4";
-                values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
+                values::parse_nodes(given.value_text()).ok_or_else(|| given.wrong_value(remedy))
             })
             .transpose()?
             .unwrap_or((1, u32::MAX));
-        let per_node = count(options, "ntasks-per-node")?;
-        let tasks = match count(options, "ntasks")? {
+        let per_node = parse_count(options, "ntasks-per-node")?;
+        let tasks = match parse_count(options, "ntasks")? {
             Some(tasks) => Some(tasks),
             None => nodes.checked_mul(per_node.unwrap_or(1)),
         };
-        let per_task = count(options, "cpus-per-task")?.unwrap_or(1);
+        let per_task = parse_count(options, "cpus-per-task")?.unwrap_or(1);
         let processors = tasks.and_then(|tasks| tasks.checked_mul(per_task));
         match (tasks, processors) {
             (Some(tasks), Some(processors)) => Ok(Self {
@@ -115,7 +116,7 @@ impl TaskShape {
                 most_nodes,
                 processors,
             }),
-            _ => Err(ScriptError::whole(
+            _ => Err(ScriptError::without_line(
                 "it asks for more than 4294967295 processors",
                 "ask for fewer tasks, nodes or processors of a task",
             )),
@@ -124,27 +125,27 @@ impl TaskShape {
 }
 
 /// All kinds of GPUs that the options ask for; of several options the one that gives most.
-fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
+fn requested_gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
     type GpuParser = fn(&str) -> Option<Gpus>;
     let asked: [(&str, GpuParser, u32); 4] = [
-        ("gpus", values::gpus, 1),
-        ("gpus-per-node", values::gpus, shape.nodes),
-        ("gpus-per-task", values::gpus, shape.tasks),
-        ("gres", values::gpus_of_gres, shape.nodes),
+        ("gpus", values::parse_gpus, 1),
+        ("gpus-per-node", values::parse_gpus, shape.nodes),
+        ("gpus-per-task", values::parse_gpus, shape.tasks),
+        ("gres", values::parse_gpus_of_gres, shape.nodes),
     ];
     let mut most = Gpus::default();
     for (name, read, times) in asked {
-        let Some(given) = options.last(name) else {
+        let Some(given) = options.last_given(name) else {
             continue;
         };
-        let all = read(given.text()).and_then(|one: Gpus| {
+        let all = read(given.value_text()).and_then(|one: Gpus| {
             Some(Gpus {
                 count: one.count.checked_mul(times)?,
                 kinds: one.kinds,
             })
         });
         let all = all.ok_or_else(|| {
-            given.wrong("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2")
+            given.wrong_value("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2")
         })?;
         if all.count >= most.count {
             most = all;
@@ -154,7 +155,7 @@ fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptErro
 }
 
 /// Least memory of the whole component; an amount per node is multiplied by the fewest nodes.
-fn memory(
+fn least_memory(
     options: &ComponentOptions,
     shape: TaskShape,
     gpus: u32,
@@ -166,7 +167,7 @@ fn memory(
     ];
     let mut given = asked
         .iter()
-        .filter_map(|(name, times)| Some((options.last(name)?, *times)));
+        .filter_map(|(name, times)| Some((options.last_given(name)?, *times)));
     let Some((first, times)) = given.next() else {
         return Ok(None);
     };
@@ -175,37 +176,42 @@ fn memory(
             "--{} and --{} exclude each other",
             first.known.name, second.known.name
         );
-        return Err(ScriptError::at(second.line, problem, "give one of them"));
+        return Err(ScriptError::at_line(
+            second.line,
+            problem,
+            "give one of them",
+        ));
     }
-    let all = values::memory(first.text())
+    let all = values::parse_memory(first.value_text())
         .and_then(|each| each.0.checked_mul(times.into()))
-        .ok_or_else(|| first.wrong("write it as 4G, 512M, or as a number of megabytes"))?;
+        .ok_or_else(|| first.wrong_value("write it as 4G, 512M, or as a number of megabytes"))?;
     Ok((all > 0).then_some(Bytes(all)))
 }
 
 /// Demands on the labels of a site: partitions, accounts, qualities of service, features.
-fn labels(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
+fn label_demands(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
     let mut demands = Vec::new();
     for name in ["partition", "account", "qos"] {
-        let Some(given) = options.last(name) else {
+        let Some(given) = options.last_given(name) else {
             continue;
         };
-        let any = given.text().split(',').collect::<Vec<_>>().join("|");
+        let any = given.value_text().split(',').collect::<Vec<_>>().join("|");
         let demand = format!("{name}={any}").parse();
-        demands.push(demand.map_err(|_| given.wrong("give a name, or names between commas"))?);
+        demands
+            .push(demand.map_err(|_| given.wrong_value("give a name, or names between commas"))?);
     }
     let features = options
-        .last("constraint")
-        .map(|given| features(given.text()));
+        .last_given("constraint")
+        .map(|given| parse_features(given.value_text()));
     demands.extend(features.into_iter().flatten());
     Ok(demands)
 }
 
 /// Demands on the number of nodes, and on the largest of them.
-fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
-    let each = count(options, "cpus-per-task")?.unwrap_or(1);
+fn node_demands(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
+    let each = parse_count(options, "cpus-per-task")?.unwrap_or(1);
     // If the number of tasks is given for all nodes, some nodes may have fewer than their most.
-    let tasks = match options.last("ntasks") {
+    let tasks = match options.last_given("ntasks") {
         Some(_) => shape.tasks.div_ceil(shape.most_nodes),
         None => shape.tasks / shape.nodes,
     };
@@ -215,13 +221,13 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
     let memory = read_bytes(options, "mem").or(of_processors).unwrap_or(0);
     let gpus = ["gpus-per-node", "gres"].map(|name| {
         let read = if name == "gres" {
-            values::gpus_of_gres
+            values::parse_gpus_of_gres
         } else {
-            values::gpus
+            values::parse_gpus
         };
         options
-            .last(name)
-            .and_then(|given| read(given.text()))
+            .last_given(name)
+            .and_then(|given| read(given.value_text()))
             .map_or(0, |gpus| gpus.count)
     });
     let least = [
@@ -245,11 +251,11 @@ fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>,
 }
 
 fn read_bytes(options: &ComponentOptions, name: &str) -> Option<u64> {
-    Some(values::memory(options.last(name)?.text())?.0)
+    Some(values::parse_memory(options.last_given(name)?.value_text())?.0)
 }
 
 /// Reads `a`, `a&b`, `a|b`; only Slurm knows the meaning of anything more.
-fn features(text: &str) -> Vec<Demand> {
+fn parse_features(text: &str) -> Vec<Demand> {
     let all = match text.contains('&') {
         true if text.contains('|') => None,
         true => text.split('&').map(parse_feature).collect(),
@@ -267,13 +273,13 @@ fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
     for given in options.0.iter().filter(|given: &&GivenOption| {
         given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
     }) {
-        last.insert(given.known.name, given.word().into());
+        last.insert(given.known.name, given.as_word().into());
     }
     last.into_values().collect()
 }
 
 /// Variables that Slurm would set about the job's shape.
-fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
+fn shape_variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
     let tasks = shape.tasks.to_string();
     let nodes = shape.nodes.to_string();
     let on_node = shape.processors.div_ceil(shape.nodes).to_string();
@@ -301,7 +307,10 @@ fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str,
         ("SLURM_GPUS_PER_TASK", "gpus-per-task"),
     ];
     all.extend(told.iter().filter_map(|(variable, option)| {
-        Some((*variable, options.last(option)?.text().to_owned()))
+        Some((
+            *variable,
+            options.last_given(option)?.value_text().to_owned(),
+        ))
     }));
     let sizes = [
         ("SLURM_MEM_PER_NODE", "mem"),
@@ -309,7 +318,7 @@ fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str,
         ("SLURM_MEM_PER_GPU", "mem-per-gpu"),
     ];
     all.extend(sizes.iter().filter_map(|(variable, option)| {
-        let bytes = values::memory(options.last(option)?.text())?;
+        let bytes = values::parse_memory(options.last_given(option)?.value_text())?;
         Some((*variable, (bytes.0 >> 20).to_string()))
     }));
     all
@@ -317,14 +326,14 @@ fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str,
 
 impl Demands {
     /// Variables that Slurm sets at its own sites.
-    pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(super) fn site_variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.variables
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
     }
 
     /// Builds the component with these demands.
-    pub(super) fn component(
+    pub(super) fn into_component(
         self,
         name: &str,
         start: &ScriptStart,
@@ -332,10 +341,10 @@ impl Demands {
     ) -> Result<ComponentDocument, ScriptError> {
         let remedy = "write a job file instead";
         let name = ComponentName::new(name)
-            .map_err(|error| ScriptError::whole(error.to_string(), remedy))?;
+            .map_err(|error| ScriptError::without_line(error.to_string(), remedy))?;
         let place: OverrideTarget = AT_SLURM
             .parse()
-            .map_err(|problem: String| ScriptError::whole(problem, remedy))?;
+            .map_err(|problem: String| ScriptError::without_line(problem, remedy))?;
         let options = OverrideDocument {
             lrm_options: self.lrm_options,
             ..Default::default()

@@ -3,7 +3,7 @@
 use super::ScriptError;
 use super::lines::OptionWord;
 use super::option_table::{SbatchOption, TABLE};
-use crate::api::v1::parse::nearest;
+use crate::api::v1::parse::nearest_word;
 
 /// The ways in which an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct GivenOption {
 
 impl GivenOption {
     /// Writes the option as one word for `sbatch`.
-    pub(super) fn word(&self) -> String {
+    pub(super) fn as_word(&self) -> String {
         match &self.value {
             Some(value) => format!("--{}={value}", self.known.name),
             None => format!("--{}", self.known.name),
@@ -34,19 +34,23 @@ impl GivenOption {
     }
 
     /// The value; empty if there is none.
-    pub(super) fn text(&self) -> &str {
+    pub(super) fn value_text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
     /// The error for a value that cannot be read.
-    pub(super) fn wrong(&self, remedy: impl Into<String>) -> ScriptError {
-        let problem = format!("--{}: {:?} cannot be read", self.known.name, self.text());
-        ScriptError::at(self.line, problem, remedy)
+    pub(super) fn wrong_value(&self, remedy: impl Into<String>) -> ScriptError {
+        let problem = format!(
+            "--{}: {:?} cannot be read",
+            self.known.name,
+            self.value_text()
+        );
+        ScriptError::at_line(self.line, problem, remedy)
     }
 }
 
 /// Reads the words of one component.
-pub(super) fn read(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError> {
+pub(super) fn parse_options(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError> {
     let mut given = Vec::new();
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
@@ -56,15 +60,15 @@ pub(super) fn read(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError
                 .map(|n| n.text.clone())
         };
         if let Some(long) = word.text.strip_prefix("--") {
-            given.push(of_long(word.line, long, &mut following)?);
+            given.push(parse_long(word.line, long, &mut following)?);
         } else {
-            of_short(word, &mut following, &mut given)?;
+            parse_short(word, &mut following, &mut given)?;
         }
     }
     Ok(given)
 }
 
-fn of_long(
+fn parse_long(
     line: usize,
     long: &str,
     following: &mut dyn FnMut() -> Option<String>,
@@ -73,12 +77,12 @@ fn of_long(
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (long, None),
     };
-    let known = by_name(line, name)?;
+    let known = find_option(line, name)?;
     let value = match (known.takes, value) {
         (OptionArity::Value, None) => Some(following().ok_or_else(|| without_value(line, known))?),
         (OptionArity::Nothing, Some(_)) => {
             let problem = format!("--{} takes no value", known.name);
-            return Err(ScriptError::at(line, problem, "leave it out"));
+            return Err(ScriptError::at_line(line, problem, "leave it out"));
         }
         (_, value) => value,
     };
@@ -89,7 +93,7 @@ fn of_long(
 }
 
 /// Reads short options: those without values may stand together in a word.
-fn of_short(
+fn parse_short(
     word: &OptionWord,
     following: &mut dyn FnMut() -> Option<String>,
     given: &mut Vec<GivenOption>,
@@ -98,17 +102,17 @@ fn of_short(
     let mut letters = match word.text.strip_prefix('-') {
         Some(letters) if !letters.is_empty() => letters.chars(),
         _ => {
-            let problem = format!("{:?} is no option", shown(&word.text));
+            let problem = format!("{:?} is no option", quote_for_message(&word.text));
             let remedy = "write options as --option=value; what the script itself is to be called \
                           with stands on the command line, behind `--`";
-            return Err(ScriptError::at(line, problem, remedy));
+            return Err(ScriptError::at_line(line, problem, remedy));
         }
     };
     while let Some(letter) = letters.next() {
         let known = TABLE.iter().find(|known| known.short == Some(letter));
         let known = known.ok_or_else(|| {
             let problem = format!("there is no option -{letter} of sbatch");
-            ScriptError::at(line, problem, "write it as --option=value")
+            ScriptError::at_line(line, problem, "write it as --option=value")
         })?;
         if known.takes != OptionArity::Value {
             given.push(GivenOption {
@@ -133,7 +137,7 @@ fn of_short(
 }
 
 /// Finds an option by its name, or by a prefix that only it has.
-fn by_name(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
+fn find_option(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
     if let Some(known) = TABLE.iter().find(|known| known.name == name) {
         return Ok(known);
     }
@@ -144,26 +148,26 @@ fn by_name(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError
         return Ok(known);
     }
     let names: Vec<String> = TABLE.iter().map(|known| known.name.to_owned()).collect();
-    let remedy = match nearest(name, &names) {
+    let remedy = match nearest_word(name, &names) {
         Some(close) => format!("did you mean --{close}?"),
         None => "correct it, or take it out".to_owned(),
     };
-    Err(ScriptError::at(
+    Err(ScriptError::at_line(
         line,
-        format!("there is no option --{} of sbatch", shown(name)),
+        format!("there is no option --{} of sbatch", quote_for_message(name)),
         remedy,
     ))
 }
 
 fn without_value(line: usize, known: &SbatchOption) -> ScriptError {
     let name = known.name;
-    ScriptError::at(
+    ScriptError::at_line(
         line,
         format!("--{name} has no value"),
         format!("write it as --{name}=..."),
     )
 }
 
-fn shown(text: &str) -> String {
+fn quote_for_message(text: &str) -> String {
     text.chars().take(40).collect()
 }

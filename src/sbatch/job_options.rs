@@ -43,7 +43,7 @@ pub(super) struct ScriptStart {
 
 impl ScriptStart {
     /// Escapes a text so that it comes out unchanged.
-    pub(super) fn plain(&self, text: String) -> Arc<str> {
+    pub(super) fn escape(&self, text: String) -> Arc<str> {
         if self.is_array {
             text.replace("{{", "{{{{").into()
         } else {
@@ -51,8 +51,8 @@ impl ScriptStart {
         }
     }
 
-    fn set(&mut self, name: &str, value: String) {
-        let value = self.plain(value);
+    fn set_variable(&mut self, name: &str, value: String) {
+        let value = self.escape(value);
         self.environment.insert(name.into(), value);
     }
 }
@@ -62,36 +62,36 @@ struct All<'a>(&'a [ComponentOptions]);
 
 impl All<'_> {
     /// The last of these options.
-    fn last(&self, names: &[&str]) -> Option<&GivenOption> {
+    fn last_of(&self, names: &[&str]) -> Option<&GivenOption> {
         let mut given = self.0.iter().flat_map(|options| &options.0);
         given.rfind(|given| names.contains(&given.known.name))
     }
 }
 
 /// Reads the settings of the whole job.
-pub(super) fn read(
+pub(super) fn read_whole(
     script: &Script<'_>,
     components: &[ComponentOptions],
     around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<ScriptJob, ScriptError> {
     let all = All(components);
-    let array = all.last(&["array"]).map(indices).transpose()?;
+    let array = all.last_of(&["array"]).map(parse_indices).transpose()?;
     let mut start = ScriptStart {
         is_array: array.is_some(),
         ..ScriptStart::default()
     };
     let name = all
-        .last(&["job-name"])
-        .map_or(script.name, GivenOption::text)
+        .last_of(&["job-name"])
+        .map_or(script.name, GivenOption::value_text)
         .to_owned();
-    start.set("SLURM_JOB_NAME", name.clone());
+    start.set_variable("SLURM_JOB_NAME", name.clone());
     if let Some(indices) = &array {
-        of_array(indices, &mut start);
+        add_array_variables(indices, &mut start);
     }
-    export(&all, script.text, around.variable, &mut start)?;
-    let folder = folder(&all, &mut start)?;
-    files(&all, folder, &mut start, notes)?;
+    add_exports(&all, script.text, around.variable, &mut start)?;
+    let folder = set_directory(&all, &mut start)?;
+    set_output_files(&all, folder, &mut start, notes)?;
     if components.len() > 1 {
         let note = "a heterogeneous job: each of its components runs the script, and COSPAN_RANK \
                     tells which it is";
@@ -102,12 +102,12 @@ pub(super) fn read(
         ..SweepDocument::default()
     });
     let document = JobDocument {
-        name: Some(start.plain(name)),
+        name: Some(start.escape(name)),
         rerunnable: all
-            .last(&["requeue", "no-requeue"])
+            .last_of(&["requeue", "no-requeue"])
             .is_none_or(|g| g.known.name == "requeue"),
         sweep,
-        warning: all.last(&["signal"]).map(warning).transpose()?,
+        warning: all.last_of(&["signal"]).map(parse_warning).transpose()?,
         ..JobDocument::bare(Length(wall_time(components, around, notes)?))
     };
     Ok(ScriptJob { document, start })
@@ -120,15 +120,16 @@ fn wall_time(
     around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
-    let given = components.iter().filter_map(|options| options.last("time"));
-    let times =
-        given.map(|given| match values::time(given.text()) {
-            Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => Err(
-                ScriptError::at(given.line, "--time gives no limit", SAY_TIME),
-            ),
-            Some(time) if time > DurationMs::ZERO => Ok(time),
-            _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
-        });
+    let given = components
+        .iter()
+        .filter_map(|options| options.last_given("time"));
+    let times = given.map(|given| match values::parse_time(given.value_text()) {
+        Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.value_text()) => Err(
+            ScriptError::at_line(given.line, "--time gives no limit", SAY_TIME),
+        ),
+        Some(time) if time > DurationMs::ZERO => Ok(time),
+        _ => Err(given.wrong_value("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+    });
     let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
     let Some(longest) = longest else {
         return default_time(components, around, notes);
@@ -144,18 +145,18 @@ fn default_time(
 ) -> Result<DurationMs, ScriptError> {
     let mut longest = None;
     for options in components {
-        let partition = options.last("partition").map(GivenOption::text);
+        let partition = options.last_given("partition").map(GivenOption::value_text);
         let known = (around.default_time)(partition).ok_or_else(|| {
             let of = partition
                 .map(|names| format!(" of {names}"))
                 .unwrap_or_default();
             let problem = format!("it gives no --time, and no site tells a default time{of}");
-            ScriptError::whole(problem, SAY_TIME)
+            ScriptError::without_line(problem, SAY_TIME)
         })?;
         longest = longest.max(Some(known));
     }
     let (time, whose) =
-        longest.ok_or_else(|| ScriptError::whole("it gives no --time", SAY_TIME))?;
+        longest.ok_or_else(|| ScriptError::without_line("it gives no --time", SAY_TIME))?;
     notes.push((
         1,
         format!(
@@ -166,10 +167,10 @@ fn default_time(
     Ok(time)
 }
 
-fn indices(given: &GivenOption) -> Result<Indices, ScriptError> {
-    given.text().parse().map_err(|error| {
+fn parse_indices(given: &GivenOption) -> Result<Indices, ScriptError> {
+    given.value_text().parse().map_err(|error| {
         let problem = format!("--array: {error}");
-        ScriptError::at(
+        ScriptError::at_line(
             given.line,
             problem,
             "write it as 0-99, 1,3,5-8, 0-100:10 or 0-99%4",
@@ -177,7 +178,7 @@ fn indices(given: &GivenOption) -> Result<Indices, ScriptError> {
     })
 }
 
-fn of_array(indices: &Indices, start: &mut ScriptStart) {
+fn add_array_variables(indices: &Indices, start: &mut ScriptStart) {
     let (first, last) = indices.bounds();
     for (name, number) in [
         ("SLURM_ARRAY_TASK_COUNT", indices.count()),
@@ -185,7 +186,7 @@ fn of_array(indices: &Indices, start: &mut ScriptStart) {
         ("SLURM_ARRAY_TASK_MAX", last),
         ("SLURM_ARRAY_TASK_STEP", indices.step()),
     ] {
-        start.set(name, number.to_string());
+        start.set_variable(name, number.to_string());
     }
     // Each run fills in its own index.
     start
@@ -194,16 +195,17 @@ fn of_array(indices: &Indices, start: &mut ScriptStart) {
 }
 
 /// Variables that the script gets, and whether it gets a login environment.
-fn export(
+fn add_exports(
     all: &All<'_>,
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
     start: &mut ScriptStart,
 ) -> Result<(), ScriptError> {
     let mut logs_in = true;
-    if let Some(given) = all.last(&["export"]) {
-        let mut items = values::export(given.text())
-            .ok_or_else(|| given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE"))?;
+    if let Some(given) = all.last_of(&["export"]) {
+        let mut items = values::parse_export(given.value_text()).ok_or_else(|| {
+            given.wrong_value("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE")
+        })?;
         let first = items[0]
             .1
             .is_none()
@@ -215,46 +217,49 @@ fn export(
         for (name, value) in items {
             let value = value.or_else(|| variable(&name)).ok_or_else(|| {
                 let problem = format!("--export: {name} is not exported where it is submitted");
-                ScriptError::at(given.line, problem, format!("give its value: {name}=..."))
+                ScriptError::at_line(given.line, problem, format!("give its value: {name}=..."))
             })?;
-            start.set(&name, value);
+            start.set_variable(&name, value);
         }
     }
-    if logs_in && !launch::logs_in(text) {
+    if logs_in && !launch::is_login_shell(text) {
         start.words.push("login".to_owned());
     }
     Ok(())
 }
 
 /// Sets the directory of the start; returns it if it is an absolute path at the site.
-fn folder<'a>(all: &'a All<'_>, start: &mut ScriptStart) -> Result<Option<&'a str>, ScriptError> {
-    let Some(given) = all.last(&["chdir"]) else {
+fn set_directory<'a>(
+    all: &'a All<'_>,
+    start: &mut ScriptStart,
+) -> Result<Option<&'a str>, ScriptError> {
+    let Some(given) = all.last_of(&["chdir"]) else {
         return Ok(None);
     };
-    let path = given.text();
+    let path = given.value_text();
     if path.starts_with('/') {
         start.words.push(format!("cd={path}"));
         return Ok(Some(path));
     }
     let below = RelPath::new(path);
     let remedy = "give an absolute path at the site, or one below the work directory";
-    start.directory = Some(below.map_err(|_| given.wrong(remedy))?);
+    start.directory = Some(below.map_err(|_| given.wrong_value(remedy))?);
     Ok(None)
 }
 
 /// Sets the files for output: files of the site only; all other output is kept, and shown by
 /// `cospan logs`.
-fn files(
+fn set_output_files(
     all: &All<'_>,
     folder: Option<&str>,
     start: &mut ScriptStart,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<(), ScriptError> {
     for name in ["output", "error"] {
-        let Some(given) = all.last(&[name]) else {
+        let Some(given) = all.last_of(&[name]) else {
             continue;
         };
-        let path = given.text();
+        let path = given.value_text();
         check_pattern(given)?;
         match folder {
             _ if path.starts_with('/') => start.words.push(format!("{name}={path}")),
@@ -268,30 +273,35 @@ fn files(
             )),
         }
     }
-    match all.last(&["open-mode"]).map(|given| (given, given.text())) {
+    match all
+        .last_of(&["open-mode"])
+        .map(|given| (given, given.value_text()))
+    {
         Some((_, "append")) => start.words.push("append".to_owned()),
         Some((_, "truncate")) | None => {}
-        Some((given, _)) => return Err(given.wrong("give append or truncate")),
+        Some((given, _)) => return Err(given.wrong_value("give append or truncate")),
     }
     Ok(())
 }
 
 fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
-    let mut rest = given.text();
+    let mut rest = given.value_text();
     while let Some((_, after)) = rest.split_once('%') {
         let letter = after
             .chars()
             .next()
             .filter(|letter| PATTERN.contains(*letter));
-        let letter = letter.ok_or_else(|| given.wrong("of % only %A %a %j %N %u %x are known"))?;
+        let letter =
+            letter.ok_or_else(|| given.wrong_value("of % only %A %a %j %N %u %x are known"))?;
         rest = &after[letter.len_utf8()..];
     }
     Ok(())
 }
 
-fn warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
+fn parse_warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
     let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
-    let (signal, seconds) = values::signal(given.text()).ok_or_else(|| given.wrong(remedy))?;
+    let (signal, seconds) =
+        values::parse_signal(given.value_text()).ok_or_else(|| given.wrong_value(remedy))?;
     Ok(WarningDocument {
         signal,
         before: Length(DurationMs(seconds.saturating_mul(1_000))),

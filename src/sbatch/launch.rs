@@ -12,11 +12,11 @@ const LAUNCHER: &str = include_str!("launch.sh");
 const TEXT_MAX: usize = 120 << 10;
 
 /// Checks that the text can be carried at all.
-pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
+pub(super) fn check_script(script: &Script<'_>) -> Result<(), ScriptError> {
     let text = script.text;
     if let Some(at) = text.find('\0') {
         let problem = "the script has a NUL character";
-        return Err(ScriptError::at(
+        return Err(ScriptError::at_line(
             text[..at].matches('\n').count() + 1,
             problem,
             "a script is a text: is it the right file?",
@@ -24,7 +24,7 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     }
     if let Some(at) = text.find("\r\n") {
         let problem = "the script has line breaks as Windows writes them";
-        return Err(ScriptError::at(
+        return Err(ScriptError::at_line(
             text[..at].matches('\n').count() + 1,
             problem,
             "convert it: `dos2unix FILE`",
@@ -37,13 +37,13 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
         );
         let remedy = "register what it contains as a file of its own (`cospan file add`), or \
                       keep it at the sites";
-        return Err(ScriptError::whole(problem, remedy));
+        return Err(ScriptError::without_line(problem, remedy));
     }
     Ok(())
 }
 
 /// Returns true if the interpreter of a script reads the login files itself.
-pub(super) fn logs_in(text: &str) -> bool {
+pub(super) fn is_login_shell(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let mut words = first.trim_start_matches("#!").split_whitespace().skip(1);
     words.any(|word| {
@@ -54,18 +54,22 @@ pub(super) fn logs_in(text: &str) -> bool {
 }
 
 /// The arguments of `/bin/sh` for one of the components.
-pub(super) fn of(
+pub(super) fn launcher_arguments(
     script: &Script<'_>,
     start: &ScriptStart,
     demands: &Demands,
     components: usize,
 ) -> Vec<Arc<str>> {
-    let mut words = vec!["-c".to_owned(), LAUNCHER.to_owned(), program(script.name)];
+    let mut words = vec![
+        "-c".to_owned(),
+        LAUNCHER.to_owned(),
+        program_name(script.name),
+    ];
     words.push(script.text.to_owned());
     words.extend(start.words.iter().cloned());
     words.extend(
         demands
-            .variables()
+            .site_variables()
             .map(|(name, value)| format!("{name}={value}")),
     );
     if components > 1 {
@@ -73,11 +77,11 @@ pub(super) fn of(
     }
     words.push("--".to_owned());
     words.extend(script.arguments.iter().cloned());
-    words.into_iter().map(|word| start.plain(word)).collect()
+    words.into_iter().map(|word| start.escape(word)).collect()
 }
 
 /// The name of the script's file at a site.
-fn program(name: &str) -> String {
+fn program_name(name: &str) -> String {
     let fit: String = name
         .chars()
         .filter(|c| !c.is_control() && *c != '/')
@@ -101,7 +105,7 @@ mod tests {
             "#!/bin/bash -xl",
             "#! /bin/sh  -l",
         ] {
-            assert!(logs_in(&format!("{first}\necho")), "{first}");
+            assert!(is_login_shell(&format!("{first}\necho")), "{first}");
         }
         for first in [
             "#!/bin/bash",
@@ -109,7 +113,7 @@ mod tests {
             "#!/bin/bash -x",
             "#!/bin/sh --lax",
         ] {
-            assert!(!logs_in(&format!("{first}\necho -l")), "{first}");
+            assert!(!is_login_shell(&format!("{first}\necho -l")), "{first}");
         }
     }
 
@@ -121,7 +125,7 @@ mod tests {
             ("a/b\n", "ab"),
             ("", "script"),
         ] {
-            assert_eq!(program(name), expected);
+            assert_eq!(program_name(name), expected);
         }
     }
 }

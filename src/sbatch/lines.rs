@@ -28,7 +28,9 @@ pub(super) struct OptionWord {
 
 /// Splits all option lines into words, by component; also returns the first line that is not read
 /// because it comes after a command.
-pub(super) fn words(text: &str) -> Result<(Vec<Vec<OptionWord>>, Option<usize>), ScriptError> {
+pub(super) fn option_words(
+    text: &str,
+) -> Result<(Vec<Vec<OptionWord>>, Option<usize>), ScriptError> {
     let is_comment =
         |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let mut components = vec![Vec::new()];
@@ -40,7 +42,7 @@ pub(super) fn words(text: &str) -> Result<(Vec<Vec<OptionWord>>, Option<usize>),
             }
             break;
         };
-        for (text, quoted) in split(number, rest)? {
+        for (text, quoted) in split_words(number, rest)? {
             match components.last_mut() {
                 Some(words) if quoted || !NEXT.contains(&text.as_str()) => {
                     words.push(OptionWord { line: number, text });
@@ -74,12 +76,12 @@ pub(super) fn check_foreign(text: &str) -> Result<(), ScriptError> {
     let problem = format!("`{mark}` begins a line of {system}, and only Slurm's are read");
     let remedy = "say the same in lines of #SBATCH, or without the file: `cospan submit -n NUMBER \
                   --wall-time TIME -- COMMAND`";
-    Err(ScriptError::at(number, problem, remedy))
+    Err(ScriptError::at_line(number, problem, remedy))
 }
 
 /// Splits a line at white space, with a flag for words that were quoted in part; `#` begins a
 /// comment.
-fn split(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> {
+fn split_words(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> {
     let mut words = Vec::new();
     let mut word: Option<(String, bool)> = None;
     let mut quote = None;
@@ -103,7 +105,7 @@ fn split(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> 
     }
     if let Some(open) = quote {
         let problem = format!("a quote {open} is not closed");
-        return Err(ScriptError::at(
+        return Err(ScriptError::at_line(
             number,
             problem,
             "close it on the same line",
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     fn of(line: &str) -> Vec<String> {
-        split(1, line)
+        split_words(1, line)
             .unwrap()
             .into_iter()
             .map(|(text, _)| text)
@@ -134,14 +136,14 @@ mod tests {
         );
         assert_eq!(of(r" -J my\ job '' a\#b"), ["-J", "my job", "", "a#b"]);
         assert_eq!(of(" -n4#four"), ["-n4"]);
-        assert!(split(7, " -J 'x").is_err_and(|error| error.line == Some(7)));
+        assert!(split_words(7, " -J 'x").is_err_and(|error| error.line == Some(7)));
     }
 
     #[test]
     fn options_stand_before_the_first_command_only() {
         let text =
             "#!/bin/sh\n# words\n##SBATCH -n9\n\n#SBATCH -n 4\n  # more\necho\n#SBATCH -n 5\n";
-        let (components, late) = words(text).unwrap();
+        let (components, late) = option_words(text).unwrap();
         let texts: Vec<&str> = components[0]
             .iter()
             .map(|word| word.text.as_str())
@@ -181,9 +183,9 @@ mod tests {
     #[test]
     fn components_of_a_heterogeneous_job_are_told_apart() {
         let (components, _) =
-            words("#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2 : -n3\n").unwrap();
+            option_words("#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2 : -n3\n").unwrap();
         assert_eq!(components.len(), 3);
-        let (named, _) = words("#!/bin/sh\n#SBATCH -J ':'\n").unwrap();
+        let (named, _) = option_words("#!/bin/sh\n#SBATCH -J ':'\n").unwrap();
         assert_eq!(named.len(), 1, "a quoted colon is a name");
     }
 }

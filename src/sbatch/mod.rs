@@ -62,7 +62,7 @@ pub(crate) struct ScriptError {
 }
 
 impl ScriptError {
-    fn at(line: usize, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn at_line(line: usize, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             line: Some(line),
             problem: problem.into(),
@@ -70,7 +70,7 @@ impl ScriptError {
         }
     }
 
-    fn whole(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn without_line(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             line: None,
             problem: problem.into(),
@@ -90,22 +90,22 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 /// # Errors
 /// Some request of the script is not available here, or cannot be read.
 pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated, ScriptError> {
-    launch::check(script)?;
+    launch::check_script(script)?;
     lines::check_foreign(script.text)?;
     let (components, mut notes) = options::of_script(script.text)?;
-    let whole = job_options::read(script, &components, around, &mut notes)?;
+    let whole = job_options::read_whole(script, &components, around, &mut notes)?;
     let mut job = whole.document;
     let count = components.len();
     for (index, options) in components.iter().enumerate() {
-        let demands = component_demands::of(options)?;
+        let demands = component_demands::from_options(options)?;
         let name = if count == 1 {
             "batch".to_owned()
         } else {
             format!("het-{index}")
         };
-        let arguments = launch::of(script, &whole.start, &demands, count);
+        let arguments = launch::launcher_arguments(script, &whole.start, &demands, count);
         job.component
-            .push(demands.component(&name, &whole.start, arguments)?);
+            .push(demands.into_component(&name, &whole.start, arguments)?);
     }
     notes.sort();
     Ok(Translated { job, notes })

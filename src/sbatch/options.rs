@@ -14,23 +14,23 @@ type ScriptDemands = (Vec<ComponentOptions>, Vec<(usize, String)>);
 
 impl ComponentOptions {
     /// Finds an option; of several the last counts.
-    pub(super) fn last(&self, name: &str) -> Option<&GivenOption> {
+    pub(super) fn last_given(&self, name: &str) -> Option<&GivenOption> {
         self.0.iter().rev().find(|given| given.known.name == name)
     }
 }
 
 /// Reads all options; those that are not available here are refused.
 pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
-    let (components, late) = lines::words(text)?;
+    let (components, late) = lines::option_words(text)?;
     let mut notes = Vec::new();
     let mut read = Vec::with_capacity(components.len());
     for words in &components {
-        let given = getopt::read(words)?;
+        let given = getopt::parse_options(words)?;
         for one in &given {
             match one.known.meaning {
                 Meaning::Refused(remedy) => {
                     let problem = format!("--{} cannot be passed on", one.known.name);
-                    return Err(ScriptError::at(one.line, problem, remedy));
+                    return Err(ScriptError::at_line(one.line, problem, remedy));
                 }
                 Meaning::NoEffect(why) if !why.is_empty() => {
                     notes.push((

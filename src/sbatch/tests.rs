@@ -207,7 +207,7 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
                 getopt::OptionArity::Perhaps => true,
                 getopt::OptionArity::Nothing => given.value.is_none(),
             };
-            let passed = cospan_sites::slurm_site::passed_on(&given.word().into());
+            let passed = cospan_sites::slurm_site::check_option(&given.as_word().into());
             assert!(!is_whole || passed.is_ok(), "{passed:?}");
         }
     }
@@ -233,7 +233,7 @@ fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
         .into_specs(10, cospan_domain::units::Bytes(u64::MAX))
         .unwrap();
     assert_eq!(specs.len(), 3);
-    let last = specs[2].components[0].program.open();
+    let last = specs[2].components[0].program.unpack();
     assert_eq!(*last.arguments[3], *text, "byte for byte");
     assert_eq!(specs[2].name.as_deref(), Some("x {{"));
     for (name, value) in [
@@ -458,7 +458,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
         .into_specs(2, cospan_domain::units::Bytes(u64::MAX))
         .unwrap()
         .remove(0);
-    let given = job.components[0].program.open().arguments;
+    let given = job.components[0].program.unpack().arguments;
     let last: Vec<&str> = given[given.len() - 4..].iter().map(AsRef::as_ref).collect();
     assert_eq!(last, ["--", "a b", "{{", "--"]);
 }

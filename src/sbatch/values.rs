@@ -1,12 +1,12 @@
 //! Values of options, parsed as `sbatch` parses them.
 
 use cospan_domain::units::Bytes;
-pub(super) use cospan_sites::slurm_site::time;
+pub(super) use cospan_sites::slurm_site::parse_time;
 
 use crate::api::v1::runner::SignalName;
 
 /// Mebibytes, or with a unit: `4G`, `512M`, `1T`. 0 for all that there is.
-pub(super) fn memory(text: &str) -> Option<Bytes> {
+pub(super) fn parse_memory(text: &str) -> Option<Bytes> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
         "K" | "KB" => 10,
@@ -15,21 +15,21 @@ pub(super) fn memory(text: &str) -> Option<Bytes> {
         "T" | "TB" => 40,
         _ => return None,
     };
-    whole(digits)?.checked_mul(1 << shift).map(Bytes)
+    parse_whole(digits)?.checked_mul(1 << shift).map(Bytes)
 }
 
 /// A count of at least one.
-pub(super) fn count(text: &str) -> Option<u32> {
-    whole(text)
+pub(super) fn parse_count(text: &str) -> Option<u32> {
+    parse_whole(text)
         .and_then(|count| u32::try_from(count).ok())
         .filter(|count| *count > 0)
 }
 
 /// The fewest and the most nodes of `2` or `2-4`.
-pub(super) fn nodes(text: &str) -> Option<(u32, u32)> {
+pub(super) fn parse_nodes(text: &str) -> Option<(u32, u32)> {
     let (fewest, most) = text.split_once('-').unwrap_or((text, text));
-    let fewest = count(fewest)?;
-    let most = count(most)?;
+    let fewest = parse_count(fewest)?;
+    let most = parse_count(most)?;
     (fewest <= most).then_some((fewest, most))
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Gpus {
 }
 
 /// `2`, `a100:2`, `a100:1,v100:1`.
-pub(super) fn gpus(text: &str) -> Option<Gpus> {
+pub(super) fn parse_gpus(text: &str) -> Option<Gpus> {
     text.split(',').try_fold(Gpus::default(), |mut all, one| {
         let number = match one.rsplit_once(':') {
             Some((kind, number)) => {
@@ -50,19 +50,19 @@ pub(super) fn gpus(text: &str) -> Option<Gpus> {
             }
             None => one,
         };
-        all.count = all.count.checked_add(count(number)?)?;
+        all.count = all.count.checked_add(parse_count(number)?)?;
         Some(all)
     })
 }
 
 /// Graphics processors among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`,
 /// `licence:1`.
-pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
+pub(super) fn parse_gpus_of_gres(text: &str) -> Option<Gpus> {
     text.split(',').try_fold(Gpus::default(), |mut all, one| {
         let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
         let number = match parts[..] {
             ["gpu"] => "1",
-            ["gpu", number] if whole(number).is_some() => number,
+            ["gpu", number] if parse_whole(number).is_some() => number,
             ["gpu", kind] => {
                 all.kinds.push(kind.to_owned());
                 "1"
@@ -74,19 +74,19 @@ pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
             ["gpu", ..] | [""] => return None,
             _ => return Some(all),
         };
-        all.count = all.count.checked_add(count(number)?)?;
+        all.count = all.count.checked_add(parse_count(number)?)?;
         Some(all)
     })
 }
 
 /// A signal and its seconds before the end: `USR1@120`, `B:10`, `TERM`.
-pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
+pub(super) fn parse_signal(text: &str) -> Option<(SignalName, u64)> {
     let text = text
         .strip_prefix("B:")
         .or_else(|| text.strip_prefix("R:"))
         .unwrap_or(text);
     let (name, seconds) = match text.split_once('@') {
-        Some((name, seconds)) => (name, whole(seconds)?),
+        Some((name, seconds)) => (name, parse_whole(seconds)?),
         None => (text, 60),
     };
     let name = match name.strip_prefix("SIG").unwrap_or(name) {
@@ -101,7 +101,7 @@ pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
 }
 
 /// The exported names, with their values if given.
-pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
+pub(super) fn parse_export(text: &str) -> Option<Vec<(String, Option<String>)>> {
     let mut items = Vec::new();
     let mut item = String::new();
     let mut quote = None;
@@ -131,7 +131,7 @@ pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
         .collect()
 }
 
-fn whole(text: &str) -> Option<u64> {
+fn parse_whole(text: &str) -> Option<u64> {
     let is_number =
         !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
@@ -152,10 +152,10 @@ mod tests {
             ("2048K", 2 << 20),
             ("0", 0),
         ] {
-            assert_eq!(memory(text), Some(Bytes(bytes)), "{text}");
+            assert_eq!(parse_memory(text), Some(Bytes(bytes)), "{text}");
         }
         for text in ["", "G", "4X", "-4G", "4.5G", "999999999999T"] {
-            assert_eq!(memory(text), None, "{text}");
+            assert_eq!(parse_memory(text), None, "{text}");
         }
     }
 
@@ -167,30 +167,40 @@ mod tests {
                 kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
             })
         };
-        assert_eq!(gpus("2"), of(2, &[]));
-        assert_eq!(gpus("a100:2,v100:1"), of(3, &["a100", "v100"]));
-        assert_eq!(gpus("a100"), None);
-        assert_eq!(gpus_of_gres("gpu"), of(1, &[]));
-        assert_eq!(gpus_of_gres("gpu:2,shard:4"), of(2, &[]));
-        assert_eq!(gpus_of_gres("gres/gpu:a100"), of(1, &["a100"]));
-        assert_eq!(gpus_of_gres("gpu:a100:4"), of(4, &["a100"]));
-        assert_eq!(gpus_of_gres("craynetwork:1"), of(0, &[]));
-        assert_eq!(gpus_of_gres("gpu:a:b:c"), None);
+        assert_eq!(parse_gpus("2"), of(2, &[]));
+        assert_eq!(parse_gpus("a100:2,v100:1"), of(3, &["a100", "v100"]));
+        assert_eq!(parse_gpus("a100"), None);
+        assert_eq!(parse_gpus_of_gres("gpu"), of(1, &[]));
+        assert_eq!(parse_gpus_of_gres("gpu:2,shard:4"), of(2, &[]));
+        assert_eq!(parse_gpus_of_gres("gres/gpu:a100"), of(1, &["a100"]));
+        assert_eq!(parse_gpus_of_gres("gpu:a100:4"), of(4, &["a100"]));
+        assert_eq!(parse_gpus_of_gres("craynetwork:1"), of(0, &[]));
+        assert_eq!(parse_gpus_of_gres("gpu:a:b:c"), None);
     }
 
     #[test]
     fn nodes_are_a_number_or_a_range() {
-        assert_eq!((nodes("2"), nodes("2-4")), (Some((2, 2)), Some((2, 4))));
-        assert_eq!((nodes("4-2"), nodes("0"), nodes("2-")), (None, None, None));
+        assert_eq!(
+            (parse_nodes("2"), parse_nodes("2-4")),
+            (Some((2, 2)), Some((2, 4)))
+        );
+        assert_eq!(
+            (parse_nodes("4-2"), parse_nodes("0"), parse_nodes("2-")),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn a_signal_is_known_by_name_and_number() {
-        assert_eq!(signal("USR1@120"), Some((SignalName::Usr1, 120)));
-        assert_eq!(signal("B:SIGTERM"), Some((SignalName::Term, 60)));
-        assert_eq!(signal("10@30"), Some((SignalName::Usr1, 30)));
+        assert_eq!(parse_signal("USR1@120"), Some((SignalName::Usr1, 120)));
+        assert_eq!(parse_signal("B:SIGTERM"), Some((SignalName::Term, 60)));
+        assert_eq!(parse_signal("10@30"), Some((SignalName::Usr1, 30)));
         assert_eq!(
-            (signal("KILL@9"), signal("USR1@"), signal("")),
+            (
+                parse_signal("KILL@9"),
+                parse_signal("USR1@"),
+                parse_signal("")
+            ),
             (None, None, None)
         );
     }
@@ -199,7 +209,7 @@ mod tests {
     fn exported_variables_are_told_apart() {
         let pair = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));
         assert_eq!(
-            export("ALL,A=1,B='x,y',C").unwrap(),
+            parse_export("ALL,A=1,B='x,y',C").unwrap(),
             [
                 pair("ALL", None),
                 pair("A", Some("1")),
@@ -207,7 +217,7 @@ mod tests {
                 pair("C", None)
             ]
         );
-        assert_eq!(export("A-B=1"), None);
-        assert_eq!(export(""), None);
+        assert_eq!(parse_export("A-B=1"), None);
+        assert_eq!(parse_export(""), None);
     }
 }

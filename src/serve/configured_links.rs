@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::config::sections::{Link, Site};
 
 /// A property of every link, in each of its directions.
-pub(super) fn links<T: Copy>(
+pub(super) fn link_property<T: Copy>(
     config: &Config,
     of: impl Fn(&Link) -> T,
 ) -> BTreeMap<(SiteName, SiteName), T> {
@@ -24,13 +24,13 @@ pub(super) fn links<T: Copy>(
 }
 
 /// Pairs of sites without a link that have an `upload` and a `download`, in each direction.
-fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond)> {
-    let given = links(config, |_| ());
+fn pairs_by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond)> {
+    let given = link_property(config, |_| ());
     let pairs = config
         .site
         .iter()
         .flat_map(|from| config.site.iter().map(move |to| (from, to)));
-    let by_ends = pairs.filter_map(|(from, to)| Some((from, to, from.carries_to(to)?)));
+    let by_ends = pairs.filter_map(|(from, to)| Some((from, to, from.bandwidth_to(to)?)));
     by_ends.filter(move |(from, to, _)| {
         from.name != to.name && !given.contains_key(&(from.name.clone(), to.name.clone()))
     })
@@ -38,15 +38,16 @@ fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond
 
 /// The bandwidth of each pair of sites, as given or by their ends.
 pub(super) fn bandwidths(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
-    let mut all = links(config, |link| link.bandwidth);
-    let ends = by_ends(config).map(|(from, to, rate)| ((from.name.clone(), to.name.clone()), rate));
+    let mut all = link_property(config, |link| link.bandwidth);
+    let ends =
+        pairs_by_ends(config).map(|(from, to, rate)| ((from.name.clone(), to.name.clone()), rate));
     all.extend(ends);
     all
 }
 
 /// Bandwidths at which sites send and that others cannot receive.
-pub(super) fn uploads(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
-    by_ends(config)
+pub(super) fn upload_limits(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    pairs_by_ends(config)
         .filter_map(|(from, to, _): (&Site, &Site, _)| {
             Some(((from.name.clone(), to.name.clone()), from.upload?))
         })
@@ -108,7 +109,7 @@ mod tests {
             ("c", "a", 30),
             ("c", "b", 30),
         ];
-        assert_eq!(told(&uploads(&config)), sends);
+        assert_eq!(told(&upload_limits(&config)), sends);
     }
 
     #[test]
@@ -118,7 +119,7 @@ mod tests {
         let config = config(link);
         assert_eq!(told(&bandwidths(&config))[0], ("a", "b", 7));
         assert!(
-            !told(&uploads(&config))
+            !told(&upload_limits(&config))
                 .iter()
                 .any(|(from, to, _)| (*from, *to) == ("a", "b"))
         );

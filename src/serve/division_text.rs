@@ -8,14 +8,14 @@ use crate::api::v1::Instant;
 use crate::api::v1::split::SplitReport;
 
 /// Returns true if a job is divided at once over the sites that grant it reservations.
-pub(super) fn is_to_be(spec: &JobSpec) -> bool {
+pub(super) fn is_divided(spec: &JobSpec) -> bool {
     let wish = spec.run.reservation.as_ref();
     matches!(spec.request, RequestType::Flexible(_))
         && wish.is_some_and(|wish| wish.reserve_after.is_none())
 }
 
 /// Describes the division that sites would grant now.
-pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> String {
+pub(super) fn describe_division(spec: &JobSpec, division: &Result<Division, String>) -> String {
     let Division {
         shape,
         start,

@@ -12,7 +12,7 @@ use cospan_domain::queue::{Condition, QueueStanding};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
-use crate::api::v1::event_report::{ComponentNames, abort_cause};
+use crate::api::v1::event_report::{ComponentNames, describe_abort};
 use crate::api::v1::explain::{
     BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
     RefusedReport, TransferReport, WithheldReport,
@@ -45,7 +45,7 @@ pub(super) struct ExplainContext<'a> {
 }
 
 /// The report on some components of a job; `copies` gives the progress of a copy.
-pub(super) fn report(
+pub(super) fn job_report(
     job: &Job,
     explanation: &Explanation,
     ExplainContext { standing, hold }: ExplainContext<'_>,
@@ -59,7 +59,7 @@ pub(super) fn report(
     ExplainReport {
         job: job.id.0,
         revision: Some(job.revision),
-        summary: summary(job, explanation, standing),
+        summary: summarize(job, explanation, standing),
         priority: None,
         policy: Some(
             placed_by
@@ -71,35 +71,39 @@ pub(super) fn report(
             .and_then(|by| by.refused.as_ref())
             .map(RefusedReport::from),
         position: standing.map(|standing| standing.ahead as u64 + 1),
-        estimate: estimate(explanation),
-        estimate_unknown: unknown(explanation),
+        estimate: estimate_report(explanation),
+        estimate_unknown: describe_unknown(explanation),
         cost: if waits {
-            cost(explanation, &job.spec, hold, &verdicts)
+            cost_report(explanation, &job.spec, hold, &verdicts)
         } else {
             None
         },
         bids: if is_first {
-            bids(explanation)
+            bid_reports(explanation)
         } else {
             Vec::new()
         },
-        bids_by: bids_by(explanation, job.is_placed()).filter(|_| is_first),
-        ranking: RankingReport::of(job, |component| verdicts.tell_of(component)),
-        withheld: withheld(explanation).filter(|_| waits),
-        transfers: transfers(job, |component| verdicts.tell_of(component), copies),
+        bids_by: basis_of_bids(explanation, job.is_placed()).filter(|_| is_first),
+        ranking: RankingReport::of(job, |component| verdicts.covers_component(component)),
+        withheld: withheld_report(explanation).filter(|_| waits),
+        transfers: transfer_reports(
+            job,
+            |component| verdicts.covers_component(component),
+            copies,
+        ),
         last_words: Vec::new(),
-        next: verdicts.next(),
+        next: verdicts.next_page(),
         groups: verdicts.groups,
         verdicts: verdicts.shown,
     }
 }
 
-fn bids(explanation: &Explanation) -> Vec<BidReport> {
+fn bid_reports(explanation: &Explanation) -> Vec<BidReport> {
     explanation.bids.iter().map(BidReport::from).collect()
 }
 
 /// The basis of the bids: those of a placed job are not those that decided.
-fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
+fn basis_of_bids(explanation: &Explanation, is_placed: bool) -> Option<String> {
     if explanation.bids.is_empty() {
         return None;
     }
@@ -114,7 +118,7 @@ fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
     })
 }
 
-fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
+fn withheld_report(explanation: &Explanation) -> Option<WithheldReport> {
     let guard = explanation.starvation_guard.as_ref()?;
     let processors = guard
         .withheld
@@ -137,17 +141,19 @@ struct OnItsWay {
 
 /// Input of the present round that has not arrived yet; and then the outputs that have not arrived
 /// yet.
-fn on_its_way(job: &Job) -> Vec<OnItsWay> {
+fn content_on_its_way(job: &Job) -> Vec<OnItsWay> {
     match job.phase {
-        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => inputs(job),
-        JobPhase::Collecting { .. } => outputs(job),
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
+            missing_inputs(job)
+        }
+        JobPhase::Collecting { .. } => missing_outputs(job),
         _ => Vec::new(),
     }
 }
 
-fn inputs(job: &Job) -> Vec<OnItsWay> {
+fn missing_inputs(job: &Job) -> Vec<OnItsWay> {
     let mut inputs = Vec::new();
-    for (component, state) in job.indexed() {
+    for (component, state) in job.indexed_components() {
         let Some(placement) = &state.placement else {
             continue;
         };
@@ -161,7 +167,7 @@ fn inputs(job: &Job) -> Vec<OnItsWay> {
     inputs
 }
 
-fn outputs(job: &Job) -> Vec<OnItsWay> {
+fn missing_outputs(job: &Job) -> Vec<OnItsWay> {
     let mut outputs = Vec::new();
     for (component, state, spec) in job.specified() {
         let Some(placement) = &state.placement else {
@@ -185,18 +191,18 @@ fn outputs(job: &Job) -> Vec<OnItsWay> {
     outputs
 }
 
-fn transfers(
+fn transfer_reports(
     job: &Job,
     is_told_of: impl Fn(ComponentIndex) -> bool,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> Vec<TransferReport> {
-    let ways = on_its_way(job)
+    let ways = content_on_its_way(job)
         .into_iter()
         .filter(|way| is_told_of(way.component));
     ways.filter_map(|way: OnItsWay| {
         let copy = copies(way.content.digest, &way.to);
         Some(TransferReport {
-            component: name(job, way.component)?,
+            component: component_name(job, way.component)?,
             site: way.to.to_string(),
             from: way.from.to_string(),
             digest: way.content.digest.to_string(),
@@ -218,7 +224,7 @@ fn transfers(
 }
 
 /// The report on a job that is not submitted.
-pub(super) fn preview(
+pub(super) fn preview_report(
     explanation: &Explanation,
     spec: &JobSpec,
     hold: DurationMs,
@@ -228,7 +234,7 @@ pub(super) fn preview(
     ExplainReport {
         job: 0,
         revision: None,
-        summary: placement(explanation, None),
+        summary: describe_placement(explanation, None),
         priority: explanation.class.map(ClassReport::from),
         policy: Some(explanation.policy.to_string()),
         rule: explanation
@@ -238,26 +244,26 @@ pub(super) fn preview(
             .map(|plan| plan.rule.as_str().into()),
         refused: None,
         position: None,
-        estimate: estimate(explanation),
-        estimate_unknown: unknown(explanation),
-        cost: cost(explanation, spec, hold, &verdicts),
+        estimate: estimate_report(explanation),
+        estimate_unknown: describe_unknown(explanation),
+        cost: cost_report(explanation, spec, hold, &verdicts),
         bids: if page.limit > 0 {
-            bids(explanation)
+            bid_reports(explanation)
         } else {
             Vec::new()
         },
-        bids_by: bids_by(explanation, false),
+        bids_by: basis_of_bids(explanation, false),
         ranking: Vec::new(),
-        withheld: withheld(explanation),
+        withheld: withheld_report(explanation),
         transfers: Vec::new(),
         last_words: Vec::new(),
-        next: verdicts.next(),
+        next: verdicts.next_page(),
         groups: verdicts.groups,
         verdicts: verdicts.shown,
     }
 }
 
-fn estimate(explanation: &Explanation) -> Option<EstimateReport> {
+fn estimate_report(explanation: &Explanation) -> Option<EstimateReport> {
     match &explanation.estimate {
         StartEstimate::Within { from, until, basis } => Some(EstimateReport {
             from: (*from).into(),
@@ -268,7 +274,7 @@ fn estimate(explanation: &Explanation) -> Option<EstimateReport> {
     }
 }
 
-fn unknown(explanation: &Explanation) -> Option<String> {
+fn describe_unknown(explanation: &Explanation) -> Option<String> {
     match &explanation.estimate {
         StartEstimate::Unknown(reason) => Some(reason.clone()),
         StartEstimate::Within { .. } | StartEstimate::None => None,
@@ -277,7 +283,7 @@ fn unknown(explanation: &Explanation) -> Option<String> {
 
 /// The cost of the plan, if there is one; in total, with the transfers of the components in the
 /// report.
-fn cost(
+fn cost_report(
     explanation: &Explanation,
     spec: &JobSpec,
     hold: DurationMs,
@@ -286,7 +292,7 @@ fn cost(
     let plan = explanation.decision.as_ref().ok()?;
     let transfers = explanation.transfers.iter();
     let transfers = transfers
-        .filter(|transfer| told.tell_of(transfer.component))
+        .filter(|transfer| told.covers_component(transfer.component))
         .map(|transfer| {
             let measured = transfer.link.as_ref().and_then(|link| link.measured);
             let component = explanation.components.get(transfer.component.0 as usize);
@@ -316,39 +322,42 @@ fn cost(
     })
 }
 
-fn name(job: &Job, index: ComponentIndex) -> Option<String> {
+fn component_name(job: &Job, index: ComponentIndex) -> Option<String> {
     job.name_of(index)
 }
 
-fn summary(job: &Job, explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
+fn summarize(job: &Job, explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
     match &explanation.wait {
-        WaitCause::Ended => standing_of(&job.phase),
+        WaitCause::Ended => describe_end(&job.phase),
         WaitCause::Held(reason) => format!("it is held: {reason}"),
         WaitCause::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
         WaitCause::Turn(limit) => {
             format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
         }
         WaitCause::Phase => {
-            let promised = reservation_text::told(job);
-            let mut summary = promised.unwrap_or_else(|| phase(job, explanation.next_claim));
-            for site in verdict_report::removed(job, explanation) {
+            let promised = reservation_text::describe_reservation_wait(job);
+            let mut summary =
+                promised.unwrap_or_else(|| describe_phase(job, explanation.next_claim));
+            for site in verdict_report::removed_sites(job, explanation) {
                 summary.push_str(&format!("; site {site} is no longer in the configuration"));
             }
-            if let Some(silence) = explanation.silence.told(job) {
+            if let Some(silence) = explanation.silence.warning(job) {
                 summary.push_str(&format!("; {silence}"));
             }
             summary
         }
-        WaitCause::Placement => reservation_text::told(job).unwrap_or_else(|| {
-            let summary = placement(explanation, standing);
-            reservation_text::needed(job)
-                .map_or(summary.clone(), |needed| format!("{summary}; {needed}"))
-        }),
-        WaitCause::NotSubmitted => placement(explanation, standing),
+        WaitCause::Placement => {
+            reservation_text::describe_reservation_wait(job).unwrap_or_else(|| {
+                let summary = describe_placement(explanation, standing);
+                reservation_text::describe_next_step(job)
+                    .map_or(summary.clone(), |needed| format!("{summary}; {needed}"))
+            })
+        }
+        WaitCause::NotSubmitted => describe_placement(explanation, standing),
     }
 }
 
-fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
+fn describe_placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
     if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
         let until = Instant(until);
         return format!("it backs off after a setback and is tried again at {until}");
@@ -361,7 +370,7 @@ fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> Str
                 .any(|placement| placement.acquisition.is_queued());
             format!(
                 "it can be placed now, on {} site(s){}, with input there in {}",
-                plan.sites_combined(),
+                plan.count_sites(),
                 if queued {
                     " to wait in their queues"
                 } else {
@@ -374,13 +383,13 @@ fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> Str
             Some(missing) => {
                 format!(
                     "it cannot be placed: {}",
-                    lacking(missing, &explanation.components)
+                    describe_missing_link(missing, &explanation.components)
                 )
             }
             None => {
                 format!(
                     "it cannot be placed now: {}",
-                    refusal.naming(&explanation.components)
+                    refusal.describe_with_names(&explanation.components)
                 )
             }
         },
@@ -388,7 +397,7 @@ fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> Str
 }
 
 /// Names the missing link, and the remedy.
-pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
+pub(super) fn describe_missing_link(missing: &MissingLink, names: &[String]) -> String {
     let MissingLink {
         component,
         from,
@@ -404,7 +413,7 @@ pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
 
 /// Start of a component that did not start with the others.
 fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
-    let name = name(job, index)?;
+    let name = component_name(job, index)?;
     let at = Instant(job.begins_at(index)?);
     Some(format!("; {name} begins at {at}, as promised"))
 }
@@ -413,7 +422,7 @@ fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
 const MOST_NAMES: usize = 50;
 
 /// Lists names, with the number of those left out.
-fn some_of(names: &[String]) -> String {
+fn list_some_names(names: &[String]) -> String {
     match names.len() {
         0 => "none".into(),
         count if count > MOST_NAMES => {
@@ -427,7 +436,7 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
+fn describe_phase(job: &Job, next_claim: Option<Timestamp>) -> String {
     let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
     let next = next.unwrap_or_default();
     match &job.phase {
@@ -435,8 +444,8 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             format!("it is placed, its input is there{next}")
         }
         JobPhase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
-        JobPhase::Claiming { .. } if site_queue_text::told(job).is_some() => {
-            site_queue_text::told(job).unwrap_or_default()
+        JobPhase::Claiming { .. } if site_queue_text::describe_site_queues(job).is_some() => {
+            site_queue_text::describe_site_queues(job).unwrap_or_default()
         }
         JobPhase::Claiming { .. } if job.inputs_here => format!(
             "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
@@ -455,7 +464,10 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
                         .get(index.0 as usize)
                         .is_some_and(Component::is_to_begin_later)
                 });
-            let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
+            let restarted: Vec<_> = restarted
+                .into_iter()
+                .filter_map(|i| component_name(job, i))
+                .collect();
             let later = later.into_iter().take(MOST_NAMES);
             let later: String = later.filter_map(|i| begins_later(job, i)).collect();
             let running = list_components(job, "running");
@@ -465,7 +477,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
                 names => {
                     format!(
                         "it runs: {running}{later}; restarted alone: {}{next}",
-                        some_of(names)
+                        list_some_names(names)
                     )
                 }
             }
@@ -478,27 +490,30 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             ..
         } => "it is being cancelled; what runs is being ended".into(),
         JobPhase::Aborting { why, then, .. } => {
-            let why = abort_cause(why, &ComponentNames::of(job));
-            format!("its round is being given up: {why}; {}", afterwards(then))
+            let why = describe_abort(why, &ComponentNames::of(job));
+            format!(
+                "its round is being given up: {why}; {}",
+                describe_aftermath(then)
+            )
         }
         JobPhase::Queued { .. }
         | JobPhase::Finished { .. }
         | JobPhase::Failed { .. }
-        | JobPhase::Cancelled { .. } => standing_of(&job.phase),
+        | JobPhase::Cancelled { .. } => describe_end(&job.phase),
     }
 }
 
 fn list_components(job: &Job, run: &str) -> String {
     let names: Vec<String> = job
-        .indexed()
+        .indexed_components()
         .filter(|(_, component)| component.run.as_str() == run)
-        .filter_map(|(index, _)| name(job, index))
+        .filter_map(|(index, _)| component_name(job, index))
         .collect();
-    some_of(&names)
+    list_some_names(&names)
 }
 
 /// The state, with the reason or the user if it ended badly.
-fn standing_of(phase: &JobPhase) -> String {
+fn describe_end(phase: &JobPhase) -> String {
     let state = phase.kind().as_str();
     match phase {
         JobPhase::Failed { reason, .. } => format!("it is {state}: {reason}"),
@@ -507,7 +522,7 @@ fn standing_of(phase: &JobPhase) -> String {
     }
 }
 
-fn afterwards(then: &AfterAbort) -> String {
+fn describe_aftermath(then: &AfterAbort) -> String {
     match then {
         AfterAbort::Requeue { not_before } => {
             format!(

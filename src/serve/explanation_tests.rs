@@ -24,7 +24,7 @@ fn full(_: Digest, _: &SiteName) -> CopyProgress {
 
 /// From, to, and what went wrong.
 fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
-    transfers(job, |_| true, full)
+    transfer_reports(job, |_| true, full)
         .into_iter()
         .map(|report: TransferReport| (report.from, report.site, report.problem))
         .collect()
@@ -104,16 +104,16 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
 #[test]
 fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
     let mut explanation = explanation(WaitCause::Placement);
-    assert_eq!(bids_by(&explanation, true), None, "nobody bid");
+    assert_eq!(basis_of_bids(&explanation, true), None, "nobody bid");
     explanation.bids.push(SiteBid {
         site: "delft".parse().unwrap(),
         answer: Err(Decline::NothingFree),
         nearer: None,
         lacks_gflops: false,
     });
-    let waiting = bids_by(&explanation, false).unwrap();
+    let waiting = basis_of_bids(&explanation, false).unwrap();
     assert_eq!(waiting, "sites as they are now; bandwidths as configured");
-    let placed = bids_by(&explanation, true).unwrap();
+    let placed = basis_of_bids(&explanation, true).unwrap();
     assert!(
         placed.contains("not as they were when it was placed"),
         "{placed}"
@@ -186,7 +186,7 @@ fn in_every_phase_it_is_told_what_it_waits_for() {
             };
         }
         assert_eq!(
-            summary(&job, &explanation(WaitCause::Phase), None),
+            summarize(&job, &explanation(WaitCause::Phase), None),
             expected
         );
     }
@@ -205,7 +205,7 @@ fn with_its_input_there_it_is_told_which_components_are_claimed() {
     job.inputs_here = true;
     let mut explanation = explanation(WaitCause::Phase);
     explanation.next_claim = Some(Timestamp(60_000));
-    let told = summary(&job, &explanation, None);
+    let told = summarize(&job, &explanation, None);
     assert_eq!(
         told,
         "processors are being claimed; at the gate: none; submitted: none; not yet: solve; \
@@ -215,7 +215,7 @@ fn with_its_input_there_it_is_told_which_components_are_claimed() {
 
 #[test]
 fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
-    let told = |wait| summary(&waiting_job(), &explanation(wait), None);
+    let told = |wait| summarize(&waiting_job(), &explanation(wait), None);
     assert_eq!(
         told(WaitCause::Frozen),
         "it is frozen; `cospan thaw` lets it be placed"
@@ -236,7 +236,7 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
         tries: 0,
         refusal: None,
     };
-    let told = summary(
+    let told = summarize(
         &waiting_job(),
         &explanation(WaitCause::Placement),
         Some(&standing),
@@ -263,7 +263,7 @@ fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
         placements: job.components[0].placement.clone().into_iter().collect(),
         transfer_time: DurationMs::ZERO,
     });
-    let told = preview(
+    let told = preview_report(
         &explanation,
         &job.spec,
         DurationMs::ZERO,

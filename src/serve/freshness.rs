@@ -17,14 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Carries out a command. Files that jobs name are examined before; the present state of those that
 /// are registered is remembered.
-pub(super) async fn command(
+pub(super) async fn run_checked_command(
     plane: &ControlPlane,
     command: ApiCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     match &command.what {
         ApiRequest::Submit(submissions) => {
-            let refused = changed_of(plane, submissions).await;
-            plane.command_refusing(command, refused).await
+            let refused = jobs_with_changed_files(plane, submissions).await;
+            plane.execute_command_refusing(command, refused).await
         }
         ApiRequest::AddFile {
             name, site, path, ..
@@ -32,12 +32,12 @@ pub(super) async fn command(
             let name = name.clone();
             let replica = (site.clone(), path.clone());
             // Examined before it is read: a change meanwhile shows later as another state.
-            let stamp = look(plane, &replica).await;
-            let answer = plane.command(command).await?;
-            remember(plane, &name, replica, stamp).await;
+            let stamp = examine_file(plane, &replica).await;
+            let answer = plane.execute_command(command).await?;
+            remember_stamp(plane, &name, replica, stamp).await;
             Ok(answer)
         }
-        _ => plane.command(command).await,
+        _ => plane.execute_command(command).await,
     }
 }
 
@@ -45,14 +45,17 @@ pub(super) async fn command(
 type UserReplica = (SiteName, RelPath);
 
 /// The jobs that name a file which has changed since it was registered, by their index.
-async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, ApiRefusal)> {
+async fn jobs_with_changed_files(
+    plane: &ControlPlane,
+    jobs: &[Submission],
+) -> Vec<(usize, ApiRefusal)> {
     let named: Vec<_> = jobs.iter().map(|job| job.spec.unbound_names()).collect();
     let mut names: Vec<&LogicalName> = named.iter().flatten().collect();
     names.sort_unstable();
     names.dedup();
     let mut refused = Vec::new();
     for name in names {
-        let Some((site, path)) = changed(plane, name).await else {
+        let Some((site, path)) = changed_replica(plane, name).await else {
             continue;
         };
         info!(file = %name, %site, path = path.as_str(), "a registered file has changed");
@@ -79,29 +82,29 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
 }
 
 /// The first replica of a file whose content differs from the registered one.
-async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica> {
+async fn changed_replica(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica> {
     let entry = plane.view().files.get(name)?.entry.clone()?;
     for (site, place) in &entry.replicas {
         let FilePlace::User(path) = place else {
             continue;
         };
         let replica = (site.clone(), path.clone());
-        let Some(stamp) = look(plane, &replica).await else {
+        let Some(stamp) = examine_file(plane, &replica).await else {
             continue;
         };
         if entry.stamps.get(&(site.clone(), place.clone())) == Some(&stamp) {
             continue;
         }
-        if is_other(plane, name, &entry, &replica).await {
+        if has_other_content(plane, name, &entry, &replica).await {
             return Some(replica);
         }
-        remember(plane, name, replica, Some(stamp)).await;
+        remember_stamp(plane, name, replica, Some(stamp)).await;
     }
     None
 }
 
 /// Reads a replica again. A replica that cannot be read now is not known to differ.
-async fn is_other(
+async fn has_other_content(
     plane: &ControlPlane,
     name: &LogicalName,
     entry: &CatalogueEntry,
@@ -124,7 +127,7 @@ async fn is_other(
         by: entry.registered_by.clone(),
         what,
     };
-    match plane.command(command).await {
+    match plane.execute_command(command).await {
         Ok(_) => false,
         Err(ApiRefusal::Conflict(_)) => true,
         Err(problem) => {
@@ -134,14 +137,14 @@ async fn is_other(
     }
 }
 
-async fn look(plane: &ControlPlane, (site, path): &UserReplica) -> Option<FileStamp> {
-    let look = plane.stamp(site, FilePlace::User(path.clone()));
+async fn examine_file(plane: &ControlPlane, (site, path): &UserReplica) -> Option<FileStamp> {
+    let look = plane.stamp_site_file(site, FilePlace::User(path.clone()));
     tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?
 }
 
 /// Remembers the state of a replica before it was read. If that fails the replica is read once more
 /// later.
-async fn remember(
+async fn remember_stamp(
     plane: &ControlPlane,
     name: &LogicalName,
     (site, path): UserReplica,

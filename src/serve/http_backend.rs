@@ -58,7 +58,7 @@ impl Served {
         }
     }
 
-    fn find(&self, id: JobId) -> Option<Arc<Job>> {
+    fn find_live_job(&self, id: JobId) -> Option<Arc<Job>> {
         self.plane.view().jobs.get(&id).cloned()
     }
 
@@ -84,7 +84,7 @@ impl Served {
 }
 
 /// Translates a site's answer that it has nothing to read, or its silence.
-fn unread(site: &SiteName, error: SiteError) -> ApiRefusal {
+fn read_refusal(site: &SiteName, error: SiteError) -> ApiRefusal {
     match error {
         SiteError::Refused(problem) => ApiRefusal::NotFound(format!("at {site}: {problem}")),
         error => ApiRefusal::Site(format!("{site}: {error}")),
@@ -93,8 +93,8 @@ fn unread(site: &SiteName, error: SiteError) -> ApiRefusal {
 
 #[async_trait]
 impl Backend for Served {
-    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
-        freshness::command(&self.plane, command).await
+    async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        freshness::run_checked_command(&self.plane, command).await
     }
 
     fn preview(
@@ -104,7 +104,7 @@ impl Backend for Served {
         rows: usize,
     ) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
-        let explanation = self.plane.preview(by, submission.clone())?;
+        let explanation = self.plane.preview_job(by, submission.clone())?;
         let limit = if rows > 0 {
             ExplainPage::FIRST.limit
         } else {
@@ -115,39 +115,40 @@ impl Backend for Served {
             limit,
             ..ExplainPage::FIRST
         };
-        let mut report = explanation::preview(&explanation, &spec, self.plane.hold_max(), page);
+        let mut report =
+            explanation::preview_report(&explanation, &spec, self.plane.hold_max(), page);
         // It is computed apart from the threads that serve requests.
-        if division_text::is_to_be(&spec)
+        if division_text::is_divided(&spec)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
-            && let Some(division) = runtime.block_on(self.plane.division(by, submission))?
+            && let Some(division) = runtime.block_on(self.plane.preview_division(by, submission))?
         {
-            report.summary = division_text::told(&spec, &division);
+            report.summary = division_text::describe_division(&spec, &division);
         }
         Ok(report)
     }
 
-    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal> {
+    fn check_submission(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal> {
         self.plane.would_accept(by, submission)
     }
 
     async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
         let spec = submission.spec.clone();
         let lead = self.plane.reservation_lead();
-        let rankings = self.plane.rankings(by, submission).await;
+        let rankings = self.plane.rank_reservation_sites(by, submission).await;
         let names = spec.names(spec.components.len()).into_iter();
         let named = names.zip(&rankings);
         named
-            .map(|(name, ranking)| RankingReport::of_one(name, ranking, lead, None))
+            .map(|(name, ranking)| RankingReport::for_component(name, ranking, lead, None))
             .collect()
     }
 
-    fn warning(&self, id: JobId) -> Option<String> {
-        let job = self.find(id)?;
+    fn submission_warning(&self, id: JobId) -> Option<String> {
+        let job = self.find_live_job(id)?;
         let missing = self.plane.missing_link(&job)?;
         let names = job.spec.names(job.spec.components.len());
         Some(format!(
             "it is queued, and can never start: {}",
-            explanation::lacking(&missing, &names)
+            explanation::describe_missing_link(&missing, &names)
         ))
     }
 
@@ -155,7 +156,7 @@ impl Backend for Served {
         self.plane.view()
     }
 
-    fn files(
+    fn list_files(
         &self,
         after: Option<&LogicalName>,
         site: Option<&SiteName>,
@@ -183,7 +184,7 @@ impl Backend for Served {
         FilePage { files, next }
     }
 
-    fn file(&self, name: &LogicalName) -> Option<FileReport> {
+    fn find_file(&self, name: &LogicalName) -> Option<FileReport> {
         let view = self.plane.view();
         file_report(&view, view.files.get(name)?)
     }
@@ -194,23 +195,23 @@ impl Backend for Served {
     }
 
     fn look_at_sites(&self) {
-        self.plane.look_at_sites();
+        self.plane.refresh_site_reports();
     }
 
-    fn sites(&self) -> SiteList {
+    fn list_sites(&self) -> SiteList {
         let now = self.plane.now();
         let sites = self
             .plane
-            .sites()
+            .list_sites()
             .iter()
             .map(|site: &SiteStanding| SiteReport {
                 injected_faults: self.rehearsals.faults_at(site.name.as_str()),
-                ..site_report::report(site, now)
+                ..site_report::site_report(site, now)
             })
             .collect();
         SiteList {
             sites,
-            isolated: self.plane.isolated(),
+            isolated: self.plane.is_isolated(),
         }
     }
 
@@ -218,11 +219,11 @@ impl Backend for Served {
         self.plane
             .links_to(site)
             .iter()
-            .map(site_report::link)
+            .map(site_report::link_report)
             .collect()
     }
 
-    fn needs(&self) -> NeedsReport {
+    fn list_needed_attempts(&self) -> NeedsReport {
         let view = self.plane.view();
         let open = view.jobs.values().filter(|job| !job.is_final());
         NeedsReport {
@@ -231,22 +232,22 @@ impl Backend for Served {
         }
     }
 
-    async fn startable(
+    async fn possible_starts(
         &self,
         site: Option<&SiteName>,
         parts: &EqualParts,
         window: StartWindow,
     ) -> StartsToCompute {
         self.plane
-            .startable(site.map(std::slice::from_ref), parts, window)
+            .possible_starts_within(site.map(std::slice::from_ref), parts, window)
             .await
     }
 
-    async fn free_later(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
-        self.plane.free_later(site, within).await
+    async fn free_slots(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
+        self.plane.ask_free_later(site, within).await
     }
 
-    fn store(&self) -> StoreReport {
+    fn store_report(&self) -> StoreReport {
         let view = self.plane.view();
         StoreReport {
             engine: self.engine.into(),
@@ -258,34 +259,34 @@ impl Backend for Served {
         }
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
-        match self.find(id) {
+    async fn find_job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        match self.find_live_job(id) {
             Some(job) => Ok(Some(job)),
             None => {
                 let store = self.plane.store().clone();
-                records::apart(move || records::archived(&*store, id)).await
+                records::read_on_thread(move || records::find_archived(&*store, id)).await
             }
         }
     }
 
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
         let store = self.plane.store().clone();
-        let is_live = self.find(id).is_some();
-        records::apart(move || records::history(&*store, id, is_live)).await
+        let is_live = self.find_live_job(id).is_some();
+        records::read_on_thread(move || records::read_history(&*store, id, is_live)).await
     }
 
-    async fn ask_about(
+    async fn collect_job_facts(
         &self,
         id: JobId,
         page: ExplainPage,
     ) -> Result<Option<JobFacts>, ApiRefusal> {
-        let Some(job) = self.find(id) else {
+        let Some(job) = self.find_live_job(id) else {
             return Ok(None);
         };
         // Each page says whether the job backs off.
-        let standing = self.plane.standing(id).await;
+        let standing = self.plane.queue_standing(id).await;
         let last_words = match page.after {
-            0 => read_stderr_tail::of(&self.plane, &job).await,
+            0 => read_stderr_tail::read_last_words(&self.plane, &job).await,
             _ => Vec::new(),
         };
         Ok(Some(JobFacts {
@@ -303,7 +304,7 @@ impl Backend for Served {
         } = facts;
         // A client that reads on knows already when the job may start.
         let explanation = match page.after {
-            0 => self.plane.explain(&job),
+            0 => self.plane.explain_job(&job),
             _ => self.plane.explain_verdicts(&job),
         };
         let view = self.plane.view();
@@ -311,14 +312,14 @@ impl Backend for Served {
             standing: standing.as_ref(),
             hold: self.plane.hold_max(),
         };
-        let report = explanation::report(
+        let report = explanation::job_report(
             &job,
             &explanation,
             known,
             page,
             |digest: Digest, site: &SiteName| {
                 let record = view.copies.get(&(digest, site.clone()));
-                let progress = self.plane.progress(digest, site);
+                let progress = self.plane.copy_progress(digest, site);
                 explanation::CopyProgress {
                     here: record.is_some_and(|copy| matches!(copy.phase, CopyPhase::Ready { .. })),
                     done: progress.map(|progress| progress.done).unwrap_or_default(),
@@ -327,7 +328,7 @@ impl Backend for Served {
                 }
             },
         );
-        let turn = shared_reservation::turn(&job, &view, self.plane.now());
+        let turn = shared_reservation::describe_turn(&job, &view, self.plane.now());
         let summary = turn.unwrap_or_else(|| report.summary.clone());
         Ok(ExplainReport {
             last_words,
@@ -336,7 +337,7 @@ impl Backend for Served {
         })
     }
 
-    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let file = match &what.file {
             WantedFile::Stdout => Readable::Log(tag, PayloadStream::Stdout),
@@ -344,32 +345,39 @@ impl Backend for Served {
             WantedFile::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
         };
         let offset = units::Bytes(what.offset);
-        let piece = self.plane.read(&site, file, offset, what.limit).await;
-        let piece = piece.map_err(|error| unread(&site, error))?;
+        let piece = self
+            .plane
+            .read_site_file(&site, file, offset, what.limit)
+            .await;
+        let piece = piece.map_err(|error| read_refusal(&site, error))?;
         Ok(ServedPiece {
             bytes: Bytes::from(piece.bytes),
             size: piece.size.0,
         })
     }
 
-    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let listed = self
             .plane
-            .list(&site, FilePlace::Output(tag, what.path.clone()))
+            .list_site_directory(&site, FilePlace::Output(tag, what.path.clone()))
             .await;
-        listed.map_err(|error| unread(&site, error))
+        listed.map_err(|error| read_refusal(&site, error))
     }
 
-    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
-        let done = self.plane.upload(site, step).await;
+    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+        let done = self.plane.upload_step(site, step).await;
         done.map_err(|error| ApiRefusal::Site(format!("{site}: {error}")))
     }
 
-    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
         let store = self.plane.store().clone();
         let plane = &self.plane;
-        Ok(records::export(store, plane.instance(), plane.epoch()))
+        Ok(records::export_pieces(
+            store,
+            plane.instance(),
+            plane.epoch(),
+        ))
     }
 
     fn subscribe(&self) -> Changes {
@@ -434,11 +442,12 @@ fn changes_of(
 
 fn file_report(view: &View, file: &FileRecord) -> Option<FileReport> {
     let entry = file.entry.as_ref()?;
-    let kept = cospan_actors::transfer::kept(view, entry).map(|site| ReplicaReport {
-        site: site.to_string(),
-        path: None,
-        kept: true,
-    });
+    let kept =
+        cospan_actors::transfer::unlisted_copy_sites(view, entry).map(|site| ReplicaReport {
+            site: site.to_string(),
+            path: None,
+            kept: true,
+        });
     let replicas = entry.replicas.iter().map(|(site, place)| ReplicaReport {
         site: site.to_string(),
         path: match place {

@@ -8,7 +8,7 @@ use crate::config::value::Auto;
 use crate::memory_limit;
 
 /// The memory that the server may use.
-fn of_server(config: &Config) -> Bytes {
+fn server_memory(config: &Config) -> Bytes {
     config
         .server
         .memory
@@ -18,18 +18,18 @@ fn of_server(config: &Config) -> Bytes {
 
 /// Most memory of all jobs together, also when a start finds them in the store: the rest is for
 /// reading them, for the store's cache and for requests under way.
-pub(super) fn most(config: &Config) -> Bytes {
-    Bytes(of_server(config).0 / 5 * 3)
+pub(super) fn most_at_start(config: &Config) -> Bytes {
+    Bytes(server_memory(config).0 / 5 * 3)
 }
 
 /// Memory of jobs at which no more are accepted. By default that is far less than the bound at a
 /// start, so that a server starts even after its memory was cut, or a bound lowered, by half. No
 /// configured bound admits more than the server can start with.
-pub(super) fn for_jobs(config: &Config) -> JobMemory {
+pub(super) fn admission_bounds(config: &Config) -> JobMemory {
     let in_all = bound_memory(
         config,
         config.limits.max_job_memory,
-        of_server(config).0 / 4,
+        server_memory(config).0 / 4,
     );
     let per_key = bound_memory(config, config.limits.max_job_memory_per_key, in_all.0 / 2);
     JobMemory { in_all, per_key }
@@ -38,16 +38,16 @@ pub(super) fn for_jobs(config: &Config) -> JobMemory {
 fn bound_memory(config: &Config, given: Auto<Bytes>, auto: u64) -> Bytes {
     given
         .given()
-        .map_or(Bytes(auto), |bytes| bytes.min(most(config)))
+        .map_or(Bytes(auto), |bytes| bytes.min(most_at_start(config)))
 }
 
 /// The configured bound, if it is more than the server can start with.
-pub(super) fn beyond(config: &Config) -> Option<Bytes> {
+pub(super) fn excess_bound(config: &Config) -> Option<Bytes> {
     config
         .limits
         .max_job_memory
         .given()
-        .filter(|given| *given > most(config))
+        .filter(|given| *given > most_at_start(config))
 }
 
 #[cfg(test)]
@@ -65,24 +65,27 @@ mod tests {
     #[test]
     fn jobs_get_a_quarter_of_the_memory_and_those_of_one_key_half_of_that() {
         let by_default = config(Auto::Auto, Auto::Auto);
-        let JobMemory { in_all, per_key } = for_jobs(&by_default);
+        let JobMemory { in_all, per_key } = admission_bounds(&by_default);
         assert_eq!((in_all, per_key), (Bytes(250), Bytes(125)));
-        assert_eq!(beyond(&by_default), None);
+        assert_eq!(excess_bound(&by_default), None);
     }
 
     #[test]
     fn no_bound_lets_in_more_than_a_start_takes() {
         let given = config(Auto::Given(Bytes(5_000)), Auto::Given(Bytes(4_000)));
-        let JobMemory { in_all, per_key } = for_jobs(&given);
-        assert_eq!((in_all, per_key), (most(&given), most(&given)));
+        let JobMemory { in_all, per_key } = admission_bounds(&given);
         assert_eq!(
-            (most(&given), beyond(&given)),
+            (in_all, per_key),
+            (most_at_start(&given), most_at_start(&given))
+        );
+        assert_eq!(
+            (most_at_start(&given), excess_bound(&given)),
             (Bytes(600), Some(Bytes(5_000)))
         );
         let within = config(Auto::Given(Bytes(600)), Auto::Auto);
-        assert_eq!(for_jobs(&within).in_all, Bytes(600));
+        assert_eq!(admission_bounds(&within).in_all, Bytes(600));
         assert_eq!(
-            (for_jobs(&within).per_key, beyond(&within)),
+            (admission_bounds(&within).per_key, excess_bound(&within)),
             (Bytes(300), None)
         );
     }

@@ -19,7 +19,7 @@ const TIMES: usize = 3;
 
 /// The configuration, with a link to each site of this machine from each other one, unless one is
 /// given.
-pub(super) fn completed(config: &Config) -> Config {
+pub(super) fn with_local_links(config: &Config) -> Config {
     let mut config = config.clone();
     let links = config.link.iter();
     let given: BTreeSet<_> = links
@@ -32,14 +32,14 @@ pub(super) fn completed(config: &Config) -> Config {
             .clone()
             .filter(|from: &&Site| {
                 let is_given =
-                    given.contains(&(&from.name, &to.name)) || from.carries_to(to).is_some();
+                    given.contains(&(&from.name, &to.name)) || from.bandwidth_to(to).is_some();
                 from.name != to.name && !is_given
             })
             .peekable();
         if from.peek().is_none() {
             continue;
         }
-        let bandwidth = match rate(&to.root) {
+        let bandwidth = match measure_rate(&to.root) {
             Ok(bandwidth) => bandwidth,
             Err(problem) => {
                 warn!(site = %to.name, %problem, "how fast its disk is could not be measured: \
@@ -61,7 +61,7 @@ pub(super) fn completed(config: &Config) -> Config {
 }
 
 /// The rate at which files reach the disk below this directory.
-fn rate(root: &Path) -> io::Result<BitsPerSecond> {
+fn measure_rate(root: &Path) -> io::Result<BitsPerSecond> {
     let path = root.join(format!(".rate-{}", std::process::id()));
     let mut file = OpenOptions::new()
         .write(true)
@@ -72,12 +72,12 @@ fn rate(root: &Path) -> io::Result<BitsPerSecond> {
     let piece = vec![0x5a; BYTES];
     let mut best = 0;
     for _ in 0..TIMES {
-        best = best.max(once(&mut file, &piece)?);
+        best = best.max(time_write(&mut file, &piece)?);
     }
     Ok(BitsPerSecond(best))
 }
 
-fn once(file: &mut File, piece: &[u8]) -> io::Result<u64> {
+fn time_write(file: &mut File, piece: &[u8]) -> io::Result<u64> {
     let begun = Instant::now();
     file.write_all(piece)?;
     file.sync_data()?;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn sites_of_this_machine_that_no_link_joins_get_one_that_was_measured() {
         let home = tempfile::tempdir().unwrap();
-        let completed = completed(&config(home.path(), ""));
+        let completed = with_local_links(&config(home.path(), ""));
         assert_eq!(pairs(&completed).len(), 6, "{:?}", completed.link);
         let left: Vec<_> = std::fs::read_dir(home.path().join("a")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
@@ -133,7 +133,7 @@ mod tests {
             )
         };
         let links = link("b", "1Mbit/s") + &link("c", "0bit/s");
-        let completed = completed(&config(home.path(), &links));
+        let completed = with_local_links(&config(home.path(), &links));
         let pairs = pairs(&completed);
         let pairs: Vec<_> = pairs
             .iter()

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::config::sections::Site;
 
 /// All resources of each site of this machine.
-pub(super) fn totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteName, Resources> {
+pub(super) fn site_totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteName, Resources> {
     let here: Vec<&Site> = config
         .site
         .iter()
@@ -22,18 +22,18 @@ pub(super) fn totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteNam
         .collect();
     let mut totals: BTreeMap<SiteName, Resources> = here
         .iter()
-        .map(|site| (site.name.clone(), site.total()))
+        .map(|site| (site.name.clone(), site.total_resources()))
         .collect();
-    share(
+    share_found(
         &mut totals,
         &here,
         "memory_mb",
         machine.memory.0 / Site::MB,
         |site| site.memory.map(in_mb),
     );
-    share(&mut totals, &here, "gpus", machine.gpus, |site| site.gpus);
-    for (sites, room) in file_systems(&here) {
-        share(&mut totals, &sites, "disk_mb", in_mb(room), |site| {
+    share_found(&mut totals, &here, "gpus", machine.gpus, |site| site.gpus);
+    for (sites, room) in group_by_file_system(&here) {
+        share_found(&mut totals, &sites, "disk_mb", in_mb(room), |site| {
             site.disk.map(in_mb)
         });
     }
@@ -54,7 +54,7 @@ fn in_mb(size: Bytes) -> u64 {
 /// Divides what was found of a resource, less what the configuration gives to other sites, among
 /// those whose configuration says nothing of it: the same to each, and the remainder to the first
 /// ones.
-fn share(
+fn share_found(
     totals: &mut BTreeMap<SiteName, Resources>,
     sites: &[&Site],
     resource: &str,
@@ -82,7 +82,7 @@ fn share(
 }
 
 /// Sites by their file system, with its free room.
-fn file_systems<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
+fn group_by_file_system<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
     let mut found: BTreeMap<u64, (Vec<&Site>, Bytes)> = BTreeMap::new();
     for &site in sites {
         match room_for(&site.root) {
@@ -121,7 +121,7 @@ mod tests {
             memory: Bytes(8_000_000_000),
             gpus: 3,
         };
-        totals(&config, machine).into_values().collect()
+        site_totals(&config, machine).into_values().collect()
     }
 
     #[test]

@@ -99,7 +99,7 @@ struct Started {
 
 /// Path of the store, and the options to open it with.
 pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::StoreOptions) {
-    settings_from_config::store(config, data)
+    settings_from_config::store_settings(config, data)
 }
 
 /// Serves until a signal, or a fault that the process cannot survive. `reread` is called at SIGHUP,
@@ -113,10 +113,10 @@ pub(crate) fn serve(
     mut signals: SignalQueue,
     reread: impl Fn(),
 ) -> Result<(), ServeError> {
-    let http = settings_from_config::http(config, data);
+    let http = settings_from_config::http_settings(config, data);
     let bound = Bound::bind(&http)?;
     data_directory::check(data)?;
-    let wrong = site_roots::wrong(config, data);
+    let wrong = site_roots::find_wrong_roots(config, data);
     if !wrong.is_empty() {
         return Err(ServeError::Roots(
             wrong.iter().map(ToString::to_string).collect(),
@@ -125,11 +125,11 @@ pub(crate) fn serve(
     data_directory::prepare(data)?;
     let keys = KeyDirectory::new(data.join("keys"));
     if keys.ensure_first(SystemClock.now())? {
-        info!(file = %keys.token_file().display(), "made the first key");
+        info!(file = %keys.token_file_path().display(), "made the first key");
     }
     if keys.is_without_ranks()? {
         warn!(
-            file = %keys.key_file().display(),
+            file = %keys.key_file_path().display(),
             "all keys are administrators, because they were made before there were roles; give \
              each what it needs with `cospan key grant NAME --role user`"
         );
@@ -138,8 +138,8 @@ pub(crate) fn serve(
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {
         let addresses = bound.addresses();
-        let mut started = start(config, data, http, bound, ring.clone()).await?;
-        let _sign = announce(data, &addresses, config.server.tls_certificate.is_some());
+        let mut started = start_server(config, data, http, bound, ring.clone()).await?;
+        let _sign = announce_ready(data, &addresses, config.server.tls_certificate.is_some());
         let server = started.running.take_server();
         let served = async {
             match server {
@@ -148,8 +148,8 @@ pub(crate) fn serve(
             }
         };
         let serving = actix_web::rt::spawn(served);
-        let signal = signals.end(|| {
-            match ring.refresh() {
+        let signal = signals.wait_for_end(|| {
+            match ring.reload_if_changed() {
                 Ok(_) => info!(keys = ring.len(), "SIGHUP: keys read anew"),
                 Err(problem) => error!(%problem, "SIGHUP: cannot read the keys; those known stay"),
             }
@@ -157,7 +157,7 @@ pub(crate) fn serve(
         });
         let signal = signal.await;
         info!(signal, "stopping: no new work; what runs goes on");
-        stop(started).await;
+        stop_server(started).await;
         let _ = serving.await;
         info!("stopped");
         // The process ends here with everything durable; dropping actors that hold timers outside
@@ -166,7 +166,7 @@ pub(crate) fn serve(
     })
 }
 
-async fn start(
+async fn start_server(
     config: &Config,
     data: &Path,
     http: HttpSettings,
@@ -177,17 +177,17 @@ async fn start(
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
     register_disk(&registry, data.to_owned())?;
-    let (path, options) = settings_from_config::store(config, data);
+    let (path, options) = settings_from_config::store_settings(config, data);
     let (sink, reports) = wiring::report_channel();
-    if let Some(given) = job_memory::beyond(config) {
-        let most = job_memory::most(config);
+    if let Some(given) = job_memory::excess_bound(config) {
+        let most = job_memory::most_at_start(config);
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
     }
     let (opened, view, remains) =
-        match records::open(&path, &options, sink, job_memory::most(config))? {
+        match records::open_store(&path, &options, sink, job_memory::most_at_start(config))? {
             FoundRecords::All(opened, view, remains) => (opened, *view, remains),
             FoundRecords::TooLarge(opened, found) => {
-                return read_only(
+                return serve_read_only(
                     opened,
                     found,
                     options.engine.as_str(),
@@ -196,18 +196,18 @@ async fn start(
                 );
             }
         };
-    let seal = crate::keys::seal(data, view.next_id)?;
-    let Sites { sites, connections } = site_kinds::sites(config, data, seal, opened.instance)
+    let seal = crate::keys::load_seal(data, view.next_id)?;
+    let Sites { sites, connections } = site_kinds::make_sites(config, data, seal, opened.instance)
         .await
         .map_err(ServeError::Sites)?;
-    let config = &local_links::completed(config);
+    let config = &local_links::with_local_links(config);
     let strikes = ChaosMetrics::register(&registry)?;
-    let (sites, faults) = wrapped(config, data, sites);
+    let (sites, faults) = wrap_sites(config, data, sites);
     let (known, plane) = watch::channel(None);
     let parts = SharedParts {
-        clock: SteadyClock::of_machine(),
-        seed: seed(),
-        settings: settings_from_config::actors(config)?,
+        clock: SteadyClock::of_process(),
+        seed: random_seed(),
+        settings: settings_from_config::actor_settings(config)?,
         instance: opened.instance,
         former: opened.former,
         epoch: opened.epoch,
@@ -224,13 +224,13 @@ async fn start(
             std::process::exit(EXIT_FATAL);
         }),
     };
-    let plane = wiring::start(parts, remains, reports);
+    let plane = wiring::start_control_plane(parts, remains, reports);
     known.send_replace(Some(plane.clone()));
     let rehearsals = match faults {
         Some(faults) => Rehearsals::new(
             plane.clone(),
             faults,
-            settings_from_config::chaos(config),
+            settings_from_config::chaos_limits(config),
             strikes,
         ),
         None => Rehearsals::off(),
@@ -251,7 +251,7 @@ async fn start(
 }
 
 /// Serves as much as possible of a store whose jobs do not fit into memory.
-fn read_only(
+fn serve_read_only(
     opened: Opened,
     found: TooLarge,
     engine: &'static str,
@@ -275,7 +275,7 @@ fn read_only(
 
 /// Wraps sites for the injection of faults, if that is allowed. In a build with planted faults a
 /// site also has the faults of the file `<data>/faults/<site>`.
-fn wrapped(
+fn wrap_sites(
     config: &Config,
     data: &Path,
     sites: Vec<Arc<dyn Site>>,
@@ -285,7 +285,7 @@ fn wrapped(
     if !allowed && files.is_none() {
         return (sites, None);
     }
-    let (sites, faults) = chaos::wrap(sites, files.as_deref());
+    let (sites, faults) = chaos::wrap_sites(sites, files.as_deref());
     if allowed {
         warn!("keys with the role chaos may inject faults: allowed is set in [chaos]");
     }
@@ -298,7 +298,7 @@ fn register_process(registry: &Registry) -> prometheus::Result<()> {
     registry.register(Box::new(process))
 }
 
-fn seed() -> u64 {
+fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     if let Err(problem) = getrandom::fill(&mut bytes) {
         // The seed only spreads retries; the clock does as well.
@@ -309,13 +309,13 @@ fn seed() -> u64 {
 }
 
 /// Announces that requests are answered from now on; the result is held until the end.
-fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningSign> {
+fn announce_ready(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningSign> {
     for address in addresses {
         info!(%address, "serving");
     }
     let addresses = addresses
         .iter()
-        .map(|at| ServerAddress::at(*at, tls).to_string());
+        .map(|at| ServerAddress::of_listener(*at, tls).to_string());
     let runs = RunningProcess {
         process: std::process::id(),
         addresses: addresses.collect(),
@@ -331,10 +331,10 @@ fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningS
     sign.ok()
 }
 
-async fn stop(started: Started) {
+async fn stop_server(started: Started) {
     const FLUSH_MAX: Duration = Duration::from_secs(4);
     if let Some(plane) = &started.plane {
-        plane.stop();
+        plane.begin_stopping();
     }
     started.running.stop().await;
     let store = started.store;
@@ -343,7 +343,7 @@ async fn stop(started: Started) {
         warn!("the store takes long to close; everything acknowledged is durable all the same");
     }
     for connection in started.connections {
-        connection.close().await;
+        connection.close_connection().await;
     }
 }
 
@@ -369,10 +369,10 @@ mod tests {
         );
         let site: Arc<dyn Site> = Arc::new(LocalSite::new(local).unwrap());
         let mut config = Config::for_test(home.path()).unwrap();
-        let (sites, faults) = wrapped(&config, home.path(), vec![site.clone()]);
+        let (sites, faults) = wrap_sites(&config, home.path(), vec![site.clone()]);
         assert!(Arc::ptr_eq(&sites[0], &site) && faults.is_none());
         config.chaos.allowed = true;
-        let (sites, faults) = wrapped(&config, home.path(), vec![site.clone()]);
+        let (sites, faults) = wrap_sites(&config, home.path(), vec![site.clone()]);
         assert!(!Arc::ptr_eq(&sites[0], &site));
         assert_eq!(faults.unwrap().into_keys().collect::<Vec<_>>(), [name]);
     }

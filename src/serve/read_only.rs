@@ -60,30 +60,30 @@ impl ReadOnly {
         }
     }
 
-    fn refused<T>(&self) -> Result<T, ApiRefusal> {
+    fn refuse<T>(&self) -> Result<T, ApiRefusal> {
         Err(ApiRefusal::ReadOnly(self.why.clone()))
     }
 }
 
 #[async_trait]
 impl Backend for ReadOnly {
-    async fn command(&self, _: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
-        self.refused()
+    async fn run_command(&self, _: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        self.refuse()
     }
 
     fn preview(&self, _: &KeyName, _: Submission, _: usize) -> Result<ExplainReport, ApiRefusal> {
-        self.refused()
+        self.refuse()
     }
 
-    fn would_accept(&self, _: &KeyName, _: Submission) -> Result<(), ApiRefusal> {
-        self.refused()
+    fn check_submission(&self, _: &KeyName, _: Submission) -> Result<(), ApiRefusal> {
+        self.refuse()
     }
 
     fn view(&self) -> Arc<View> {
         Arc::default()
     }
 
-    fn files(
+    fn list_files(
         &self,
         _: Option<&LogicalName>,
         _: Option<&SiteName>,
@@ -100,11 +100,11 @@ impl Backend for ReadOnly {
         None
     }
 
-    fn file(&self, _: &LogicalName) -> Option<FileReport> {
+    fn find_file(&self, _: &LogicalName) -> Option<FileReport> {
         None
     }
 
-    fn sites(&self) -> SiteList {
+    fn list_sites(&self) -> SiteList {
         SiteList {
             sites: Vec::new(),
             isolated: false,
@@ -115,11 +115,11 @@ impl Backend for ReadOnly {
         Vec::new()
     }
 
-    fn needs(&self) -> NeedsReport {
+    fn list_needed_attempts(&self) -> NeedsReport {
         NeedsReport::default()
     }
 
-    async fn startable(
+    async fn possible_starts(
         &self,
         _: Option<&SiteName>,
         _: &EqualParts,
@@ -128,11 +128,11 @@ impl Backend for ReadOnly {
         Box::new(StartOverview::default)
     }
 
-    async fn free_later(&self, _: &SiteName, _: DurationMs) -> FreeLater {
+    async fn free_slots(&self, _: &SiteName, _: DurationMs) -> FreeLater {
         FreeLater::GrantsNone
     }
 
-    fn store(&self) -> StoreReport {
+    fn store_report(&self) -> StoreReport {
         StoreReport {
             engine: self.engine.into(),
             instance: self.opened.instance.to_string(),
@@ -143,52 +143,56 @@ impl Backend for ReadOnly {
         }
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    async fn find_job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
         let store = self.opened.journal.clone();
-        records::apart(move || match records::live(&*store, id)? {
+        records::read_on_thread(move || match records::find_live(&*store, id)? {
             Some(job) => Ok(Some(job)),
-            None => records::archived(&*store, id),
+            None => records::find_archived(&*store, id),
         })
         .await
     }
 
     async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
         let store = self.opened.journal.clone();
-        records::apart(move || {
-            let is_live = records::live(&*store, id)?.is_some();
-            records::history(&*store, id, is_live)
+        records::read_on_thread(move || {
+            let is_live = records::find_live(&*store, id)?.is_some();
+            records::read_history(&*store, id, is_live)
         })
         .await
     }
 
-    async fn ask_about(&self, _: JobId, _: ExplainPage) -> Result<Option<JobFacts>, ApiRefusal> {
-        self.refused()
+    async fn collect_job_facts(
+        &self,
+        _: JobId,
+        _: ExplainPage,
+    ) -> Result<Option<JobFacts>, ApiRefusal> {
+        self.refuse()
     }
 
     fn explain(&self, _: JobFacts, _: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
-        self.refused()
+        self.refuse()
     }
 
-    async fn read(&self, _: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
-        self.refused()
+    async fn read_file_piece(&self, _: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+        self.refuse()
     }
 
-    async fn list(&self, _: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
-        self.refused()
+    async fn list_directory(&self, _: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+        self.refuse()
     }
 
-    async fn upload(&self, _: &SiteName, _: UploadStep) -> Result<(), ApiRefusal> {
-        self.refused()
+    async fn take_upload_step(&self, _: &SiteName, _: UploadStep) -> Result<(), ApiRefusal> {
+        self.refuse()
     }
 
-    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
         let Opened {
             journal,
             instance,
             epoch,
             ..
         } = self.opened.clone();
-        Ok(records::export(journal, instance, epoch))
+        Ok(records::export_pieces(journal, instance, epoch))
     }
 
     fn subscribe(&self) -> Changes {

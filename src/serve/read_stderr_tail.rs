@@ -16,9 +16,9 @@ const COMPONENTS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reads the last lines of the components that failed.
-pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
+pub(super) async fn read_last_words(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
     let failed = job
-        .indexed()
+        .indexed_components()
         .filter(|(_, component): &(ComponentIndex, &Component)| {
             matches!(
                 component.run,
@@ -31,12 +31,12 @@ pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> 
         .take(COMPONENTS);
     let told = failed.filter_map(|(index, component)| {
         let site = &component.placement.as_ref()?.site;
-        Some(of_component(plane, job, index, component, site))
+        Some(read_of_component(plane, job, index, component, site))
     });
     futures_util::future::join_all(told).await
 }
 
-async fn of_component(
+async fn read_of_component(
     plane: &ControlPlane,
     job: &Job,
     index: ComponentIndex,
@@ -46,7 +46,7 @@ async fn of_component(
     let name = job.name_of(index).unwrap_or_default();
     let tag = job.tag_of(plane.instance(), index, component.attempt);
     let log = Readable::Log(tag, PayloadStream::Stderr);
-    let read = tokio::time::timeout(PATIENCE, tail(plane, site, log)).await;
+    let read = tokio::time::timeout(PATIENCE, read_tail(plane, site, log)).await;
     let (lines, shortened, problem) = match read {
         Ok(Ok((bytes, whole))) => {
             let (lines, shortened) = last_lines(&bytes, whole);
@@ -78,16 +78,20 @@ async fn of_component(
 }
 
 /// The end of a log, and whether that is all of it.
-async fn tail(
+async fn read_tail(
     plane: &ControlPlane,
     site: &SiteName,
     log: Readable,
 ) -> Result<(Vec<u8>, bool), SiteError> {
-    let begin = plane.read(site, log.clone(), Bytes(0), TAIL_BYTES).await?;
+    let begin = plane
+        .read_site_file(site, log.clone(), Bytes(0), TAIL_BYTES)
+        .await?;
     let offset = begin.size.0.saturating_sub(TAIL_BYTES.into());
     if offset == 0 {
         return Ok((begin.bytes, true));
     }
-    let end = plane.read(site, log, Bytes(offset), TAIL_BYTES).await?;
+    let end = plane
+        .read_site_file(site, log, Bytes(offset), TAIL_BYTES)
+        .await?;
     Ok((end.bytes, false))
 }

@@ -29,17 +29,17 @@ pub(super) enum FoundRecords {
 }
 
 /// Opens the store and reads everything that is live, if its jobs take at most this much memory.
-pub(super) fn open(
+pub(super) fn open_store(
     path: &Path,
     options: &StoreOptions,
     sink: Sink,
     most: units::Bytes,
 ) -> Result<FoundRecords, StoreError> {
-    let mut loader = Loader::with_threads(decoders(), most);
+    let mut loader = Loader::with_threads(decoder_threads(), most);
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
         if damage.is_none() {
-            damage = loader.take(stored).err();
+            damage = loader.take_value(stored).err();
         }
     })?;
     damage.map_or(Ok(()), Err)?;
@@ -67,28 +67,33 @@ pub(super) fn open(
 
 /// Threads that decode while one reads: one per processor, but no more than keep up with the
 /// reader.
-fn decoders() -> usize {
+fn decoder_threads() -> usize {
     const MAX: usize = 4;
     std::thread::available_parallelism().map_or(1, |count| count.get().min(MAX))
 }
 
-fn unreadable(error: StoreError) -> ApiRefusal {
+fn read_refusal(error: StoreError) -> ApiRefusal {
     ApiRefusal::Conflict(error.to_string())
 }
 
 /// Reads a job from the archive.
-pub(super) fn archived(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
-    let found = job::read_archived(store, id).map_err(unreadable)?;
+pub(super) fn find_archived(
+    store: &dyn Journal,
+    id: JobId,
+) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    let found = job::read_archived(store, id).map_err(read_refusal)?;
     Ok(found.map(|archived| Arc::new(archived.job)))
 }
 
 /// Reads a job that is not archived.
-pub(super) fn live(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
-    Ok(job::read(store, id).map_err(unreadable)?.map(Arc::new))
+pub(super) fn find_live(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    Ok(job::read_job(store, id)
+        .map_err(read_refusal)?
+        .map(Arc::new))
 }
 
 /// Reads the store apart from the threads that serve requests: it may be slow, and a job large.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn read_on_thread<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, ApiRefusal> + Send + 'static,
 ) -> Result<T, ApiRefusal> {
     let read = tokio::task::spawn_blocking(read).await;
@@ -97,19 +102,19 @@ pub(super) async fn apart<T: Send + 'static>(
 
 /// Reads a job's history, as far as it is kept, if there is such a job; `is_live`: it is not
 /// archived.
-pub(super) fn history(
+pub(super) fn read_history(
     store: &dyn Journal,
     id: JobId,
     is_live: bool,
 ) -> Result<Option<JobHistory>, ApiRefusal> {
     if !is_live {
-        let found = job::read_archived(store, id).map_err(unreadable)?;
+        let found = job::read_archived(store, id).map_err(read_refusal)?;
         return Ok(found.map(|archived| JobHistory {
             events: archived.events,
             shortened: false,
         }));
     }
-    let units = events::history(store, id).map_err(unreadable)?;
+    let units = events::read_history(store, id).map_err(read_refusal)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
     let events = units.into_iter().flat_map(|(_, events)| events).collect();
     Ok(Some(JobHistory { events, shortened }))
@@ -117,7 +122,7 @@ pub(super) fn history(
 
 /// Exports the whole store, in the format of `store import`: a snapshot, while its writer
 /// continues.
-pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
+pub(super) fn export_pieces(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     actix_web::rt::task::spawn_blocking(move || {
         let mut writer = PieceWriter {

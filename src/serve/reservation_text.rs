@@ -5,16 +5,16 @@ use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::DurationMs;
 
 use crate::api::v1::Instant;
-use crate::api::v1::reservation::{asks_at, part_name, unreserved};
+use crate::api::v1::reservation::{asks_at, part_name, unreserved_reports};
 use crate::api::v1::split::SplitReport;
 
 /// Describes the wait for reservations; `None` if the job does not wait for any.
-pub(super) fn told(job: &Job) -> Option<String> {
-    job.reservation_wish()
-        .filter(|_| !job.claims_first() || job.is_being_promised())?;
+pub(super) fn describe_reservation_wait(job: &Job) -> Option<String> {
+    job.reservation_terms()
+        .filter(|_| !job.claims_first() || job.is_being_reserved())?;
     match (&job.phase, &job.reservation) {
         (JobPhase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
-            asking(reservation)
+            describe_request(reservation)
                 + &SplitReport::of(job).map_or(String::new(), |split| format!(", for {split}")),
         ),
         (JobPhase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
@@ -27,15 +27,15 @@ pub(super) fn told(job: &Job) -> Option<String> {
             "it waits until a site that grants reservations, and could hold it, takes jobs".into(),
         ),
         (JobPhase::Placed { .. } | JobPhase::Claiming { .. }, Some(reservation)) => {
-            let start = Instant(job.promised_start()?);
-            let flexible = if job.is_promised_flexibly() {
+            let start = Instant(job.reserved_start()?);
+            let flexible = if job.is_flexibly_reserved() {
                 "; it is moved to an earlier start once its sites have more free"
             } else {
                 ""
             };
-            let held = held(job, reservation);
-            let claimed = claimed(job, reservation);
-            let split = split(job);
+            let held = describe_reservations(job, reservation);
+            let claimed = describe_unreserved(job, reservation);
+            let split = describe_split(job);
             Some(format!(
                 "it starts at {start}, as promised: {split}{held}{claimed}{flexible}"
             ))
@@ -46,9 +46,9 @@ pub(super) fn told(job: &Job) -> Option<String> {
 
 /// Describes what happens to a job that waits for idle processors, if it waits on; `None` if
 /// nothing does.
-pub(super) fn needed(job: &Job) -> Option<String> {
-    let StartWindow { earliest, latest } = job.reservation_wish()?.window;
-    if !job.claims_first() || job.reservation_asked_at().is_none() {
+pub(super) fn describe_next_step(job: &Job) -> Option<String> {
+    let StartWindow { earliest, latest } = job.reservation_terms()?.window;
+    if !job.claims_first() || job.reservation_due_at().is_none() {
         return None;
     }
     let latest = Instant(latest);
@@ -68,9 +68,9 @@ pub(super) fn needed(job: &Job) -> Option<String> {
     ))
 }
 
-fn asking(reservation: &JobReservations) -> String {
+fn describe_request(reservation: &JobReservations) -> String {
     let answers = reservation.answers;
-    match reservation.question() {
+    match reservation.due_call() {
         Some((_, ask)) => format!(
             "sites are asked for its reservations: {answers} answer(s) so far, now {}",
             ask.site()
@@ -80,14 +80,14 @@ fn asking(reservation: &JobReservations) -> String {
 }
 
 /// Describes the division of a flexible job.
-fn split(job: &Job) -> String {
+fn describe_split(job: &Job) -> String {
     SplitReport::of(job).map_or(String::new(), |split| format!("{split}: "))
 }
 
 /// Describes the components without a reservation.
-fn claimed(job: &Job, reservation: &JobReservations) -> String {
-    let late = reservation.claims_for();
-    let told = unreserved(job).map(|one| {
+fn describe_unreserved(job: &Job, reservation: &JobReservations) -> String {
+    let late = reservation.extra_claim_time();
+    let told = unreserved_reports(job).map(|one| {
         let name = one.component;
         let site = one.site;
         format!(
@@ -98,7 +98,7 @@ fn claimed(job: &Job, reservation: &JobReservations) -> String {
     told.collect()
 }
 
-fn held(job: &Job, reservation: &JobReservations) -> String {
+fn describe_reservations(job: &Job, reservation: &JobReservations) -> String {
     let held = reservation.parts().filter_map(|(part, held)| {
         let name = part_name(job, reservation, part.component)?;
         let held = held?;

@@ -46,7 +46,7 @@ impl RunningProcess {
     ///
     /// # Errors
     /// The file exists and cannot be read.
-    pub(crate) fn look(data: &Path) -> std::io::Result<Option<Self>> {
+    pub(crate) fn find_running(data: &Path) -> std::io::Result<Option<Self>> {
         let mut file = match File::open(data.join(FILE)) {
             Err(error)
                 if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) =>
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn what_a_server_says_of_itself_counts_for_as_long_as_it_runs() {
         let data = tempfile::tempdir().unwrap();
-        let look = || RunningProcess::look(data.path()).unwrap();
+        let look = || RunningProcess::find_running(data.path()).unwrap();
         assert_eq!(look(), None);
         let running = RunningProcess {
             process: 7,

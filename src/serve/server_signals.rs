@@ -36,13 +36,13 @@ pub(crate) fn listen() -> std::io::Result<SignalQueue> {
         .name("signals".into())
         .spawn(move || {
             for signal in caught.forever() {
-                hear(signal, &seen, &sender);
+                handle_signal(signal, &seen, &sender);
             }
         })?;
     Ok(SignalQueue { stage, asked })
 }
 
-fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, String)>) {
+fn handle_signal(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, String)>) {
     let asks = SignalRequest::of(signal);
     let name = signals::name(signal);
     match asks {
@@ -66,7 +66,7 @@ fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, 
 impl SignalQueue {
     /// Waits for the first signal to end, and returns its name; from then on a second one ends the
     /// process at once. `reread` is called for signals that request it.
-    pub(super) async fn end(&mut self, reread: impl Fn()) -> String {
+    pub(super) async fn wait_for_end(&mut self, reread: impl Fn()) -> String {
         self.stage.store(SERVING, Ordering::Release);
         loop {
             match self.asked.recv().await {

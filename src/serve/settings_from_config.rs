@@ -36,33 +36,37 @@ const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
 const RECONCILE: DurationMs = DurationMs::from_secs(300);
 
 /// Settings of the actors.
-pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
+pub(crate) fn actor_settings(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
     let sites = &config.sites;
     let settle = config
         .site
         .iter()
-        .map(|site| (site.name.clone(), site_kinds::settle(site.kind)));
-    let job = job(config);
+        .map(|site| (site.name.clone(), site_kinds::settle_time(site.kind)));
+    let job = job_parameters(config);
     Ok(Settings {
-        limits: limits(config),
+        limits: spec_limits(config),
         default_policies: DefaultPolicies {
             rigid: PolicyName::new(&config.placement.policy)?,
             flexible: PolicyName::new(&config.placement.flexible_policy)?,
             weights: config.placement.weights,
             local_rate: config.placement.local_bandwidth,
-            lanes: site_kinds::lanes(config.site.iter().map(|site| site.kind)),
+            lanes: site_kinds::partition_words(config.site.iter().map(|site| site.kind)),
             beyond_wall_time: job.beyond_wall_time(),
             site_keys: site_keys(config),
         },
         job,
         history_seed: config.placement.history_seed.0.clone(),
-        quotas: quotas(config),
-        powers: powers(config),
-        scores: scores(config),
-        queue: queue(config),
-        classes: config.priority.iter().map(PriorityRule::rule).collect(),
+        quotas: site_quotas(config),
+        powers: site_powers(config),
+        scores: site_scores(config),
+        queue: queue_parameters(config),
+        classes: config
+            .priority
+            .iter()
+            .map(PriorityRule::as_class_rule)
+            .collect(),
         information_expiry: config.placement.is_expiry,
-        information: information(config),
+        information: catalogue_settings(config),
         site: SiteParameters {
             site_error_threshold: sites.site_error_threshold,
             probe_interval: sites.probe_interval,
@@ -90,21 +94,21 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             interval: config.placement.bid_interval,
         },
         links: configured_links::bandwidths(config),
-        network: network(config),
-        staging: staging(config),
+        network: network_settings(config),
+        staging: staging_bounds(config),
         calls_per_site: sites.exec_limit as usize,
         keep_attempts: config.store.keep_attempts,
         keep_jobs: config.store.keep_finished,
-        job_memory: job_memory::for_jobs(config),
+        job_memory: job_memory::admission_bounds(config),
         intake_bound: config.limits.max_intake as usize,
-        webhooks: webhooks(config),
-        targets: targets(config),
+        webhooks: site_webhooks(config),
+        targets: notify_targets(config),
         tell_for: config.notify.give_up_after,
         fallback_tick: Some(FALLBACK_TICK),
     })
 }
 
-fn job(config: &Config) -> JobParameters {
+fn job_parameters(config: &Config) -> JobParameters {
     let claim = &config.claim;
     JobParameters {
         claim: ClaimParameters {
@@ -122,8 +126,8 @@ fn job(config: &Config) -> JobParameters {
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
         claims_at: claims_at(config),
-        go_lead: longest(config, site_kinds::go_lead),
-        go_lead_held: longest(config, site_kinds::go_lead_held),
+        go_lead: longest_of_kinds(config, site_kinds::gate_lead),
+        go_lead_held: longest_of_kinds(config, site_kinds::gate_lead_held),
         gate_patience: site_kinds::GATE_PATIENCE,
         go_grace: claim.go_grace,
         settle: config.sites.settle,
@@ -162,7 +166,7 @@ fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
 }
 
 /// The longest lead of all kinds: sites of all kinds start together.
-fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
+fn longest_of_kinds(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
     config
         .site
         .iter()
@@ -171,7 +175,7 @@ fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
         .unwrap_or_default()
 }
 
-fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
+fn site_quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
     let basis = match config.placement.quota_basis {
         Basis::Level => QuotaBasis::Level,
         Basis::Share => QuotaBasis::Share,
@@ -183,14 +187,14 @@ fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
     quotas.collect()
 }
 
-fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
+fn site_powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
     let sites = config.site.iter();
     sites
         .filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?)))
         .collect()
 }
 
-fn scores(config: &Config) -> BTreeMap<SiteName, Scores> {
+fn site_scores(config: &Config) -> BTreeMap<SiteName, Scores> {
     let sites = config
         .site
         .iter()
@@ -200,14 +204,14 @@ fn scores(config: &Config) -> BTreeMap<SiteName, Scores> {
         .collect()
 }
 
-fn limits(config: &Config) -> SpecLimits {
+fn spec_limits(config: &Config) -> SpecLimits {
     SpecLimits {
         max_components: config.limits.max_components,
         max_wall_time: config.limits.max_wall_time,
     }
 }
 
-fn queue(config: &Config) -> QueueParameters {
+fn queue_parameters(config: &Config) -> QueueParameters {
     let queue = &config.queue;
     QueueParameters {
         n_h: queue.n_h,
@@ -229,7 +233,7 @@ fn queue(config: &Config) -> QueueParameters {
     }
 }
 
-fn information(config: &Config) -> InformationSettings {
+fn catalogue_settings(config: &Config) -> InformationSettings {
     let sites = config.site.iter();
     let own = sites.filter_map(|site| Some((site.name.clone(), site.query_timeout?)));
     InformationSettings {
@@ -248,7 +252,7 @@ fn site_keys(config: &Config) -> BTreeMap<SiteName, Arc<[KeyName]>> {
         .collect()
 }
 
-fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
+fn staging_bounds(config: &Config) -> BTreeMap<SiteName, Staging> {
     let sites = config.site.iter();
     let staging = sites.map(|site| {
         (
@@ -264,14 +268,14 @@ fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
         .collect()
 }
 
-fn network(config: &Config) -> NetworkSettings {
+fn network_settings(config: &Config) -> NetworkSettings {
     let placement = &config.placement;
-    let mut latencies = configured_links::links(config, |link| link.latency);
+    let mut latencies = configured_links::link_property(config, |link| link.latency);
     latencies.retain(|_, latency| *latency > DurationMs::ZERO);
     let sites = config.site.iter();
     let hosts = sites.filter_map(|site| Some((site.name.clone(), site.host.clone()?)));
     NetworkSettings {
-        uploads: configured_links::uploads(config),
+        uploads: configured_links::upload_limits(config),
         bids: match placement.bid_bandwidths {
             BidKind::OneKind => BidBandwidths::OneKind,
             BidKind::Latest => BidBandwidths::Latest,
@@ -288,7 +292,7 @@ fn network(config: &Config) -> NetworkSettings {
     }
 }
 
-fn targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
+fn notify_targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
     let targets = config.notify.targets.iter();
     // Names were checked with the configuration.
     targets
@@ -296,7 +300,7 @@ fn targets(config: &Config) -> BTreeMap<TargetName, Arc<str>> {
         .collect()
 }
 
-fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
+fn site_webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
     let all = Some((None, config.notify.webhooks.iter().map(url_text).collect()));
     let each = config.site.iter().filter_map(|site| {
         Some((
@@ -312,7 +316,7 @@ fn url_text(SecretUrl(url): &SecretUrl) -> Arc<str> {
 }
 
 /// Bounds of injected faults.
-pub(super) fn chaos(config: &Config) -> RehearsalLimits {
+pub(super) fn chaos_limits(config: &Config) -> RehearsalLimits {
     let chaos = &config.chaos;
     RehearsalLimits {
         max_duration: chaos.max_duration,
@@ -321,7 +325,7 @@ pub(super) fn chaos(config: &Config) -> RehearsalLimits {
 }
 
 /// Path and options of the store.
-pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
+pub(super) fn store_settings(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
     let engine = match config.store.engine {
         Engine::Sled => EngineKind::Sled,
         Engine::Redb => EngineKind::Redb,
@@ -333,7 +337,7 @@ pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
 }
 
 /// Settings of the HTTP edge.
-pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
+pub(super) fn http_settings(config: &Config, data: &Path) -> HttpSettings {
     let server = &config.server;
     let tls = match (&server.tls_certificate, &server.tls_key) {
         (Some(certificates), Some(key)) => Some(TlsFiles {
@@ -350,7 +354,7 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
         max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
         max_bulk_jobs: config.limits.max_jobs_per_request as usize,
         max_sweep_tasks: config.limits.max_sweep_tasks as usize,
-        max_job_bytes: job_memory::for_jobs(config).per_key,
+        max_job_bytes: job_memory::admission_bounds(config).per_key,
         head_timeout: to_duration(server.head_timeout),
         body_timeout: to_duration(server.body_timeout),
         keep_alive: to_duration(server.keep_alive),
@@ -365,7 +369,7 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
         kept_changes: server.kept_changes as usize,
         stop_timeout: to_duration(server.stop_timeout),
         key_refresh: to_duration(server.key_refresh),
-        spec_limits: limits(config),
+        spec_limits: spec_limits(config),
         uploads: UploadSettings {
             directory: Some(data.join("uploads")),
             max_bytes: config.limits.max_upload.0,

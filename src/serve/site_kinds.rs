@@ -15,7 +15,7 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::files::Sources;
-use cospan_sites::files::fetch::{Fetching, relay};
+use cospan_sites::files::fetch::{Fetching, relay_root};
 use cospan_sites::local_site::machine::MachineFacts;
 use cospan_sites::local_site::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
@@ -75,7 +75,7 @@ static KINDS: [AdapterKind; 2] = [
         go_lead: DurationMs::ZERO,
         go_lead_held: DurationMs::ZERO,
         lanes: None,
-        make: local,
+        make: make_local,
     },
     AdapterKind {
         kind: SiteKind::Slurm,
@@ -83,11 +83,11 @@ static KINDS: [AdapterKind; 2] = [
         go_lead: DurationMs(1_500),
         go_lead_held: DurationMs(SELDOM.poll.0 + 1_500),
         lanes: Some(LANES),
-        make: slurm,
+        make: make_slurm,
     },
 ];
 
-fn of(kind: SiteKind) -> &'static AdapterKind {
+fn of_kind(kind: SiteKind) -> &'static AdapterKind {
     // Each kind has its line; a test checks it.
     KINDS
         .iter()
@@ -96,23 +96,25 @@ fn of(kind: SiteKind) -> &'static AdapterKind {
 }
 
 /// Time in which a submission may still take effect.
-pub(super) fn settle(kind: SiteKind) -> DurationMs {
-    of(kind).settle
+pub(super) fn settle_time(kind: SiteKind) -> DurationMs {
+    of_kind(kind).settle
 }
 
 /// Prefixes of the options by which jobs choose partition and account at sites of these kinds.
-pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<PartitionOptions> {
-    kinds.find_map(|kind| of(kind).lanes)
+pub(super) fn partition_words(
+    mut kinds: impl Iterator<Item = SiteKind>,
+) -> Option<PartitionOptions> {
+    kinds.find_map(|kind| of_kind(kind).lanes)
 }
 
 /// Time before a common start at which gates are opened.
-pub(super) fn go_lead(kind: SiteKind) -> DurationMs {
-    of(kind).go_lead
+pub(super) fn gate_lead(kind: SiteKind) -> DurationMs {
+    of_kind(kind).go_lead
 }
 
 /// The same time if one of the components was held for long; see [`SELDOM`].
-pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
-    of(kind).go_lead_held
+pub(super) fn gate_lead_held(kind: SiteKind) -> DurationMs {
+    of_kind(kind).go_lead_held
 }
 
 /// A wrapper held for this long will soon look less often, by its own clock.
@@ -136,10 +138,14 @@ struct SiteInputs<'c> {
 
 impl SiteInputs<'_> {
     /// Makes the connections to sites on other machines.
-    fn reach(&mut self) -> Result<(), SiteError> {
+    fn connect_sites(&mut self) -> Result<(), SiteError> {
         for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
-            let exec = cluster_config::ssh(section, &cluster_config::socket(self.data, section)?)?;
-            let slurm = cluster_config::slurm(section, section.root.clone(), self.agent.clone());
+            let exec = cluster_config::open_ssh(
+                section,
+                &cluster_config::socket_path(self.data, section)?,
+            )?;
+            let slurm =
+                cluster_config::slurm_config(section, section.root.clone(), self.agent.clone());
             let source = SlurmSite::remote_source(&slurm, exec.clone())?;
             self.ways.insert(section.name.clone(), exec);
             self.sources.insert(section.name.clone(), source);
@@ -148,16 +154,16 @@ impl SiteInputs<'_> {
     }
 
     /// Directory on this machine for content that is fetched from other sites.
-    fn relays(&self) -> PathBuf {
-        absolute(self.data).join("relay")
+    fn relay_directory(&self) -> PathBuf {
+        absolute_path(self.data).join("relay")
     }
 
     /// Roots from which a site of this machine can copy.
-    fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
+    fn neighbour_roots(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
         let relays = self
             .sources
             .keys()
-            .map(|from| (from.clone(), relay(&self.relays(), of, from)));
+            .map(|from| (from.clone(), relay_root(&self.relay_directory(), of, from)));
         self.roots
             .iter()
             .map(|(name, root)| (name.clone(), root.clone()))
@@ -170,14 +176,18 @@ impl SiteInputs<'_> {
         if self.sources.is_empty() {
             site
         } else {
-            Arc::new(Fetching::new(site, self.sources.clone(), self.relays()))
+            Arc::new(Fetching::new(
+                site,
+                self.sources.clone(),
+                self.relay_directory(),
+            ))
         }
     }
 }
 
 /// Makes the sites. A site is initialised when its name first appears, and never again: one whose
 /// root has vanished may come back, with its content.
-pub(super) async fn sites(
+pub(super) async fn make_sites(
     config: &Config,
     data: &Path,
     seal: Seal,
@@ -193,11 +203,11 @@ pub(super) async fn sites(
     let agent = vec![program.into_os_string(), "copy-agent".into()];
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here
-        .map(|site| (site.name.clone(), absolute(&site.root)))
+        .map(|site| (site.name.clone(), absolute_path(&site.root)))
         .collect();
     let ways = BTreeMap::new();
     let sources = Sources::new();
-    let totals = local_resources::totals(config, MachineFacts::here());
+    let totals = local_resources::site_totals(config, MachineFacts::this_machine());
     let mut ground = SiteInputs {
         config,
         data,
@@ -209,7 +219,7 @@ pub(super) async fn sites(
         seal,
         instance,
     };
-    ground.reach()?;
+    ground.connect_sites()?;
     let mut all = Sites {
         sites: Vec::new(),
         connections: Vec::new(),
@@ -221,15 +231,17 @@ pub(super) async fn sites(
             initialise,
             take,
             ssh,
-        } = (of(section.kind).make)(&ground, section)?;
+        } = (of_kind(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
-        let place = cluster_config::place(section);
+        let place = cluster_config::identify_place(section);
         if !site_roots::is_known(section, data) {
             match initialise().await {
-                Ok(()) => cospan_durable::replace(&heard_of, place.as_bytes()).map_err(unusable)?,
+                Ok(()) => {
+                    cospan_durable::replace_file(&heard_of, place.as_bytes()).map_err(unusable)?
+                }
                 Err(error) if ssh.is_some() && error.is_passing() => {
                     warn!(site = %section.name, problem = %error, "not reached; trying again");
-                    actix_web::rt::spawn(when_reached(initialise, heard_of, place));
+                    actix_web::rt::spawn(initialise_when_reached(initialise, heard_of, place));
                 }
                 Err(error) => return Err(error),
             }
@@ -241,13 +253,13 @@ pub(super) async fn sites(
         all.sites.push(site);
         all.connections.extend(ssh);
     }
-    take_far(&far).await?;
+    take_remote_roots(&far).await?;
     Ok(all)
 }
 
 /// Takes the roots that are reached over a network. A start does not wait for a site that is not
 /// reached soon: its root is taken before anything is done there.
-async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
+async fn take_remote_roots(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
     let taken = sites.iter().map(|(site, take)| async move {
         let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
         let taken = taken.unwrap_or_else(|_| Err(SiteError::NotSent("no answer yet".to_owned())));
@@ -264,7 +276,7 @@ async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
 
 /// Initialises a site that was not reached at first. Until then it has no directory, and no call to
 /// it is carried out.
-async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
+async fn initialise_when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
     loop {
         tokio::time::sleep(AGAIN).await;
         match initialise().await {
@@ -275,38 +287,38 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
             }
         }
     }
-    match cospan_durable::replace(&heard_of, place.as_bytes()) {
+    match cospan_durable::replace_file(&heard_of, place.as_bytes()) {
         Ok(()) => info!(file = %heard_of.display(), "a site was reached for the first time"),
         Err(error) => warn!(file = %heard_of.display(), problem = %error, "cannot be written"),
     }
 }
 
-fn local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
     let name = section.name.clone();
-    let root = absolute(&section.root);
+    let root = absolute_path(&section.root);
     let total = ground
         .totals
         .get(&name)
         .cloned()
-        .unwrap_or_else(|| section.total());
+        .unwrap_or_else(|| section.total_resources());
     let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
     local.labels = section.labels.clone();
-    local.reservations = section.grants();
+    local.reservations = section.can_reserve();
     local.ping = ground.config.sites.ping.clone();
-    local.neighbours = ground.neighbours(&section.name);
+    local.neighbours = ground.neighbour_roots(&section.name);
     local.seal = ground.seal.clone();
     local.owner = Some(ground.instance);
-    local.data_directory = absolute(ground.data);
+    local.data_directory = absolute_path(ground.data);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
         let site = made.clone();
-        Box::pin(async move { site.initialise() })
+        Box::pin(async move { site.make_root() })
     });
     let taken = site.clone();
     let take: Initialise = Box::new(move || {
         let site = taken.clone();
-        Box::pin(async move { site.take() })
+        Box::pin(async move { site.take_root() })
     });
     Ok(Made {
         site: ground.with_fetches(site),
@@ -316,8 +328,9 @@ fn local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> 
     })
 }
 
-fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
-    let mut slurm = cluster_config::slurm(section, absolute(&section.root), ground.agent.clone());
+fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+    let mut slurm =
+        cluster_config::slurm_config(section, absolute_path(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
     slurm.query = section
         .query_timeout
@@ -325,7 +338,7 @@ fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> 
     slurm.deadline = slurm.deadline.max(slurm.query);
     slurm.seal = ground.seal.clone();
     slurm.owner = Some(ground.instance);
-    slurm.data_directory = absolute(ground.data);
+    slurm.data_directory = absolute_path(ground.data);
     let ssh = ground.ways.get(&section.name).cloned();
     let site = Arc::new(match &ssh {
         Some(exec) => {
@@ -334,19 +347,19 @@ fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> 
             SlurmSite::remote(slurm, exec.clone())?
         }
         None => {
-            slurm.neighbours = ground.neighbours(&section.name);
+            slurm.neighbours = ground.neighbour_roots(&section.name);
             SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?
         }
     });
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
         let site = made.clone();
-        Box::pin(async move { site.initialise().await })
+        Box::pin(async move { site.make_root().await })
     });
     let taken = site.clone();
     let take: Initialise = Box::new(move || {
         let site = taken.clone();
-        Box::pin(async move { site.take().await })
+        Box::pin(async move { site.take_root().await })
     });
     let site: Arc<dyn Site> = match &ssh {
         Some(_) => site,
@@ -360,7 +373,7 @@ fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> 
     })
 }
 
-fn absolute(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -371,7 +384,7 @@ mod tests {
     #[test]
     fn every_kind_of_site_has_its_line() {
         for kind in [SiteKind::Local, SiteKind::Slurm] {
-            assert_eq!(of(kind).kind, kind);
+            assert_eq!(of_kind(kind).kind, kind);
         }
     }
 }

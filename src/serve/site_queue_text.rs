@@ -5,7 +5,7 @@ use cospan_domain::job::job_state::{AttemptState, Component, Job};
 use crate::api::v1::Instant;
 
 /// Describes the position of each component; `None` if none of them waits in a queue.
-pub(super) fn told(job: &Job) -> Option<String> {
+pub(super) fn describe_site_queues(job: &Job) -> Option<String> {
     if !job
         .components
         .iter()
@@ -14,7 +14,7 @@ pub(super) fn told(job: &Job) -> Option<String> {
         return None;
     }
     let each: Vec<String> = job
-        .indexed()
+        .indexed_components()
         .map(|(index, component): (_, &Component)| {
             let name = job.name_of(index).unwrap_or_default();
             let site = component
@@ -22,7 +22,7 @@ pub(super) fn told(job: &Job) -> Option<String> {
                 .as_ref()
                 .map(|p| p.site.to_string())
                 .unwrap_or_default();
-            format!("{name} {}", standing(component, &site))
+            format!("{name} {}", describe_position(component, &site))
         })
         .collect();
     Some(format!(
@@ -31,7 +31,7 @@ pub(super) fn told(job: &Job) -> Option<String> {
     ))
 }
 
-fn standing(component: &Component, site: &str) -> String {
+fn describe_position(component: &Component, site: &str) -> String {
     let deferred = component.not_before.map(Instant);
     match &component.run {
         AttemptState::Submitted {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn who_waits_in_a_queue_is_told_when_its_site_expects_it() {
-        let told = |run| told(&in_queue(run)).unwrap();
+        let told = |run| describe_site_queues(&in_queue(run)).unwrap();
         assert!(told(waits(Some(Timestamp(60_000)))).ends_with(
             "at leiden since 1970-01-01T00:00:00.000Z, expected to start at \
              1970-01-01T00:01:00.000Z, as it said at 1970-01-01T00:00:30.000Z"
@@ -134,6 +134,6 @@ mod tests {
                 since: Timestamp(0),
             },
         );
-        assert_eq!(told(&job), None);
+        assert_eq!(describe_site_queues(&job), None);
     }
 }

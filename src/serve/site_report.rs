@@ -4,7 +4,7 @@ use cospan_actors::api::SiteStanding;
 use cospan_actors::link_measurements::LinkStanding;
 use cospan_domain::acquisition::Obtainable;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::{SiteObstacle, obstacles};
+use cospan_domain::site::availability::{SiteObstacle, list_obstacles};
 use cospan_domain::site::barred_owners_record::Ban;
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationUs, Timestamp};
@@ -14,11 +14,11 @@ use crate::api::v1::partition::LaneReport;
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report on one site.
-pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
+pub(super) fn site_report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     let record = &site.record;
     let last = &site.report;
     let description = last.description.as_deref();
-    let reasons = obstacles(record, last.contact, site.held, true, now);
+    let reasons = list_obstacles(record, last.contact, site.held, true, now);
     let idle = last.idle.as_ref();
     let known = description.and_then(|description| description.lanes.as_ref());
     let times = known.into_iter().flat_map(|lanes| &lanes.times);
@@ -26,17 +26,21 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     let operator = &record.operator;
     SiteReport {
         name: site.name.to_string(),
-        state: last.shown(site.state).into(),
+        state: last.shown_state(site.state).into(),
         reason: match (reasons.first(), last.silent_since) {
             (Some(SiteObstacle::Unreachable { .. }), _) if last.out_of_order => {
                 last.trouble.as_deref().map(str::to_owned)
             }
-            (None, Some(since)) => Some(silent(since, last.trouble.as_deref())),
-            (None, None) => for_owners(record, now),
-            (first, _) => first.map(|reason| why(reason, last.trouble.as_deref())),
+            (None, Some(since)) => Some(describe_silence(since, last.trouble.as_deref())),
+            (None, None) => barred_owners(record, now),
+            (first, _) => first.map(|reason| describe_obstacle(reason, last.trouble.as_deref())),
         },
-        total: description.map(|d| counts(&d.total)).unwrap_or_default(),
-        idle: idle.map(|(_, idle)| counts(idle)).unwrap_or_default(),
+        total: description
+            .map(|d| resource_counts(&d.total))
+            .unwrap_or_default(),
+        idle: idle
+            .map(|(_, idle)| resource_counts(idle))
+            .unwrap_or_default(),
         held: Counts::default(),
         labels: labels
             .map(|(key, values)| {
@@ -75,7 +79,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         default_times_ms: times
             .map(|(name, time)| (name.to_string(), time.0))
             .collect(),
-        lanes: lanes(&last.obtainable, now),
+        lanes: partition_reports(&last.obtainable, now),
         links: Vec::new(),
         timeline: None,
         needs: None,
@@ -83,19 +87,19 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
 }
 
 /// Partitions in which processors could be obtained lately.
-fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
+fn partition_reports(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
     let mut obtainable = obtainable.clone();
-    obtainable.forget(now);
+    obtainable.forget_expired(now);
     obtainable
-        .lanes()
+        .list_experience()
         .map(|(lane, known)| LaneReport::of(lane, known))
         .collect()
 }
 
 /// Owners whose jobs are barred from a site that takes those of all others.
-fn for_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
+fn barred_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
     let errors = record.consecutive_errors;
-    let told = record.bans(now).map(|(owner, ban)| match ban {
+    let told = record.barred_owners(now).map(|(owner, ban)| match ban {
         Ban::Probed => format!(
             "a probe of our own is on its way: the last {errors} errors are all of jobs of {owner}, \
              which stay away until it is back"
@@ -108,13 +112,13 @@ fn for_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-fn silent(since: Timestamp, trouble: Option<&str>) -> String {
+fn describe_silence(since: Timestamp, trouble: Option<&str>) -> String {
     let trouble = trouble.map(|told| format!(": {told}")).unwrap_or_default();
     format!("has not answered since {}{trouble}", Instant(since))
 }
 
 /// Describes what keeps work from a site; for a site that does not answer also its error.
-fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
+fn describe_obstacle(reason: &SiteObstacle, trouble: Option<&str>) -> String {
     match (reason, trouble) {
         (
             SiteObstacle::NeverAnswered
@@ -127,7 +131,7 @@ fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
 }
 
 /// The report on one link.
-pub(super) fn link(link: &LinkStanding) -> LinkReport {
+pub(super) fn link_report(link: &LinkStanding) -> LinkReport {
     let measured = link.measured.as_ref();
     let latency = link.measured_latency.as_ref();
     LinkReport {
@@ -144,7 +148,7 @@ pub(super) fn link(link: &LinkStanding) -> LinkReport {
     }
 }
 
-fn counts(resources: &Resources) -> Counts {
+fn resource_counts(resources: &Resources) -> Counts {
     let others = resources
         .others
         .iter()
@@ -179,7 +183,7 @@ mod tests {
                 measurements: 2,
             }),
         };
-        let report = link(&standing);
+        let report = link_report(&standing);
         assert_eq!(
             (report.latency_us, report.configured_latency_us),
             (Some(420), Some(9_000))

@@ -24,15 +24,15 @@ const WOULD_BE_CHOSEN: &str = "would-be-chosen";
 const NOT_PREFERRED: &str = "not-preferred";
 
 /// Sites of a placed job that the control plane does not know any more.
-pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
-    let sites = placed(job).map(|(_, site)| site);
+pub(super) fn removed_sites<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
+    let sites = placed_components(job).map(|(_, site)| site);
     sites
         .filter(|site| !explanation.sites.contains_key(*site))
         .collect()
 }
 
-fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    let placed = job.indexed().filter(|_| job.is_placed());
+fn placed_components(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
+    let placed = job.indexed_components().filter(|_| job.is_placed());
     placed.filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     /// The beginning of the next page.
-    pub(super) fn next(&self) -> Option<u64> {
+    pub(super) fn next_page(&self) -> Option<u64> {
         let is_more = self.components.end < self.count;
         is_more.then_some(self.components.end as u64)
     }
 
     /// Returns true if the page covers a component.
-    pub(super) fn tell_of(&self, component: ComponentIndex) -> bool {
+    pub(super) fn covers_component(&self, component: ComponentIndex) -> bool {
         self.components.contains(&(component.0 as usize))
     }
 }
@@ -63,7 +63,7 @@ impl Verdicts {
 /// The sites of a placed job, the rules that chose them, and the verdicts of the other sites on it
 /// now; for a waiting job the verdicts of all sites.
 pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
-    let here: Vec<(ComponentIndex, &SiteName)> = placed(job).collect();
+    let here: Vec<(ComponentIndex, &SiteName)> = placed_components(job).collect();
     let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
     let others: Vec<&SiteVerdict> = if job.is_final() {
         Vec::new()
@@ -85,7 +85,7 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
             }
         }))
         .collect();
-    page_of(explanation, &told, count, page)
+    collect_page(explanation, &told, count, page)
 }
 
 /// Verdicts of all sites on a job that is not submitted.
@@ -95,7 +95,7 @@ pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdic
         .iter()
         .map(VerdictLine::Waiting)
         .collect();
-    page_of(explanation, &told, explanation.components.len(), page)
+    collect_page(explanation, &told, explanation.components.len(), page)
 }
 
 /// A row about one component at one site.
@@ -122,7 +122,7 @@ impl VerdictLine<'_> {
         *index as usize
     }
 
-    fn rows(&self) -> usize {
+    fn row_count(&self) -> usize {
         match self {
             VerdictLine::Here(..) => 1,
             VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => match &verdict.outcome
@@ -133,21 +133,25 @@ impl VerdictLine<'_> {
         }
     }
 
-    fn reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
+    fn to_reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
         match self {
-            VerdictLine::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
-            VerdictLine::Instead(verdict) => of_site(explanation, verdict)
+            VerdictLine::Here(job, index, site) => {
+                vec![placed_verdict(job, explanation, *index, site)]
+            }
+            VerdictLine::Instead(verdict) => site_verdicts(explanation, verdict)
                 .into_iter()
-                .map(instead)
+                .map(mark_alternative)
                 .collect(),
-            VerdictLine::Waiting(verdict) => of_site(explanation, verdict),
+            VerdictLine::Waiting(verdict) => site_verdicts(explanation, verdict),
         }
     }
 
     /// The codes of the row in a group, with the site.
-    fn codes(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
+    fn codes_and_site(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
         match self {
-            VerdictLine::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
+            VerdictLine::Here(_, _, site) => {
+                (vec![placed_code(explanation.sites.get(*site))], site)
+            }
             VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => {
                 let codes = match &verdict.outcome {
                     Suitability::Chosen if matches!(self, VerdictLine::Instead(_)) => {
@@ -167,7 +171,7 @@ impl VerdictLine<'_> {
 }
 
 /// Collects whole components from the beginning of the page, as many as fit; at least one.
-fn page_of(
+fn collect_page(
     explanation: &Explanation,
     told: &[VerdictLine<'_>],
     count: usize,
@@ -181,7 +185,7 @@ fn page_of(
         .max(count);
     let mut rows = vec![0; count];
     told.iter()
-        .for_each(|one| rows[one.component()] += one.rows());
+        .for_each(|one| rows[one.component()] += one.row_count());
     let begin = page.after.min(count);
     let mut end = begin;
     let mut taken = 0;
@@ -196,10 +200,10 @@ fn page_of(
     let shown = told
         .iter()
         .filter(|one| components.contains(&one.component()));
-    let shown = shown.flat_map(|one| one.reports(explanation)).collect();
+    let shown = shown.flat_map(|one| one.to_reports(explanation)).collect();
     let is_summed_up = begin == 0 && (end < count || rows.iter().sum::<usize>() > MANY);
     let groups = if is_summed_up {
-        groups(explanation, told)
+        group_verdicts(explanation, told)
     } else {
         Vec::new()
     };
@@ -212,7 +216,7 @@ fn page_of(
 }
 
 /// Groups all verdicts by code, the most frequent first.
-fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
+fn group_verdicts(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
     #[derive(Default)]
     struct ToldGroup<'a> {
         sites: BTreeSet<&'a SiteName>,
@@ -222,7 +226,7 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
     }
     let mut groups: BTreeMap<&'static str, ToldGroup<'_>> = BTreeMap::new();
     for one in told {
-        let (codes, site) = one.codes(explanation);
+        let (codes, site) = one.codes_and_site(explanation);
         for code in codes {
             let group = groups.entry(code).or_default();
             group.sites.insert(site);
@@ -238,7 +242,7 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
         .map(|(code, group): (&'static str, ToldGroup<'_>)| {
             let rows = group
                 .first
-                .map(|first| first.reports(explanation))
+                .map(|first| first.to_reports(explanation))
                 .unwrap_or_default();
             let first = rows
                 .into_iter()
@@ -256,7 +260,7 @@ fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGro
 }
 
 /// A site that a placed job would go to only if it were placed again.
-fn instead(report: VerdictReport) -> VerdictReport {
+fn mark_alternative(report: VerdictReport) -> VerdictReport {
     if report.chosen {
         VerdictReport {
             code: WOULD_BE_CHOSEN.into(),
@@ -270,14 +274,14 @@ fn instead(report: VerdictReport) -> VerdictReport {
 }
 
 /// The code of a site where a component is.
-fn here(figures: Option<&SiteFigures>) -> &'static str {
+fn placed_code(figures: Option<&SiteFigures>) -> &'static str {
     match figures {
         None => "not-configured",
         Some(_) => "placed-here",
     }
 }
 
-fn at_site(
+fn placed_verdict(
     job: &Job,
     explanation: &Explanation,
     index: ComponentIndex,
@@ -292,20 +296,20 @@ fn at_site(
     let now = match figures.map(|figures| figures.obstacles.as_slice()) {
         None => "; the site is no longer in the configuration".to_owned(),
         Some([]) => String::new(),
-        Some(_) => format!("; now: {}", obstacles(figures)),
+        Some(_) => format!("; now: {}", list_obstacles(figures)),
     };
     let report = VerdictReport {
         component: job.name_of(index),
         site: Some(site.to_string()),
-        code: here(figures).into(),
+        code: placed_code(figures).into(),
         chosen: true,
         detail: format!("placed here{by}{now}"),
         ..VerdictReport::default()
     };
-    with_figures(report, figures)
+    add_figures(report, figures)
 }
 
-fn obstacles(figures: Option<&SiteFigures>) -> String {
+fn list_obstacles(figures: Option<&SiteFigures>) -> String {
     let obstacles = figures
         .map(|figures| figures.obstacles.as_slice())
         .unwrap_or_default();
@@ -316,7 +320,7 @@ fn obstacles(figures: Option<&SiteFigures>) -> String {
         .join("; ")
 }
 
-fn with_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> VerdictReport {
+fn add_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> VerdictReport {
     let Some(figures) = figures else {
         return report;
     };
@@ -331,7 +335,7 @@ fn with_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> Verdict
     }
 }
 
-fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
+fn site_verdicts(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
     let component = explanation.components.get(verdict.component.0 as usize);
     let figures = explanation.sites.get(&verdict.site);
     let report = |code: &str, chosen: bool, detail: String| {
@@ -344,7 +348,7 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
             transfer_ms: verdict.transfer_time.map(|time| time.0),
             ..VerdictReport::default()
         };
-        with_figures(report, figures)
+        add_figures(report, figures)
     };
     let left = format!("{} processors left", verdict.remaining_processors);
     let share = explanation.decision.as_ref().ok().and_then(|plan| {
@@ -361,14 +365,20 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
         Suitability::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
         Suitability::Refused(reasons) => reasons
             .iter()
-            .map(|reason| report(reason.code().as_str(), false, why(reason, figures)))
+            .map(|reason| {
+                report(
+                    reason.code().as_str(),
+                    false,
+                    describe_reason(reason, figures),
+                )
+            })
             .collect(),
     }
 }
 
 /// A reason in words: for a closed site all that keeps it closed, with numbers and names.
-fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
-    match (reason, obstacles(figures)) {
+fn describe_reason(reason: &Reason, figures: Option<&SiteFigures>) -> String {
+    match (reason, list_obstacles(figures)) {
         (Reason::Closed(_), known) if !known.is_empty() => known,
         (Reason::OwnerKeptOff(Ban::KeptOff { until }), _) => {
             format!("{reason}, until {}", Instant(*until))

@@ -283,7 +283,7 @@ fn a_site_that_left_the_configuration_is_named() {
         },
     );
     let explanation = explanation(WaitCause::Phase);
-    assert_eq!(removed(&job, &explanation), [&site("utrecht")].into());
+    assert_eq!(removed_sites(&job, &explanation), [&site("utrecht")].into());
     let reports = of_job(&job, &explanation, FIRST).shown;
     assert_eq!(reports[0].code, "not-configured");
     assert!(reports[0].detail.contains("no longer in the configuration"));
@@ -306,7 +306,7 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
         };
         let known = explanation::ExplainContext::default();
         let report =
-            explanation::report(job, &explanation(wait), known, FIRST, |_, _: &SiteName| {
+            explanation::job_report(job, &explanation(wait), known, FIRST, |_, _: &SiteName| {
                 Default::default()
             });
         let placed = JobReport::from(job).placed.map(|placed| placed.to_string());
@@ -400,7 +400,7 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
             ("chosen", 1, 1_000),
         ];
         assert_eq!(groups, if after == 0 { &all[..] } else { &[] });
-        match page.next() {
+        match page.next_page() {
             Some(next) => after = next as usize,
             None => break,
         }
@@ -419,7 +419,7 @@ fn a_page_has_whole_components_and_one_at_least() {
             .filter_map(|row| row.component.clone())
             .collect();
         names.dedup();
-        (page.shown.len(), names.join(" "), page.next())
+        (page.shown.len(), names.join(" "), page.next_page())
     };
     assert_eq!(page(0, 2, 1_000), (78, "c1 c0".into(), Some(2)));
     assert_eq!(page(2, 1_000, 80), (78, "c3 c2".into(), Some(4)));
@@ -433,7 +433,7 @@ fn a_page_has_whole_components_and_one_at_least() {
 fn what_fits_on_one_page_is_told_as_a_whole_and_in_the_order_of_preference() {
     let (job, explanation) = large(5, 20);
     let whole = of_job(&job, &explanation, FIRST);
-    assert_eq!((whole.shown.len(), whole.next()), (5 * 39, None));
+    assert_eq!((whole.shown.len(), whole.next_page()), (5 * 39, None));
     assert_eq!(whole.groups, [], "who can read all of it needs no sum");
     assert_eq!(whole.shown[0].component.as_deref(), Some("c4"));
 }

@@ -41,7 +41,7 @@ impl Messenger for Webhook {
         let address = address.to_owned();
         let plane = self.plane.clone();
         Box::pin(async move {
-            let body = body(&notice, &last_words_of(&notice, plane).await);
+            let body = notice_document(&notice, &read_last_words_of(&notice, plane).await);
             // A slow receiver must not delay the control thread.
             let posted = actix_web::rt::task::spawn_blocking(move || {
                 agent
@@ -59,7 +59,7 @@ impl Messenger for Webhook {
     }
 }
 
-async fn last_words_of(
+async fn read_last_words_of(
     notice: &Notice,
     mut plane: watch::Receiver<Option<ControlPlane>>,
 ) -> Vec<LastWordsReport> {
@@ -73,12 +73,12 @@ async fn last_words_of(
         .ok()
         .and_then(|plane| plane.clone());
     match plane {
-        Some(plane) => read_stderr_tail::of(&plane, job).await,
+        Some(plane) => read_stderr_tail::read_last_words(&plane, job).await,
         None => Vec::new(),
     }
 }
 
-fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
+fn notice_document(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
     match notice {
         Notice::Site { site, notification } => {
             let details: Vec<&str> = notification.details.iter().map(AsRef::as_ref).collect();
@@ -91,7 +91,7 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
                 "id": notification.id.0,
             })
         }
-        Notice::Start { job, notice } => of_a_start(job, notice),
+        Notice::Start { job, notice } => start_document(job, notice),
         Notice::JobEnded(job) => {
             let row = JobRow::from(&**job);
             let reason = match &job.phase {
@@ -126,7 +126,7 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
 }
 
 /// The document about a reserved start that is near, or was moved.
-fn of_a_start(job: &Job, notice: &StartNotice) -> serde_json::Value {
+fn start_document(job: &Job, notice: &StartNotice) -> serde_json::Value {
     let row = JobRow::from(job);
     let start = Instant(notice.start);
     let name = row

@@ -10,7 +10,7 @@ use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 use super::report::{AttemptRow, Bar, LoadKind};
 
 /// Builds a row for each attempt that a site took, by job, component and number.
-pub(super) fn rows(
+pub(super) fn attempt_rows(
     entries: &[LedgerEntry],
     rounds: &BTreeMap<AttemptKey, Round>,
     site_of: impl Fn(&SiteName) -> usize,
@@ -41,13 +41,13 @@ pub(super) fn rows(
             };
             rows.insert(*tag, row);
         } else if let Some(row) = rows.get_mut(tag) {
-            note(row, *at, deed);
+            apply_event(row, *at, deed);
         }
     }
     rows.into_values().collect()
 }
 
-fn note(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
+fn apply_event(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
     match deed {
         LedgerEvent::Started => drop(row.held.get_or_insert(at)),
         LedgerEvent::Began => row.began = Some(at),
@@ -60,12 +60,12 @@ fn note(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
         _ => {}
     }
     if row.why.is_none() {
-        row.why = why(deed);
+        row.why = end_reason(deed);
     }
 }
 
 /// The reason why an attempt ended, if the event ends it.
-fn why(deed: &LedgerEvent) -> Option<String> {
+fn end_reason(deed: &LedgerEvent) -> Option<String> {
     Some(match deed {
         LedgerEvent::Exited(0) => "done".to_owned(),
         LedgerEvent::Exited(code) => format!("exit code {code}"),
@@ -82,7 +82,7 @@ fn why(deed: &LedgerEvent) -> Option<String> {
 }
 
 /// The bars of an attempt: the time at its gate, then that of its payload.
-pub(super) fn bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item = Bar> {
+pub(super) fn attempt_bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item = Bar> {
     let job = Some(row.job);
     let component = Some(row.component);
     let processors = row.processors;

@@ -24,13 +24,17 @@ use super::workload;
 const INPUT: &str = "input";
 
 /// The world at `begins`.
-pub(super) fn world(
+pub(super) fn build_world(
     grid: &BuiltGrid,
     pace: SimulatedPace,
     seed: u64,
     begins: Timestamp,
 ) -> Result<World, InvalidId> {
-    let sites = grid.sites.iter().map(cluster).collect::<Result<_, _>>()?;
+    let sites = grid
+        .sites
+        .iter()
+        .map(cluster_spec)
+        .collect::<Result<_, _>>()?;
     let links: Vec<LinkSpec> = grid
         .links
         .iter()
@@ -44,7 +48,7 @@ pub(super) fn world(
     Ok(World::new(sites, &links, pace, seed, begins))
 }
 
-fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
+fn cluster_spec(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
     Ok(ClusterSpec {
         name: site.name.clone(),
         nodes: site.nodes,
@@ -56,13 +60,15 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         files: site
             .files
             .iter()
-            .map(|(name, size): (&LogicalName, &Bytes)| Ok((path(name)?, content(name, *size))))
+            .map(|(name, size): (&LogicalName, &Bytes)| {
+                Ok((replica_path(name)?, file_content(name, *size)))
+            })
             .collect::<Result<_, InvalidId>>()?,
     })
 }
 
 /// Bandwidths of the links that the control plane is given, as an operator would write them.
-pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+pub(super) fn link_bandwidths(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
     links
         .map(|link| ((link.from.clone(), link.to.clone()), link.believed))
@@ -70,7 +76,7 @@ pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerS
 }
 
 /// Bandwidths at which sites send and that others cannot receive.
-pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+pub(super) fn upload_limits(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
     links
         .filter_map(|link| Some(((link.from.clone(), link.to.clone()), link.upload?)))
@@ -78,7 +84,7 @@ pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPe
 }
 
 /// Latencies of the links.
-pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
+pub(super) fn link_latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
     let links = grid.links.iter();
     links
         .map(|link| ((link.from.clone(), link.to.clone()), link.latency))
@@ -86,7 +92,7 @@ pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), Dura
 }
 
 /// Computing power of each processor of a site, where the grid file has it.
-pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
+pub(super) fn site_powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
     let sites = grid.sites.iter();
     sites
         .filter_map(|site| Some((site.name.clone(), site.power_per_processor?)))
@@ -94,7 +100,7 @@ pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
 }
 
 /// Results of the sites in benchmarks, where the grid file has them.
-pub(super) fn scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
+pub(super) fn site_scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
     grid.sites
         .iter()
         .map(|site| (site.name.clone(), site.benchmarks.clone()))
@@ -102,18 +108,20 @@ pub(super) fn scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
 }
 
 /// Every replica of every file: its name, its site and its place there.
-pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
+pub(super) fn all_replicas(
+    grid: &BuiltGrid,
+) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
     let replicas = grid
         .sites
         .iter()
         .flat_map(|site| site.files.keys().map(move |name| (name, site)));
     replicas
-        .map(|(name, site)| Ok((name.clone(), site.name.clone(), path(name)?)))
+        .map(|(name, site)| Ok((name.clone(), site.name.clone(), replica_path(name)?)))
         .collect()
 }
 
 /// Failures of nodes at all sites.
-pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
+pub(super) fn node_failures_of(grid: &BuiltGrid) -> Vec<NodeFailure> {
     let mut failures = Vec::new();
     for site in &grid.sites {
         let down = site.node_failures.iter().map(|down| (Failing::Down, down));
@@ -159,27 +167,27 @@ impl Slowdown {
 
     /// The longest time of a job with this estimate: users know the possible cost of co-allocation,
     /// and ask for as much time.
-    fn at_worst(self, estimate: DurationMs) -> DurationMs {
+    fn worst_run_time(self, estimate: DurationMs) -> DurationMs {
         let extra = estimate.0.saturating_mul(self.worst_per_mille) / 1_000;
         DurationMs(estimate.0.saturating_add(extra))
     }
 }
 
 /// A job as the control plane receives it. Its user's estimate is its wall time.
-pub(super) fn planned(
+pub(super) fn job_submission(
     job: &workload::WorkloadJob,
     variant: &Variant,
     slowdown: Slowdown,
     wish: Option<(ReservationTerms, Option<Preferences>)>,
 ) -> anyhow::Result<PlannedJob> {
-    let wall_time = slowdown.at_worst(job.estimate);
-    let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
+    let wall_time = slowdown.worst_run_time(job.estimate);
+    let mut spec = jobs::build_job(&job.components, job.run_time, wall_time, 0)?;
     if slowdown.per_mille > 0 {
         let word: Arc<str> = slowdown.per_mille.to_string().into();
         spec.components.iter_mut().for_each(|component| {
             component
                 .program
-                .change(|program: &mut Program| program.arguments.push(word.clone()))
+                .change_program(|program: &mut Program| program.arguments.push(word.clone()))
         });
     }
     spec.name = Some(job.name.as_str().into());
@@ -188,7 +196,7 @@ pub(super) fn planned(
     let flexible = RequestType::Flexible(Flexible::default());
     let splits = variant.flexible && policy_for(&variant.policy, &flexible).is_ok();
     if splits || policy_for(&variant.policy, &RequestType::NonFixed).is_err() {
-        merge(&mut spec);
+        merge_components(&mut spec);
     }
     // A job that a policy divides is claimed: if it had reservations, FlexCo would divide it.
     if let Some((wish, preferences)) = wish.filter(|_| spec.request == RequestType::NonFixed) {
@@ -220,7 +228,7 @@ pub(super) fn planned(
 }
 
 /// Merges the processors into one component, for a policy that splits jobs itself.
-fn merge(spec: &mut JobSpec) {
+fn merge_components(spec: &mut JobSpec) {
     let total = spec.total_resources();
     spec.components.truncate(1);
     spec.components
@@ -230,18 +238,18 @@ fn merge(spec: &mut JobSpec) {
 }
 
 /// A path that any name can have.
-fn path(name: &LogicalName) -> Result<RelPath, InvalidId> {
-    RelPath::new(&digest(name).to_string())
+fn replica_path(name: &LogicalName) -> Result<RelPath, InvalidId> {
+    RelPath::new(&name_digest(name).to_string())
 }
 
 /// All replicas of a file have one content, which follows from its name.
-fn content(name: &LogicalName, size: Bytes) -> Content {
+fn file_content(name: &LogicalName, size: Bytes) -> Content {
     Content {
-        digest: digest(name),
+        digest: name_digest(name),
         size,
     }
 }
 
-fn digest(name: &LogicalName) -> Digest {
+fn name_digest(name: &LogicalName) -> Digest {
     Digest(*blake3::hash(name.as_str().as_bytes()).as_bytes())
 }

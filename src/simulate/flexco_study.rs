@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use cospan_domain::reservation::flexco::{Operations, bounded_slowdown};
 use cospan_domain::reservation::timeline::KindsError;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
-use cospan_simulator::flexco::{FlexJob, FlexSite, Flexed, Ran, run};
+use cospan_simulator::flexco::{FlexJob, FlexSite, Flexed, Ran, run_flexco};
 use rand_distr::{Distribution, Poisson};
 
 use super::grid::{BuiltGrid, BuiltSite};
-use super::random_streams::stream;
+use super::random_streams::random_stream;
 use super::report::{
     Bar, JobEnding, LoadKind, LoadRecord, LocalDay, QueueStep, RunJob, RunRecord, SiteTrace,
 };
@@ -69,7 +69,7 @@ impl FlexCoModel {
         seed: u64,
         began: Timestamp,
     ) -> anyhow::Result<Self> {
-        let mut chance = stream(seed, "overhead", "");
+        let mut chance = random_stream(seed, "overhead", "");
         let percent = Poisson::new(OVERHEAD)?;
         let flexible = jobs.iter().map(|job: &WorkloadJob| FlexJob {
             at: job.at,
@@ -98,8 +98,8 @@ impl FlexCoModel {
     }
 
     pub(super) fn run(&self, label: &str, seed: u64) -> Result<RunRecord, KindsError> {
-        let flexed = run(&self.sites, &self.jobs, self.allowed)?;
-        let ended = all(&flexed)
+        let flexed = run_flexco(&self.sites, &self.jobs, self.allowed)?;
+        let ended = all_runs(&flexed)
             .map(|ran| ran.ended)
             .max()
             .unwrap_or(self.began);
@@ -108,7 +108,7 @@ impl FlexCoModel {
             seed,
             began: self.began,
             ended,
-            sites: self.traces(&flexed),
+            sites: self.site_traces(&flexed),
             attempts: Vec::new(),
             queue: vec![QueueStep {
                 at: self.began,
@@ -118,13 +118,13 @@ impl FlexCoModel {
                 .jobs
                 .iter()
                 .enumerate()
-                .map(|(place, ran): (usize, &Option<Ran>)| self.row(place, ran.as_ref()))
+                .map(|(place, ran): (usize, &Option<Ran>)| self.job_row(place, ran.as_ref()))
                 .collect(),
-            counters: self.counters(&flexed),
+            counters: self.count_results(&flexed),
         })
     }
 
-    fn row(&self, place: usize, ran: Option<&Ran>) -> RunJob {
+    fn job_row(&self, place: usize, ran: Option<&Ran>) -> RunJob {
         let job = &self.jobs[place];
         let began = ran.map(|ran| ran.began);
         RunJob {
@@ -160,23 +160,25 @@ impl FlexCoModel {
         }
     }
 
-    fn counters(&self, flexed: &Flexed) -> BTreeMap<String, u64> {
+    fn count_results(&self, flexed: &Flexed) -> BTreeMap<String, u64> {
         let metas = flexed.jobs.iter().flatten();
         let local = flexed.local.iter().flatten().flatten();
         let mut counters = BTreeMap::new();
-        counters.extend(of_class("metajobs", metas.clone()));
-        counters.extend(of_class("local jobs", local.clone()));
-        counters.extend(of_class("all jobs", all(flexed)));
+        counters.extend(class_sums("metajobs", metas.clone()));
+        counters.extend(class_sums("local jobs", local.clone()));
+        counters.extend(class_sums("all jobs", all_runs(flexed)));
         let several = metas.clone().filter(|ran| ran.parts.len() > 1).count();
         counters.insert("metajobs over several sites".into(), several as u64);
         let moves = metas.map(|ran| u64::from(ran.moves)).sum();
         counters.insert("plans of metajobs replaced".into(), moves);
         // While jobs arrive: after that the sites only empty.
-        let last = all(flexed)
+        let last = all_runs(flexed)
             .map(|ran| ran.submitted)
             .max()
             .unwrap_or(self.began);
-        let used = all(flexed).map(|ran| processor_seconds(ran, last)).sum();
+        let used = all_runs(flexed)
+            .map(|ran| processor_seconds(ran, last))
+            .sum();
         counters.insert("processor-seconds used while jobs came".into(), used);
         let processors: u64 = self
             .sites
@@ -190,13 +192,13 @@ impl FlexCoModel {
 
     fn local_days(&self, flexed: &Flexed, site: usize) -> Vec<LocalDay> {
         let ran = flexed.local.get(site).into_iter().flatten().flatten();
-        LocalDay::sums(
+        LocalDay::sum_by_day(
             self.began,
             ran.map(|ran| (ran.submitted, ran.began, ran.alone)),
         )
     }
 
-    fn traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
+    fn site_traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
         self.sites
             .iter()
             .enumerate()
@@ -204,13 +206,13 @@ impl FlexCoModel {
                 let local = flexed.local.get(place);
                 let none = Vec::new();
                 let local = local.unwrap_or(&none).iter().flatten();
-                let mut bars: Vec<Bar> = local.map(|ran| bar(ran, place, None)).collect();
+                let mut bars: Vec<Bar> = local.map(|ran| bar_of(ran, place, None)).collect();
                 let metas = flexed.jobs.iter().enumerate();
                 let here = metas.filter_map(|(number, ran)| Some((number, ran.as_ref()?)));
                 let here = here.filter(|(_, ran)| ran.parts.iter().any(|(site, _)| *site == place));
-                bars.extend(here.map(|(number, ran)| bar(ran, place, Some(number as u64 + 1))));
+                bars.extend(here.map(|(number, ran)| bar_of(ran, place, Some(number as u64 + 1))));
                 bars.sort_by_key(|bar| bar.from);
-                let load = load(&bars, self.began);
+                let load = load_steps(&bars, self.began);
                 let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
                 bars.truncate(BARS_MAX);
                 SiteTrace {
@@ -227,7 +229,7 @@ impl FlexCoModel {
     }
 }
 
-fn all(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
+fn all_runs(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
     flexed
         .jobs
         .iter()
@@ -236,7 +238,7 @@ fn all(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
 }
 
 /// Sums over the jobs of a class: times in seconds, slowdowns in thousandths.
-fn of_class<'a>(
+fn class_sums<'a>(
     class: &'static str,
     ran: impl Iterator<Item = &'a Ran> + Clone,
 ) -> impl Iterator<Item = (String, u64)> {
@@ -251,12 +253,12 @@ fn of_class<'a>(
         (
             format!("{class}: slowdown, thousandths"),
             sum_of(ran.clone(), |ran: &Ran| {
-                slowdown(ran, ran.ended.since(ran.began))
+                slowdown_per_mille(ran, ran.ended.since(ran.began))
             }),
         ),
         (
             format!("{class}: slowdown without overhead, thousandths"),
-            sum_of(ran.clone(), |ran: &Ran| slowdown(ran, ran.alone)),
+            sum_of(ran.clone(), |ran: &Ran| slowdown_per_mille(ran, ran.alone)),
         ),
     ];
     sums.into_iter()
@@ -267,7 +269,7 @@ fn sum_of<'a>(ran: impl Iterator<Item = &'a Ran>, of: fn(&Ran) -> f64) -> u64 {
 }
 
 /// In thousandths, for a run of this length.
-fn slowdown(ran: &Ran, run: DurationMs) -> f64 {
+fn slowdown_per_mille(ran: &Ran, run: DurationMs) -> f64 {
     1_000.0 * bounded_slowdown(ran.began.since(ran.submitted), run, THRESHOLD)
 }
 
@@ -277,7 +279,7 @@ fn processor_seconds(ran: &Ran, until: Timestamp) -> u64 {
     processors * ran.ended.min(until).since(ran.began).0 / 1_000
 }
 
-fn bar(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
+fn bar_of(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
     let here = ran.parts.iter().position(|(place, _)| *place == site);
     let kind = if job.is_some() {
         LoadKind::GridRun
@@ -294,7 +296,7 @@ fn bar(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
     }
 }
 
-fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
+fn load_steps(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
     let mut changes: BTreeMap<Timestamp, (i64, i64)> = BTreeMap::from([(began, (0, 0))]);
     for bar in bars {
         for (at, sign) in [(bar.from, 1), (bar.to, -1)] {

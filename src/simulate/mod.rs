@@ -26,5 +26,5 @@ pub use flexco_study::FLEXCO;
 pub use reserving_jobs::ReservationWorkload;
 pub use rival_policies::{Copies, RIVALS, Rival};
 pub use runs::{RunName, Study, Variant, Watcher, run};
-pub use simulated_settings::settings;
+pub use simulated_settings::simulated_settings;
 pub use single_run::{Notes, SimulateError};

@@ -11,7 +11,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// The stream for `purpose` at `place` under `seed`.
-pub(crate) fn stream(seed: u64, purpose: &str, place: &str) -> StdRng {
+pub(crate) fn random_stream(seed: u64, purpose: &str, place: &str) -> StdRng {
     let seed = seed.to_le_bytes();
     // The length keeps ("ab", "c") and ("a", "bc") apart.
     let length = purpose.len().to_le_bytes();
@@ -44,14 +44,14 @@ mod tests {
             (1, "b", "c"),
         ];
         let first: BTreeSet<u64> = keys
-            .map(|(seed, purpose, place)| stream(seed, purpose, place).random())
+            .map(|(seed, purpose, place)| random_stream(seed, purpose, place).random())
             .into();
         assert_eq!(first.len(), keys.len());
     }
 
     #[test]
     fn the_same_key_gives_the_same_stream() {
-        let draw = || stream(7, "failures", "delft").random::<u64>();
+        let draw = || random_stream(7, "failures", "delft").random::<u64>();
         assert_eq!(draw(), draw());
     }
 }

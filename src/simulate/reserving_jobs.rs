@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::grid::DescribedSite;
-use super::random_streams::stream;
+use super::random_streams::random_stream;
 
 /// Tolerance of the starts of a job's reservations, as far as its window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
@@ -57,12 +57,12 @@ impl Wishes {
         Self {
             reservations,
             best,
-            chance: stream(seed, "reservations", ""),
+            chance: random_stream(seed, "reservations", ""),
         }
     }
 
     /// Draws the terms of a job that is submitted then.
-    pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationTerms> {
+    pub(super) fn draw_terms(&mut self, submitted: Timestamp) -> Option<ReservationTerms> {
         let ReservationWorkload {
             share,
             ahead,
@@ -85,7 +85,7 @@ impl Wishes {
     }
 
     /// The preferences of a job with this estimate, by which its sites are ranked.
-    pub(super) fn preferences(&self, estimate: DurationMs) -> Option<Preferences> {
+    pub(super) fn preferences_for(&self, estimate: DurationMs) -> Option<Preferences> {
         let objective = self.reservations?.objective?;
         let benchmarks = self
             .best

@@ -51,7 +51,7 @@ pub const RIVALS: [Rival; 3] = [
 
 impl Rival {
     /// The rival of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn find_rival(name: &str) -> Option<Self> {
         RIVALS.into_iter().find(|rival| rival.name == name)
     }
 
@@ -63,7 +63,7 @@ impl Rival {
 
 impl Copies {
     /// The jobs as they are submitted: copies have one name, and follow each other.
-    pub(super) fn of(self, jobs: Vec<WorkloadJob>) -> Vec<WorkloadJob> {
+    pub(super) fn copy_jobs(self, jobs: Vec<WorkloadJob>) -> Vec<WorkloadJob> {
         match self {
             Copies::One => jobs,
             Copies::Two | Copies::TwoUntilFirst => jobs
@@ -93,7 +93,7 @@ mod tests {
         };
         let [backfill, both, first] = RIVALS;
         let names = |rival: Rival| {
-            let jobs = rival.copies.of(vec![job("1"), job("2")]);
+            let jobs = rival.copies.copy_jobs(vec![job("1"), job("2")]);
             assert!(jobs.iter().all(|job| job.at == Timestamp(7)));
             jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
         };
@@ -111,7 +111,7 @@ mod tests {
                 "{}",
                 rival.name
             );
-            assert_eq!(Rival::named(rival.name), Some(rival));
+            assert_eq!(Rival::find_rival(rival.name), Some(rival));
         }
     }
 }

@@ -29,15 +29,15 @@ pub(super) struct KeptJob {
 }
 
 /// Extracts the facts that are kept of a job.
-pub(super) fn keep(job: &Job) -> KeptJob {
+pub(super) fn keep_facts(job: &Job) -> KeptJob {
     KeptJob {
-        row: row(job),
+        row: job_row(job),
         setbacks: job.setbacks,
     }
 }
 
 /// The record of a run, except for figures that are counted elsewhere.
-pub(super) fn record(
+pub(super) fn run_record(
     label: &str,
     seed: u64,
     began: Timestamp,
@@ -57,7 +57,7 @@ pub(super) fn record(
     let bookings = outcome.bookings.all();
     let sites = outcome
         .world
-        .read(|world| traces(world, &attempts, bookings, (began, busy, ended)));
+        .read(|world| site_traces(world, &attempts, bookings, (began, busy, ended)));
     RunRecord {
         label: label.to_owned(),
         seed,
@@ -70,15 +70,15 @@ pub(super) fn record(
             .iter()
             .map(|&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting })
             .collect(),
-        counters: counters(&outcome),
+        counters: run_counters(&outcome),
         jobs: outcome.jobs.into_iter().map(|job| job.row).collect(),
     }
 }
 
-fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
+fn run_counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
     let jobs = &outcome.jobs;
     let bookings = outcome.bookings.all().len();
-    let moves = outcome.bookings.moves();
+    let moves = outcome.bookings.move_count();
     let reserved = [
         ("reservations confirmed".to_owned(), bookings as u64),
         ("promised starts brought forward".to_owned(), moves),
@@ -91,15 +91,15 @@ fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
                 world
                     .sites()
                     .iter()
-                    .map(SimulatedCluster::local_ended)
+                    .map(SimulatedCluster::local_ended_count)
                     .sum()
             }),
         ),
         (
             "wait of local jobs, s".to_owned(),
-            outcome.world.read(|world: &World| {
-                world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000
-            }),
+            outcome
+                .world
+                .read(|world: &World| world.sites().iter().map(local_wait_ms).sum::<u64>() / 1_000),
         ),
         (
             "components killed by failing nodes".to_owned(),
@@ -140,7 +140,7 @@ fn sum_setbacks(jobs: &[KeptJob], count: fn(&Setbacks) -> u32) -> u64 {
 }
 
 /// Total wait of the local jobs that began, in milliseconds.
-fn waits_of_local(site: &SimulatedCluster) -> u64 {
+fn local_wait_ms(site: &SimulatedCluster) -> u64 {
     site.local_starts()
         .iter()
         .map(|start| start.began.since(start.submitted).0)
@@ -154,7 +154,7 @@ fn killed_by_nodes(entries: &[LedgerEntry]) -> u64 {
         .count() as u64
 }
 
-fn row(job: &Job) -> RunJob {
+fn job_row(job: &Job) -> RunJob {
     let (ending, finished) = match &job.phase {
         JobPhase::Finished { at } => (JobEnding::Done, Some(*at)),
         JobPhase::Failed { at, .. } => (JobEnding::Failed, Some(*at)),
@@ -173,7 +173,7 @@ fn row(job: &Job) -> RunJob {
     let transfer_time = placements.map(|placement| placement.transfer_time.0).max();
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
-    let accounting = Accounting::of(job);
+    let accounting = Accounting::from_job(job);
     RunJob {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
@@ -204,12 +204,12 @@ fn row(job: &Job) -> RunJob {
 }
 
 fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<AttemptRow> {
-    attempts::rows(world.ledger().entries(), rounds, |name: &SiteName| {
+    attempts::attempt_rows(world.ledger().entries(), rounds, |name: &SiteName| {
         world.index_of(name).map_or(usize::MAX, SiteIndex::index)
     })
 }
 
-fn traces(
+fn site_traces(
     world: &World,
     attempts: &[AttemptRow],
     bookings: &[ComponentBooking],
@@ -221,7 +221,9 @@ fn traces(
         .enumerate()
         .map(|(place, site): (usize, &SimulatedCluster)| {
             let ours = attempts.iter().filter(|row| row.site == place);
-            let mut bars: Vec<Bar> = ours.flat_map(|row| attempts::bars(row, ended)).collect();
+            let mut bars: Vec<Bar> = ours
+                .flat_map(|row| attempts::attempt_bars(row, ended))
+                .collect();
             bars.extend(share_bars(site.load(), LoadKind::Local, ended));
             bars.extend(share_bars(site.load(), LoadKind::Down, ended));
             let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
@@ -236,7 +238,9 @@ fn traces(
                 load: site.load().iter().map(load_step).collect(),
                 bars,
                 bars_dropped,
-                bookings: booked(bookings, site.name()).take(BARS_MAX).collect(),
+                bookings: reservation_bars(bookings, site.name())
+                    .take(BARS_MAX)
+                    .collect(),
                 local_days: local_days(site, began),
             }
         })
@@ -244,7 +248,7 @@ fn traces(
 }
 
 fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalDay> {
-    LocalDay::sums(
+    LocalDay::sum_by_day(
         began,
         site.local_starts()
             .iter()
@@ -253,7 +257,7 @@ fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalDay> {
 }
 
 /// The reservations at a site.
-fn booked<'a>(
+fn reservation_bars<'a>(
     bookings: &'a [ComponentBooking],
     site: &'a SiteName,
 ) -> impl Iterator<Item = BookingBar> + 'a {

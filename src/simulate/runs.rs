@@ -12,7 +12,7 @@ use cospan_simulator::world::batch::Discipline;
 use super::grid::Grid;
 use super::report::RunRecord;
 use super::rival_policies::Copies;
-use super::single_run::{BEGINS, Notes, SimulateError, prepare};
+use super::single_run::{BEGINS, Notes, SimulateError, prepare_run};
 use super::workload::WorkloadOptions;
 
 /// The definition of a study.
@@ -78,7 +78,7 @@ pub trait Watcher: Send + Sync {
 
 impl Variant {
     /// The grid of this variant.
-    pub(super) fn grid(&self, grid: &Grid) -> Grid {
+    pub(super) fn grid_of_variant(&self, grid: &Grid) -> Grid {
         let mut grid = grid.clone();
         if let Some(discipline) = self.scheduler {
             grid.sites
@@ -90,7 +90,7 @@ impl Variant {
 }
 
 impl Study {
-    fn runs(&self) -> Vec<(RunName, &Variant)> {
+    fn list_runs(&self) -> Vec<(RunName, &Variant)> {
         let pairs = self
             .seeds
             .iter()
@@ -137,7 +137,7 @@ impl Study {
 /// # Errors
 /// The first error of a run; no new run is begun then.
 pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, SimulateError> {
-    let runs = study.runs();
+    let runs = study.list_runs();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, RunRecord)>> = Mutex::default();
     let failed: Mutex<Option<SimulateError>> = Mutex::default();
@@ -145,12 +145,12 @@ pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, 
         for _ in 0..study.at_once.clamp(1, runs.len().max(1)) {
             scope.spawn(|| {
                 while let Some((name, variant)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if lock(&failed).is_some() {
+                    if lock_shared(&failed).is_some() {
                         return;
                     }
-                    match one(study, name, variant, watcher) {
-                        Ok(record) => lock(&done).push((name.index, record)),
-                        Err(error) => drop(lock(&failed).get_or_insert(error)),
+                    match run_one(study, name, variant, watcher) {
+                        Ok(record) => lock_shared(&done).push((name.index, record)),
+                        Err(error) => drop(lock_shared(&failed).get_or_insert(error)),
                     }
                 }
             });
@@ -165,22 +165,22 @@ pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, 
     Ok(done.into_iter().map(|(_, record)| record).collect())
 }
 
-fn one(
+fn run_one(
     study: &Study,
     name: &RunName,
     variant: &Variant,
     watcher: &Arc<dyn Watcher>,
 ) -> Result<RunRecord, SimulateError> {
-    let ready = prepare(study, variant, name.seed)?;
+    let ready = prepare_run(study, variant, name.seed)?;
     watcher.begins(name, &ready.notes);
     let hearing = watcher.clone();
     let run = name.clone();
-    let record =
-        ready.run(move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended))?;
+    let record = ready
+        .run_to_end(move |at: Timestamp, ended| hearing.goes_on(&run, at.since(BEGINS), ended))?;
     watcher.ends(name, &record);
     Ok(record)
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,8 +18,8 @@ const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
 /// grid file.
 ///
 /// The name of the policy is none.
-pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
-    let actors = serve::settings_from_config::actors(config)?;
+pub fn simulated_settings(config: &Config) -> Result<Settings, InvalidId> {
+    let actors = serve::settings_from_config::actor_settings(config)?;
     Ok(Settings {
         // All jobs of a log belong to one user here.
         site: SiteParameters {

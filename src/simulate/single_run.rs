@@ -5,19 +5,19 @@ use std::rc::Rc;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
-use cospan_simulator::experiment::{Experiment, Surroundings, run};
+use cospan_simulator::experiment::{Experiment, Surroundings, run_experiment};
 use cospan_simulator::world::SimulatedPace;
 use rand::Rng;
 use thiserror::Error;
 
 use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
-use super::random_streams::stream;
+use super::random_streams::random_stream;
 use super::report::RunRecord;
 use super::reserving_jobs::Wishes;
 use super::rival_policies::Copies;
 use super::runs::{Study, Variant};
 use super::workload::{
-    OwnReplica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load,
+    OwnReplica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, offered_load,
 };
 use super::{build_experiment, flexco_study, run_record};
 
@@ -88,12 +88,12 @@ pub(super) struct ReadyRun {
 }
 
 /// Reads and draws everything that a run needs.
-pub(super) fn prepare(
+pub(super) fn prepare_run(
     study: &Study,
     variant: &Variant,
     seed: u64,
 ) -> Result<ReadyRun, SimulateError> {
-    let mut grid = variant.grid(&study.grid);
+    let mut grid = variant.grid_of_variant(&study.grid);
     let options = WorkloadOptions {
         load_scale: study.workload.load_scale * variant.load_scale,
         seed,
@@ -107,12 +107,12 @@ pub(super) fn prepare(
         cause,
     };
     if let Some(own) = &options.own_files {
-        let replicas = own.give(&mut workload.jobs, grid.sites.len(), seed);
+        let replicas = own.assign_files(&mut workload.jobs, grid.sites.len(), seed);
         for OwnReplica { name, size, site } in replicas.map_err(|error| broken(error.into()))? {
             grid.sites[site].files.insert(name, size);
         }
     }
-    workload.jobs = variant.copies.of(workload.jobs);
+    workload.jobs = variant.copies.copy_jobs(workload.jobs);
     let span = workload
         .jobs
         .last()
@@ -129,7 +129,7 @@ pub(super) fn prepare(
     let notes = Notes {
         source: options.source.describe(),
         jobs: workload.jobs.len(),
-        load: load(&workload.jobs, grid.processors()),
+        load: offered_load(&workload.jobs, grid.processors()),
         workload: workload.complaints.clone(),
         sites: built.complaints.clone(),
     };
@@ -140,7 +140,7 @@ pub(super) fn prepare(
             RunEngine::FlexCo(model.map_err(broken)?)
         }
         None => {
-            let ready = experiment(study, variant, seed, workload, &built);
+            let ready = build_experiment(study, variant, seed, workload, &built);
             let (experiment, mut surroundings) = ready.map_err(broken)?;
             surroundings.until = Some(BEGINS + until);
             RunEngine::Plane(Box::new((experiment, surroundings)))
@@ -155,7 +155,7 @@ pub(super) fn prepare(
     })
 }
 
-fn experiment(
+fn build_experiment(
     study: &Study,
     variant: &Variant,
     seed: u64,
@@ -163,11 +163,11 @@ fn experiment(
     grid: &BuiltGrid,
 ) -> anyhow::Result<(Experiment, Surroundings)> {
     let mut settings = study.settings.clone();
-    settings.links = build_experiment::links(grid);
-    settings.powers = build_experiment::powers(grid);
-    settings.scores = build_experiment::scores(&study.grid);
-    settings.network.latencies = build_experiment::latencies(grid);
-    settings.network.uploads = build_experiment::uploads(grid);
+    settings.links = build_experiment::link_bandwidths(grid);
+    settings.powers = build_experiment::site_powers(grid);
+    settings.scores = build_experiment::site_scores(&study.grid);
+    settings.network.latencies = build_experiment::link_latencies(grid);
+    settings.network.uploads = build_experiment::upload_limits(grid);
     let variant = variant.clone();
     let count = workload.jobs.len();
     let variant_copies = variant.copies;
@@ -175,9 +175,9 @@ fn experiment(
     let mut wishes = Wishes::new(study.grid.reservations, &study.grid.sites, seed);
     let jobs = workload.jobs.into_iter().map(move |job| {
         let wish = wishes
-            .draw(job.at)
-            .map(|wish| (wish, wishes.preferences(job.estimate)));
-        build_experiment::planned(&job, &variant, slowdown, wish)
+            .draw_terms(job.at)
+            .map(|wish| (wish, wishes.preferences_for(job.estimate)));
+        build_experiment::job_submission(&job, &variant, slowdown, wish)
     });
     let pace = SimulatedPace {
         launch_max: study.launch_max,
@@ -188,7 +188,7 @@ fn experiment(
         ..FaultRates::default()
     };
     let experiment = Experiment {
-        world: build_experiment::world(grid, pace, draw_seed(seed, "world"), BEGINS)?,
+        world: build_experiment::build_world(grid, pace, draw_seed(seed, "world"), BEGINS)?,
         settings,
         jobs: Box::new(jobs),
         count,
@@ -196,8 +196,8 @@ fn experiment(
         seed: draw_seed(seed, "control plane"),
         call_faults: CallFaultModel::new(fault_rates, draw_seed(seed, "calls")),
     };
-    let failures = build_experiment::failures(grid);
-    let files = build_experiment::files(grid)?;
+    let failures = build_experiment::node_failures_of(grid);
+    let files = build_experiment::all_replicas(grid)?;
     let first_counts = variant_copies == Copies::TwoUntilFirst;
     Ok((
         experiment,
@@ -211,12 +211,12 @@ fn experiment(
 }
 
 fn draw_seed(seed: u64, purpose: &str) -> u64 {
-    stream(seed, purpose, "").random::<u64>()
+    random_stream(seed, purpose, "").random::<u64>()
 }
 
 impl ReadyRun {
     /// Runs to the end; `progress` gets the simulated time and the number of jobs that ended.
-    pub(super) fn run(
+    pub(super) fn run_to_end(
         self,
         progress: impl Fn(Timestamp, usize) + 'static,
     ) -> Result<RunRecord, SimulateError> {
@@ -230,13 +230,13 @@ impl ReadyRun {
         let record = match engine {
             RunEngine::Plane(ready) => {
                 let (experiment, surroundings) = *ready;
-                run(
+                run_experiment(
                     experiment,
                     surroundings,
-                    run_record::keep,
+                    run_record::keep_facts,
                     Rc::new(progress),
                 )
-                .map(|outcome| run_record::record(&label, seed, BEGINS, outcome))
+                .map(|outcome| run_record::run_record(&label, seed, BEGINS, outcome))
             }
             RunEngine::FlexCo(model) => model.run(&label, seed).map_err(Into::into),
         };
@@ -272,12 +272,17 @@ impl Notes {
     }
 
     /// All notes, in lines for people.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn to_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.workload.is_empty() {
             lines.push(format!("{}: {}", self.source, self.workload));
         }
-        let kept = self.workload.source.log.iter().flat_map(|log| log.kept());
+        let kept = self
+            .workload
+            .source
+            .log
+            .iter()
+            .flat_map(|log| log.kept_in_full());
         lines.extend(kept.map(|complaint| format!("  {complaint}")));
         lines.extend(self.sites.iter().map(SiteNotes::to_string));
         if let Some(load) = self.load.filter(|load| *load > 1.0) {

@@ -8,7 +8,7 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 
-use super::{is_hidden, json};
+use super::{is_hidden, visible_json};
 
 /// The usual fields, spelt so that all of them is visible.
 #[derive(Debug, Default)]
@@ -22,12 +22,12 @@ impl<'writer> FormatFields<'writer> for SeenFields {
     ) -> fmt::Result {
         let mut text = String::new();
         self.0.format_fields(Writer::new(&mut text), fields)?;
-        writer.write_str(&within_an_entry(&text))
+        writer.write_str(&indent_entry(&text))
     }
 }
 
 /// Indents further lines.
-fn within_an_entry(text: &str) -> String {
+fn indent_entry(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -47,7 +47,7 @@ pub(crate) struct JsonEntries<W>(pub(crate) W);
 impl<W: io::Write> io::Write for JsonEntries<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         self.0
-            .write_all(json(&String::from_utf8_lossy(entry)).as_bytes())?;
+            .write_all(visible_json(&String::from_utf8_lossy(entry)).as_bytes())?;
         Ok(entry.len())
     }
 

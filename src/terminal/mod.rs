@@ -15,8 +15,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 
-use visible_text::{Layout, Styles, write_seen};
-pub(crate) use visible_text::{is_hidden, json, one_line, yaml};
+use visible_text::{Layout, Styles, write_visible};
+pub(crate) use visible_text::{is_hidden, on_one_line, visible_json, visible_yaml};
 
 /// The beginning of our own sequences.
 static SEAL: LazyLock<String> = LazyLock::new(|| {
@@ -42,7 +42,7 @@ pub(crate) fn clear_line() -> &'static str {
 }
 
 /// A text in a style.
-pub(crate) fn painted(style: Style, text: &str) -> String {
+pub(crate) fn paint(style: Style, text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
@@ -87,19 +87,19 @@ impl<W: Write> Printer<W> {
     }
 
     /// Prints text for people, at once.
-    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn print_text(&mut self, text: &str) -> io::Result<()> {
         let mut seen = String::with_capacity(text.len());
-        self.end_begun(&mut seen);
-        write_seen(&mut seen, text, &SEAL, (self.styles, Layout::Kept));
+        self.end_partial_character(&mut seen);
+        write_visible(&mut seen, text, &SEAL, (self.styles, Layout::Kept));
         self.to.write_all(seen.as_bytes())?;
         self.to.flush()
     }
 
     /// Prints data, at once: exactly, unless people read it.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_live {
             let mut seen = String::with_capacity(bytes.len());
-            self.see(bytes, &mut seen);
+            self.append_visible(bytes, &mut seen);
             self.to.write_all(seen.as_bytes())?;
         } else {
             self.to
@@ -109,13 +109,13 @@ impl<W: Write> Printer<W> {
     }
 
     /// Appends data in the form that people may see.
-    fn see(&mut self, bytes: &[u8], seen: &mut String) {
+    fn append_visible(&mut self, bytes: &[u8], seen: &mut String) {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let mut chunks = all.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             let text = chunk.valid().replace("\r\n", "\n");
-            write_seen(seen, &text, &SEAL, (self.styles, Layout::Kept));
+            write_visible(seen, &text, &SEAL, (self.styles, Layout::Kept));
             let invalid = chunk.invalid();
             let is_begun = std::str::from_utf8(invalid).is_err_and(|e| e.error_len().is_none());
             if is_begun && chunks.peek().is_none() {
@@ -126,7 +126,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    fn end_begun(&mut self, seen: &mut String) {
+    fn end_partial_character(&mut self, seen: &mut String) {
         visible_text::write_bytes(seen, &std::mem::take(&mut self.begun));
     }
 }
@@ -135,7 +135,7 @@ impl<W: Write> Drop for Printer<W> {
     fn drop(&mut self) {
         if !self.begun.is_empty() {
             // No error can be reported any more.
-            let _ = self.text("");
+            let _ = self.print_text("");
         }
     }
 }
@@ -145,11 +145,11 @@ pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
     let stdout = io::stdout();
     let choice = AutoStream::choice(&stdout);
     let is_live = stdout.is_terminal();
-    printer(Box::new(stdout), choice, is_live)
+    printer_for(Box::new(stdout), choice, is_live)
 }
 
 /// Standard error, one printer for the whole process.
-fn errors(
+fn with_stderr(
     use_it: impl FnOnce(&mut Printer<Box<dyn Write + Send>>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut held: MutexGuard<'_, _> = ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,12 +157,12 @@ fn errors(
         let stderr = io::stderr();
         let choice = AutoStream::choice(&stderr);
         let is_live = stderr.is_terminal();
-        printer(Box::new(stderr), choice, is_live)
+        printer_for(Box::new(stderr), choice, is_live)
     });
     use_it(errors)
 }
 
-fn printer(
+fn printer_for(
     to: Box<dyn Write + Send>,
     choice: ColorChoice,
     is_live: bool,
@@ -181,8 +181,8 @@ fn printer(
 }
 
 /// Prints text on standard error, at once. A failure cannot be reported anywhere.
-pub(crate) fn say(text: &str) {
-    let _ = errors(|errors| errors.text(text));
+pub(crate) fn print_error(text: &str) {
+    let _ = with_stderr(|errors| errors.print_text(text));
 }
 
 /// Prints data on standard error, at once.
@@ -190,7 +190,7 @@ pub(crate) fn say(text: &str) {
 /// # Errors
 /// The data cannot be written.
 pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
-    errors(|errors| errors.bytes(bytes))
+    with_stderr(|errors| errors.print_bytes(bytes))
 }
 
 /// Returns true if people read standard output.
@@ -207,14 +207,14 @@ pub(crate) fn has_live_errors() -> bool {
 #[cfg(test)]
 pub(crate) fn without_styles(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    write_seen(&mut seen, text, &SEAL, (Styles::Dropped, Layout::Kept));
+    write_visible(&mut seen, text, &SEAL, (Styles::Dropped, Layout::Kept));
     seen
 }
 
 /// A cell of a table: one line, with our colours and nobody else's.
-pub(crate) fn cell(text: &str) -> String {
+pub(crate) fn table_cell(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    write_seen(&mut seen, text, &SEAL, (Styles::Sealed, Layout::Spelt));
+    write_visible(&mut seen, text, &SEAL, (Styles::Sealed, Layout::Spelt));
     seen
 }
 
@@ -238,14 +238,14 @@ mod tests {
 
     #[test]
     fn our_colours_are_told_from_the_same_bytes_in_a_name() {
-        let red = painted(AnsiColor::Red.on_default(), "failed \x1b[32mwell\x1b[0m");
-        let live = printed(true, |printer| printer.text(&red).unwrap());
+        let red = paint(AnsiColor::Red.on_default(), "failed \x1b[32mwell\x1b[0m");
+        let live = printed(true, |printer| printer.print_text(&red).unwrap());
         assert_eq!(live, "\x1b[31mfailed \\u{1b}[32mwell\\u{1b}[0m\x1b[0m");
-        let filed = printed(false, |printer| printer.text(&red).unwrap());
+        let filed = printed(false, |printer| printer.print_text(&red).unwrap());
         assert_eq!(filed, "failed \\u{1b}[32mwell\\u{1b}[0m");
         let line = format!("{}at work", clear_line());
         assert_eq!(
-            printed(true, |printer| printer.text(&line).unwrap()),
+            printed(true, |printer| printer.print_text(&line).unwrap()),
             "\x1b[G\x1b[2Kat work"
         );
     }
@@ -255,23 +255,30 @@ mod tests {
         let hostile =
             "a\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}b";
         for live in [true, false] {
-            let text = printed(live, |printer| printer.text(hostile).unwrap());
+            let text = printed(live, |printer| printer.print_text(hostile).unwrap());
             assert!(!text.contains(is_hidden), "{text:?}");
             assert!(
                 text.contains("\\u{202e}") && text.contains("\\u{9b}2J"),
                 "{text}"
             );
         }
-        let data = printed(true, |printer| printer.bytes(hostile.as_bytes()).unwrap());
+        let data = printed(true, |printer| {
+            printer.print_bytes(hostile.as_bytes()).unwrap()
+        });
         assert!(!data.contains(is_hidden), "{data:?}");
     }
 
     #[test]
     fn lines_tabs_and_letters_of_all_scripts_stay_as_they_are() {
         let text = "Grüße\t日本語 e\u{301}\u{1f600}\nשלום\n";
-        assert_eq!(printed(true, |printer| printer.text(text).unwrap()), text);
         assert_eq!(
-            printed(true, |printer| printer.bytes(text.as_bytes()).unwrap()),
+            printed(true, |printer| printer.print_text(text).unwrap()),
+            text
+        );
+        assert_eq!(
+            printed(true, |printer| printer
+                .print_bytes(text.as_bytes())
+                .unwrap()),
             text
         );
     }
@@ -280,19 +287,19 @@ mod tests {
     fn data_are_exact_unless_people_look_at_them() {
         let data = b"\x1b[31m\xff\xfe\r\n\xe2\x80\xae";
         let mut to = Vec::new();
-        Printer::plain(&mut to).bytes(data).unwrap();
+        Printer::plain(&mut to).print_bytes(data).unwrap();
         assert_eq!(to, data);
-        let label = painted(Style::new().dimmed(), "a | ").into_bytes();
+        let label = paint(Style::new().dimmed(), "a | ").into_bytes();
         let mut to = Vec::new();
         Printer::plain(&mut to)
-            .bytes(&[&label, &data[..]].concat())
+            .print_bytes(&[&label, &data[..]].concat())
             .unwrap();
         assert_eq!(
             to,
             [b"a | ", &data[..]].concat(),
             "but our colours are dropped"
         );
-        let live = printed(true, |printer| printer.bytes(data).unwrap());
+        let live = printed(true, |printer| printer.print_bytes(data).unwrap());
         assert_eq!(live, "\\u{1b}[31m\\xff\\xfe\n\\u{202e}");
     }
 
@@ -307,18 +314,18 @@ mod tests {
                 b"x",
                 &[0xc3],
             ] {
-                printer.bytes(piece).unwrap();
+                printer.print_bytes(piece).unwrap();
             }
-            printer.text("end").unwrap();
+            printer.print_text("end").unwrap();
         });
         assert_eq!(live, "é\\u{202e}\\xe2x\\xc3end");
     }
 
     #[test]
     fn a_cell_is_one_line_with_our_colours() {
-        let text = cell(&painted(Style::new().bold(), "a\n8\tfinished\x1b[1m"));
+        let text = table_cell(&paint(Style::new().bold(), "a\n8\tfinished\x1b[1m"));
         assert_eq!(without_styles(&text), "a\\n8\\tfinished\\u{1b}[1m");
-        let live = printed(true, |printer| printer.text(&text).unwrap());
+        let live = printed(true, |printer| printer.print_text(&text).unwrap());
         assert!(
             live.starts_with("\x1b[1ma") && live.ends_with("\x1b[0m"),
             "{live:?}"

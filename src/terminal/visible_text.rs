@@ -33,7 +33,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
 }
 
 /// Writes a text so that all of it is visible; our own sequences begin with `seal`.
-pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, Layout)) {
+pub(super) fn write_visible(to: &mut String, text: &str, seal: &str, how: (Styles, Layout)) {
     let mut rest = text;
     while let Some(at) = rest.find(is_hidden) {
         let (before, from) = rest.split_at(at);
@@ -54,7 +54,7 @@ pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, 
         let mut chars = from.chars();
         match chars.next() {
             Some(kept @ ('\n' | '\t')) if how.1 == Layout::Kept => to.push(kept),
-            Some(hidden) => spell(to, hidden),
+            Some(hidden) => write_escape(to, hidden),
             None => {}
         }
         rest = chars.as_str();
@@ -62,7 +62,7 @@ pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, 
     to.push_str(rest);
 }
 
-fn spell(to: &mut String, hidden: char) {
+fn write_escape(to: &mut String, hidden: char) {
     match hidden {
         '\n' | '\t' | '\r' => to.extend(hidden.escape_default()),
         other => to.extend(other.escape_unicode()),
@@ -107,14 +107,14 @@ fn find_seal(bytes: &[u8], seal: &[u8]) -> Option<usize> {
 }
 
 /// Writes a text on one line, with all of it visible.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    replaced(text, is_hidden, spell)
+pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
+    replace_characters(text, is_hidden, write_escape)
 }
 
 /// A JSON document with equal texts that hide nothing.
-pub(crate) fn json(document: &str) -> Cow<'_, str> {
+pub(crate) fn visible_json(document: &str) -> Cow<'_, str> {
     // Below a blank there is only layout: texts have it escaped already.
-    replaced(document, is_hidden_in_document, |to, hidden| {
+    replace_characters(document, is_hidden_in_document, |to, hidden| {
         for unit in hidden.encode_utf16(&mut [0; 2]) {
             let _ = write!(to, "\\u{unit:04x}");
         }
@@ -122,8 +122,8 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
 }
 
 /// Does the same for YAML that is written as JSON is: its texts are in double quotes.
-pub(crate) fn yaml(document: &str) -> Cow<'_, str> {
-    replaced(document, is_hidden_in_document, |to, hidden| {
+pub(crate) fn visible_yaml(document: &str) -> Cow<'_, str> {
+    replace_characters(document, is_hidden_in_document, |to, hidden| {
         let _ = match u32::from(hidden) {
             code @ ..=0xffff => write!(to, "\\u{code:04x}"),
             code => write!(to, "\\U{code:08x}"),
@@ -135,7 +135,7 @@ pub(super) fn is_hidden_in_document(c: char) -> bool {
     is_hidden(c) && c != '\n'
 }
 
-fn replaced(
+fn replace_characters(
     text: &str,
     which: impl Fn(char) -> bool,
     mut replace: impl FnMut(&mut String, char),
@@ -164,13 +164,13 @@ mod tests {
     fn a_document_hides_nothing_and_says_the_same() {
         let exact = serde_json::json!({ "name": HOSTILE, HOSTILE: 1 });
         let text = serde_json::to_string_pretty(&exact).unwrap();
-        let spelt = json(&text);
+        let spelt = visible_json(&text);
         assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&spelt).unwrap(),
             exact
         );
-        let spelt = yaml(&text);
+        let spelt = visible_yaml(&text);
         assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
         assert_eq!(
             serde_saphyr::from_str::<serde_json::Value>(&spelt).unwrap(),
@@ -180,8 +180,11 @@ mod tests {
 
     #[test]
     fn what_hides_nothing_is_not_copied() {
-        assert!(matches!(json("{\n  \"a\": \"é\"\n}"), Cow::Borrowed(_)));
-        assert!(matches!(one_line("laplace"), Cow::Borrowed(_)));
-        assert_eq!(one_line("a\nb"), "a\\nb");
+        assert!(matches!(
+            visible_json("{\n  \"a\": \"é\"\n}"),
+            Cow::Borrowed(_)
+        ));
+        assert!(matches!(on_one_line("laplace"), Cow::Borrowed(_)));
+        assert_eq!(on_one_line("a\nb"), "a\\nb");
     }
 }

@@ -76,7 +76,7 @@ impl Upload {
 
     /// The record of the upload.
     pub fn record(&self) -> Record {
-        locked(&self.record).clone()
+        lock_mutex(&self.record).clone()
     }
 }
 
@@ -89,7 +89,7 @@ pub struct Uploads {
     pub landings: Semaphore,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -100,7 +100,7 @@ impl Uploads {
         let found = settings
             .directory
             .as_deref()
-            .map(upload_files::found)
+            .map(upload_files::find_records)
             .unwrap_or_default();
         let known = found
             .into_iter()
@@ -119,12 +119,12 @@ impl Uploads {
 
     /// Finds an upload.
     pub fn get(&self, id: &str) -> Option<Arc<Upload>> {
-        locked(&self.known).get(id).cloned()
+        lock_mutex(&self.known).get(id).cloned()
     }
 
     /// All uploads, by their ids.
-    pub fn all(&self) -> Vec<Arc<Upload>> {
-        locked(&self.known).values().cloned().collect()
+    pub fn all_by_id(&self) -> Vec<Arc<Upload>> {
+        lock_mutex(&self.known).values().cloned().collect()
     }
 
     /// Begins an upload, or continues one of this key that was announced alike.
@@ -133,22 +133,22 @@ impl Uploads {
     /// It is too large, for its key or for the disk; or it cannot be written down.
     pub fn begin(&self, announced: Record) -> Result<Arc<Upload>, UploadError> {
         let directory = self.directory()?;
-        let mut known = locked(&self.known);
+        let mut known = lock_mutex(&self.known);
         let alike = known
             .values()
-            .find(|upload| locked(&upload.record).goes_on_as(&announced));
+            .find(|upload| lock_mutex(&upload.record).continues_as(&announced));
         if let Some(upload) = alike {
-            let part = upload_files::open_part(directory, &locked(&upload.record).id)?;
+            let part = upload_files::open_part(directory, &lock_mutex(&upload.record).id)?;
             // The client means to continue: the upload must not become stale now.
             part.set_modified(SystemTime::now())?;
             return Ok(upload.clone());
         }
-        self.has_room(directory, &known, &announced)?;
+        self.check_room(directory, &known, &announced)?;
         cospan_durable::make_directory(directory)?;
         let id = announced.id.clone();
         upload_files::make_part(directory, &id)?;
         if let Err(error) = announced.save(directory) {
-            upload_files::remove(&upload_files::part(directory, &id))?;
+            upload_files::remove_if_present(&upload_files::part_file(directory, &id))?;
             return Err(UploadError::from(error));
         }
         let upload = Upload::new(announced);
@@ -156,7 +156,7 @@ impl Uploads {
         Ok(upload)
     }
 
-    fn has_room(
+    fn check_room(
         &self,
         directory: &Path,
         known: &BTreeMap<String, Arc<Upload>>,
@@ -179,7 +179,7 @@ impl Uploads {
         let mut files = 0;
         let mut promised = SPARE_BYTES;
         for upload in known.values() {
-            let record = locked(&upload.record);
+            let record = lock_mutex(&upload.record);
             if record.owner == announced.owner {
                 has = has.saturating_add(record.size_bytes);
                 files += 1;
@@ -187,7 +187,7 @@ impl Uploads {
             if record.is_open() {
                 let to_come = record
                     .size_bytes
-                    .saturating_sub(self.arrived(&record).unwrap_or(0));
+                    .saturating_sub(self.arrived_bytes(&record).unwrap_or(0));
                 promised = promised.saturating_add(to_come);
             }
         }
@@ -212,11 +212,13 @@ impl Uploads {
     ///
     /// # Errors
     /// They cannot be determined.
-    pub fn arrived(&self, record: &Record) -> Result<u64, UploadError> {
+    pub fn arrived_bytes(&self, record: &Record) -> Result<u64, UploadError> {
         match record.placed {
             Some(_) => Ok(record.size_bytes),
             None if record.given_up => Err(UploadError::GivenUp),
-            None => Ok(std::fs::metadata(upload_files::part(self.directory()?, &record.id))?.len()),
+            None => Ok(
+                std::fs::metadata(upload_files::part_file(self.directory()?, &record.id))?.len(),
+            ),
         }
     }
 
@@ -225,9 +227,14 @@ impl Uploads {
     ///
     /// # Errors
     /// The piece is not the next, or too long, or cannot be written.
-    pub fn append(&self, upload: &Upload, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
+    pub fn append_piece(
+        &self,
+        upload: &Upload,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<u64, UploadError> {
         let record = upload.record();
-        let arrived = self.arrived(&record)?;
+        let arrived = self.arrived_bytes(&record)?;
         if offset != arrived || record.placed.is_some() {
             return Err(UploadError::Elsewhere { offset, arrived });
         }
@@ -254,8 +261,13 @@ impl Uploads {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn read(&self, record: &Record, offset: u64, most: usize) -> Result<Vec<u8>, UploadError> {
-        let file = File::open(upload_files::part(self.directory()?, &record.id))?;
+    pub fn read_piece(
+        &self,
+        record: &Record,
+        offset: u64,
+        most: usize,
+    ) -> Result<Vec<u8>, UploadError> {
+        let file = File::open(upload_files::part_file(self.directory()?, &record.id))?;
         let mut bytes = vec![0; most];
         let mut read = 0;
         while read < most {
@@ -273,7 +285,7 @@ impl Uploads {
     /// # Errors
     /// They cannot be read.
     pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
-        let mut file = File::open(upload_files::part(self.directory()?, &record.id))?;
+        let mut file = File::open(upload_files::part_file(self.directory()?, &record.id))?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; 1 << 20];
         loop {
@@ -288,7 +300,7 @@ impl Uploads {
     ///
     /// # Errors
     /// The change cannot be written; then nothing has changed.
-    pub fn note(
+    pub fn record_change(
         &self,
         upload: &Upload,
         change: impl FnOnce(&mut Record),
@@ -299,12 +311,14 @@ impl Uploads {
         record.save(directory)?;
         let is_open = record.is_open();
         let id = record.id.clone();
-        *locked(&upload.record) = record;
+        *lock_mutex(&upload.record) = record;
         // The upload needs no room here any more.
         if is_open {
             Ok(())
         } else {
-            Ok(upload_files::remove(&upload_files::part(directory, &id))?)
+            Ok(upload_files::remove_if_present(&upload_files::part_file(
+                directory, &id,
+            ))?)
         }
     }
 
@@ -312,8 +326,8 @@ impl Uploads {
     ///
     /// # Errors
     /// The change cannot be written.
-    pub fn placed(&self, upload: &Upload, site: SiteName) -> Result<(), UploadError> {
-        self.note(upload, |record| record.placed = Some(site))
+    pub fn record_placed(&self, upload: &Upload, site: SiteName) -> Result<(), UploadError> {
+        self.record_change(upload, |record| record.placed = Some(site))
     }
 
     /// Forgets the upload, and the bytes that have arrived. The caller holds the upload's turn.
@@ -323,12 +337,12 @@ impl Uploads {
     pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
         let directory = self.directory()?;
         let id = upload.record().id;
-        upload_files::remove(&upload_files::part(directory, &id))?;
-        upload_files::remove(&directory.join(format!("{id}.json")))?;
+        upload_files::remove_if_present(&upload_files::part_file(directory, &id))?;
+        upload_files::remove_if_present(&directory.join(format!("{id}.json")))?;
         cospan_durable::sync_directory(directory)?;
         // Tasks that still hold it see that it is over.
-        locked(&upload.record).given_up = true;
-        locked(&self.known).remove(&id);
+        lock_mutex(&upload.record).given_up = true;
+        lock_mutex(&self.known).remove(&id);
         Ok(())
     }
 
@@ -337,7 +351,7 @@ impl Uploads {
         let Some(directory) = &self.settings.directory else {
             return false;
         };
-        let touched = std::fs::metadata(upload_files::part(directory, &record.id));
+        let touched = std::fs::metadata(upload_files::part_file(directory, &record.id));
         match touched.and_then(|part| part.modified()) {
             Ok(at) => at.elapsed().is_ok_and(|age| age > self.settings.keep),
             // The bytes that had arrived are gone.

@@ -22,7 +22,7 @@ fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let first = uploads(home.path());
     let upload = first.begin(announced("alice", "mesh", 6)).unwrap();
-    assert_eq!(first.append(&upload, 0, b"abc").unwrap(), 3);
+    assert_eq!(first.append_piece(&upload, 0, b"abc").unwrap(), 3);
     let again = uploads(home.path());
     let found = again.begin(announced("alice", "mesh", 6)).unwrap();
     assert_eq!(
@@ -30,9 +30,9 @@ fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
         upload.record(),
         "the same announcement is the same upload"
     );
-    assert_eq!(again.arrived(&found.record()).unwrap(), 3);
-    assert_eq!(again.append(&found, 3, b"def").unwrap(), 6);
-    assert_eq!(again.read(&found.record(), 0, 10).unwrap(), b"abcdef");
+    assert_eq!(again.arrived_bytes(&found.record()).unwrap(), 3);
+    assert_eq!(again.append_piece(&found, 3, b"def").unwrap(), 6);
+    assert_eq!(again.read_piece(&found.record(), 0, 10).unwrap(), b"abcdef");
     assert_eq!(
         again.digest(&found.record()).unwrap().0,
         *blake3::hash(b"abcdef").as_bytes()
@@ -44,20 +44,20 @@ fn a_piece_that_is_not_the_next_or_too_long_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
     let upload = uploads.begin(announced("alice", "mesh", 4)).unwrap();
-    uploads.append(&upload, 0, b"ab").unwrap();
+    uploads.append_piece(&upload, 0, b"ab").unwrap();
     for offset in [0, 1, 3] {
-        let refused = uploads.append(&upload, offset, b"c").unwrap_err();
+        let refused = uploads.append_piece(&upload, offset, b"c").unwrap_err();
         assert!(
             matches!(refused, UploadError::Elsewhere { arrived: 2, .. }),
             "{refused}"
         );
     }
-    let refused = uploads.append(&upload, 2, b"cde").unwrap_err();
+    let refused = uploads.append_piece(&upload, 2, b"cde").unwrap_err();
     assert!(
         matches!(refused, UploadError::TooMuch { ends: 5, size: 4 }),
         "{refused}"
     );
-    assert_eq!(uploads.read(&upload.record(), 0, 9).unwrap(), b"ab");
+    assert_eq!(uploads.read_piece(&upload.record(), 0, 9).unwrap(), b"ab");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_file_a_key_and_a_disk_have_bounds() {
     ));
     uploads.begin(announced("bob", "b", 100)).unwrap();
     uploads.forget(&first).unwrap();
-    let refused = uploads.append(&first, 0, b"late").unwrap_err();
+    let refused = uploads.append_piece(&first, 0, b"late").unwrap_err();
     assert!(matches!(refused, UploadError::GivenUp), "{refused}");
     uploads.begin(announced("alice", "c", 51)).unwrap();
     let few = UploadSettings {
@@ -120,7 +120,7 @@ fn what_cannot_be_read_is_left_alone() {
         .unwrap();
     let part = home.path().join("uploads/strange.part");
     std::fs::write(&part, "its bytes").unwrap();
-    assert_eq!(uploads(home.path()).all().len(), 1);
+    assert_eq!(uploads(home.path()).all_by_id().len(), 1);
     assert!(strange.exists() && part.exists());
 }
 
@@ -130,7 +130,9 @@ fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
     let first = uploads(home.path());
     let open = first.begin(announced("alice", "open", 3)).unwrap().record();
     let placed = first.begin(announced("alice", "placed", 3)).unwrap();
-    first.placed(&placed, "delft".parse().unwrap()).unwrap();
+    first
+        .record_placed(&placed, "delft".parse().unwrap())
+        .unwrap();
     let directory = home.path().join("uploads");
     let left = [
         ".tmpAbCdEf".to_owned(),
@@ -141,11 +143,15 @@ fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
         std::fs::write(directory.join(name), "left").unwrap();
     }
     let again = uploads(home.path());
-    assert_eq!(again.all().len(), 2);
+    assert_eq!(again.all_by_id().len(), 2);
     for name in &left {
         assert!(!directory.join(name).exists(), "{name}");
     }
-    assert_eq!(again.arrived(&open).unwrap(), 0, "what goes on is left");
+    assert_eq!(
+        again.arrived_bytes(&open).unwrap(),
+        0,
+        "what goes on is left"
+    );
     assert_eq!(
         again.get(&placed.record().id).unwrap().record(),
         placed.record()

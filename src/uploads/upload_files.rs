@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Record;
 
 /// The file with the bytes of an upload that have arrived.
-pub(super) fn part(directory: &Path, id: &str) -> PathBuf {
+pub(super) fn part_file(directory: &Path, id: &str) -> PathBuf {
     directory.join(format!("{id}.part"))
 }
 
@@ -22,16 +22,18 @@ pub(super) fn make_part(directory: &Path, id: &str) -> std::io::Result<File> {
         .truncate(false)
         .write(true)
         .mode(0o600)
-        .open(part(directory, id))
+        .open(part_file(directory, id))
 }
 
 /// Opens that file for writing; an upload that was forgotten has none.
 pub(super) fn open_part(directory: &Path, id: &str) -> std::io::Result<File> {
-    OpenOptions::new().write(true).open(part(directory, id))
+    OpenOptions::new()
+        .write(true)
+        .open(part_file(directory, id))
 }
 
 /// Removes a file; it need not exist.
-pub(super) fn remove(file: &Path) -> std::io::Result<()> {
+pub(super) fn remove_if_present(file: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -47,7 +49,7 @@ pub(super) fn free_bytes(directory: &Path) -> std::io::Result<u64> {
 
 /// Reads the records of an earlier process. Unfinished files that it left when it was killed are
 /// removed.
-pub(super) fn found(directory: &Path) -> Vec<Record> {
+pub(super) fn find_records(directory: &Path) -> Vec<Record> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {
@@ -89,7 +91,7 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
             _ => file.file_name().is_some_and(cospan_durable::is_half_made),
         },
     ) {
-        if let Err(error) = remove(file) {
+        if let Err(error) = remove_if_present(file) {
             tracing::warn!(file = %file.display(), %error, "cannot remove what is left of an upload");
         }
     }

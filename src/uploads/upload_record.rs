@@ -86,7 +86,7 @@ impl Record {
     }
 
     /// Returns true if the upload is open, and `announced` announces the same.
-    pub fn goes_on_as(&self, announced: &Record) -> bool {
+    pub fn continues_as(&self, announced: &Record) -> bool {
         let alike = Self {
             id: self.id.clone(),
             touched: self.touched.clone(),
@@ -113,7 +113,7 @@ impl Record {
     /// It cannot be written.
     pub fn save(&self, directory: &Path) -> std::io::Result<()> {
         let file = directory.join(format!("{}.json", self.id));
-        cospan_durable::replace(&file, &serde_json::to_vec(self)?)
+        cospan_durable::replace_file(&file, &serde_json::to_vec(self)?)
     }
 }
 

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let base = tempfile::Builder::new()
         .prefix("append-rate")
         .tempdir_in(base)?;
-    println!("fdatasync floor: {:.0}/s", floor(base.path())?);
+    println!("fdatasync floor: {:.0}/s", measure_fdatasync(base.path())?);
     println!("engine  changes  in flight  units/s  flush ms  MB");
     for engine in EngineKind::ALL {
         for (parts, in_flight) in UNITS.iter().flat_map(|p| [1, 64, 512].map(|n| (*p, n))) {
@@ -125,7 +125,7 @@ fn unit(number: u64, parts: UnitValues) -> Unit {
     }
 }
 
-fn floor(directory: &Path) -> Result<f64, Box<dyn Error>> {
+fn measure_fdatasync(directory: &Path) -> Result<f64, Box<dyn Error>> {
     let mut file = File::create(directory.join("floor"))?;
     file.write_all(&vec![0; 64 << 20])?;
     file.sync_all()?;

@@ -23,7 +23,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::port::{Key, KeyChange, Stored, Unit, UnitToken, Version};
 use cospan_storage::record::Loader;
-use cospan_storage::record::job::{submission, update};
+use cospan_storage::record::job::{submission_changes, update_changes};
 use cospan_storage::{EngineKind, StoreOptions, open, open_and_load};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,10 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut values = BTreeMap::new();
     // Four in five wait; the others are placed.
     for id in 0..count {
-        let job = job(id)?;
-        let mut changes = submission(&job)?;
+        let job = build_job(id)?;
+        let mut changes = submission_changes(&job)?;
         if id % 5 == 0 {
-            changes.extend(update(&job, &placed(&job)?, &[])?);
+            changes.extend(update_changes(&job, &place_job(&job)?, &[])?);
         }
         for change in changes {
             if let Some(value) = change.value {
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let cpu = cpu_seconds();
         let mut loader = Loader::default();
         for stored in stored {
-            loader.take(stored)?;
+            loader.take_value(stored)?;
         }
         let loaded = loader.finish()?;
         let took = begun.elapsed().as_secs_f64();
@@ -77,13 +77,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .prefix("decode-rate")
         .tempdir_in(base)?;
     for engine in EngineKind::ALL {
-        opening(*engine, &base.path().join(engine.as_str()), &values)?;
+        measure_opening(*engine, &base.path().join(engine.as_str()), &values)?;
     }
     Ok(())
 }
 
 /// Fills a store, and measures the time to open it again.
-fn opening(
+fn measure_opening(
     engine: EngineKind,
     path: &Path,
     values: &BTreeMap<Key, Stored>,
@@ -113,7 +113,7 @@ fn opening(
         let mut problem = Ok(());
         let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut |stored| {
             if problem.is_ok() {
-                problem = loader.take(stored);
+                problem = loader.take_value(stored);
             }
         })?;
         problem?;
@@ -137,7 +137,7 @@ fn cpu_seconds() -> f64 {
         / 1e9
 }
 
-fn job(id: u64) -> Result<Job, Box<dyn Error>> {
+fn build_job(id: u64) -> Result<Job, Box<dyn Error>> {
     let components = (0..3).map(component).collect::<Result<_, _>>()?;
     let spec = JobSpec {
         name: Some("simulation".into()),
@@ -217,7 +217,7 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
     })
 }
 
-fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
+fn place_job(job: &Job) -> Result<Job, Box<dyn Error>> {
     let at = Timestamp(1_700_000_060_000);
     Ok(Job {
         revision: 2,

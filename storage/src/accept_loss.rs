@@ -10,7 +10,7 @@ use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 
 use crate::decide_group::{self, ledger_write};
 use crate::engine_port::Engine;
-use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, guarded};
+use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, catch_panics};
 use crate::port::StoreError;
 use crate::record::{keys, small_records};
 use crate::store_floor::{FoundStore, Gap, JobTally, KnownFloor, StoreFloor};
@@ -34,8 +34,11 @@ pub struct AcceptedLoss {
 ///
 /// # Errors
 /// Fails if there is no store and never was, or it is in use, newer, or damaged in itself.
-pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss>, StoreError> {
-    let was_there = options.kept()?.is_some();
+pub fn accept_loss(
+    path: &Path,
+    options: &StoreOptions,
+) -> Result<Option<AcceptedLoss>, StoreError> {
+    let was_there = options.read_floor()?.is_some();
     if !was_there && !Marker::is_in(path) {
         let problem = "there is no store in it; name the data directory".into();
         return Err(StoreError::NotADirectory {
@@ -46,17 +49,18 @@ pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let mut floor = options.floor_file()?;
     let marker = Marker::read(&directory)?;
-    let Some(LostStore { marker, known, gap }) = lost(&directory, marker, floor.as_ref(), options)?
+    let Some(LostStore { marker, known, gap }) =
+        describe_lost(&directory, marker, floor.as_ref(), options)?
     else {
         return Ok(None);
     };
     marker.expect_engine(&directory, options.engine)?;
-    let place = directory.place();
-    let (whole, mut engine) = guarded(&place, || {
+    let place = directory.place_text();
+    let (whole, mut engine) = catch_panics(&place, || {
         let mut engine = options.open_engine(&directory)?;
-        Ok((read(&mut engine, &place, marker.instance)?, engine))
+        Ok((read_whole(&mut engine, &place, marker.instance)?, engine))
     })?;
-    let Some(gap) = gap.or_else(|| known.gap(&place, whole.found)) else {
+    let Some(gap) = gap.or_else(|| known.find_gap(&place, whole.found)) else {
         return Ok(None);
     };
     let reached = whole.tally.next_job.max(known.floor.next_job);
@@ -64,12 +68,12 @@ pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss
         next_job: reached,
         ..whole.tally
     };
-    let (epoch, seq) = go_on(&mut engine, known.floor, tally.next_job)?;
+    let (epoch, seq) = continue_after(&mut engine, known.floor, tally.next_job)?;
     drop(engine);
     let instance = marker.instance;
-    marker.at(epoch, seq).write(&directory)?;
+    marker.with_progress(epoch, seq).write(&directory)?;
     if let Some(floor) = &mut floor {
-        floor.reset(instance, tally.at(epoch, seq))?;
+        floor.reset(instance, tally.to_floor(epoch, seq))?;
     }
     let next_job = tally.next_job;
     let live_jobs = tally.live_jobs;
@@ -89,20 +93,20 @@ struct LostStore {
     gap: Option<Gap>,
 }
 
-fn lost(
+fn describe_lost(
     directory: &LockedDirectory,
     marker: Option<Marker>,
     floor: Option<&FloorFile>,
     options: &StoreOptions,
 ) -> Result<Option<LostStore>, StoreError> {
     let kept = floor.and_then(|floor| floor.kept.as_ref());
-    let place = directory.place();
+    let place = directory.place_text();
     Ok(match (marker, kept) {
         (None, None) => None,
         (None, Some(kept)) => {
             // Attempts that may still run at the sites have tags of that instance.
             let marker = Marker::create(directory, options.engine, kept.instance)?;
-            let gap = kept.known.gap(&place, FoundStore::Missing);
+            let gap = kept.known.find_gap(&place, FoundStore::Missing);
             Some(LostStore {
                 marker,
                 known: kept.known.clone(),
@@ -110,7 +114,7 @@ fn lost(
             })
         }
         (Some(marker), None) => {
-            let known = marker.known(directory);
+            let known = marker.known_floor(directory);
             Some(LostStore {
                 marker,
                 known,
@@ -122,8 +126,8 @@ fn lost(
                 instance: marker.instance,
                 of: kept.instance,
             };
-            let gap = kept.known.gap(&place, both);
-            let known = kept.known.clone().and(marker.known(directory));
+            let gap = kept.known.find_gap(&place, both);
+            let known = kept.known.clone().combine(marker.known_floor(directory));
             Some(LostStore { marker, known, gap })
         }
     })
@@ -136,7 +140,7 @@ struct WholeStore {
 }
 
 /// Reads all of a store; an empty one is founded.
-fn read<E: Engine>(
+fn read_whole<E: Engine>(
     engine: &mut E,
     place: &str,
     instance: InstanceId,
@@ -144,22 +148,22 @@ fn read<E: Engine>(
     let reader = engine.reader();
     let Some(format) = take_over::read_format(&*reader, place)? else {
         drop(reader);
-        take_over::found(engine, instance)?;
+        take_over::found_store(engine, instance)?;
         return Ok(WholeStore {
             found: FoundStore::Empty,
             tally: JobTally::default(),
         });
     };
-    let (ledger, tally) = take_over::verify(&*reader, format, &mut |_| {})?;
+    let (ledger, tally) = take_over::verify_ledger(&*reader, format, &mut |_| {})?;
     let epoch = take_over::read_epoch(&*reader)?;
     Ok(WholeStore {
-        found: FoundStore::Reached(tally.at(epoch, ledger.seq)),
+        found: FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
         tally,
     })
 }
 
 /// Sets the store's own values to continue after the known floor.
-fn go_on<E: Engine>(
+fn continue_after<E: Engine>(
     engine: &mut E,
     known: StoreFloor,
     next_job: JobId,
@@ -176,13 +180,13 @@ fn go_on<E: Engine>(
                 .saturating_add(1),
         );
         let text = epoch.to_string();
-        let mut writes = vec![take_over::replace(
+        let mut writes = vec![take_over::replace_own_value(
             txn,
             &mut ledger,
             EPOCH_KEY,
             text.as_bytes(),
         )?];
-        writes.push(take_over::replace(
+        writes.push(take_over::replace_own_value(
             txn,
             &mut ledger,
             keys::NEXT_JOB.as_bytes(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use cospan_domain::ids::{Epoch, InstanceId};
 
 use crate::engine_port::EngineReader;
-use crate::open::{EngineKind, KeptFloor, LockedDirectory, Marker, StoreOptions, guarded, known};
+use crate::open::{
+    EngineKind, KeptFloor, LockedDirectory, Marker, StoreOptions, catch_panics, combine_known,
+};
 use crate::port::{StoreError, Stored};
 use crate::record::Loader;
 use crate::scans;
@@ -30,13 +32,13 @@ pub struct CheckReport {
 /// Fails if the store cannot be opened at all: in use, newer, or not there.
 pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreError> {
     let mut report = CheckReport::default();
-    let kept = options.kept()?;
+    let kept = options.read_floor()?;
     if let Some(kept) = &kept
         && !Marker::is_in(path)
     {
         let gap = kept
             .known
-            .demand(&path.display().to_string(), FoundStore::Missing);
+            .demand_complete(&path.display().to_string(), FoundStore::Missing);
         report.damage.extend(gap.err());
         return Ok(report);
     }
@@ -55,8 +57,8 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
         });
     }
     let mut loader = Loader::default();
-    let walked = wreck.examine(&mut |found| {
-        match found.and_then(|stored| loader.take(stored)) {
+    let walked = wreck.examine_values(&mut |found| {
+        match found.and_then(|stored| loader.take_value(stored)) {
             Ok(()) => report.records += 1,
             Err(error) => report.damage.push(error),
         }
@@ -66,7 +68,7 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
     report.damage.extend(whole.err());
     report
         .damage
-        .extend(guarded(&wreck.place, || wreck.verify(kept.as_ref())).err());
+        .extend(catch_panics(&wreck.place, || wreck.verify_complete(kept.as_ref())).err());
     Ok(report)
 }
 
@@ -96,7 +98,7 @@ impl Wreck {
             Ok(None) => {
                 let problem = "there is no store in it; name the data directory".into();
                 return Err(StoreError::NotADirectory {
-                    path: directory.place(),
+                    path: directory.place_text(),
                     problem,
                 });
             }
@@ -109,15 +111,15 @@ impl Wreck {
                 EngineKind::ALL
                     .iter()
                     .copied()
-                    .find(|kind| path.join(kind.file()).exists())
+                    .find(|kind| path.join(kind.data_file()).exists())
             })
             .ok_or_else(|| StoreError::Damaged {
-                place: directory.place(),
+                place: directory.place_text(),
                 problem: "no engine of this program has a file there".into(),
             })?;
-        let place = directory.place();
+        let place = directory.place_text();
         let options = StoreOptions::new(engine);
-        let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
+        let reader = catch_panics(&place, || Ok(options.open_engine(&directory)?.reader()))?;
         Ok(Self {
             reader,
             place,
@@ -127,19 +129,19 @@ impl Wreck {
     }
 
     /// Checks that everything is there that was ever durable, as far as that is known.
-    fn verify(&self, kept: Option<&KeptFloor>) -> Result<(), StoreError> {
+    fn verify_complete(&self, kept: Option<&KeptFloor>) -> Result<(), StoreError> {
         let known = match &self.marker {
-            Ok(marker) => known(&self.directory, marker, kept)?,
+            Ok(marker) => combine_known(&self.directory, marker, kept)?,
             Err(_) => KnownFloor::default(),
         };
         let Some(format) = take_over::read_format(&*self.reader, &self.place)? else {
-            return known.demand(&self.place, FoundStore::Empty);
+            return known.demand_complete(&self.place, FoundStore::Empty);
         };
-        let (ledger, tally) = take_over::verify(&*self.reader, format, &mut |_| {})?;
+        let (ledger, tally) = take_over::verify_ledger(&*self.reader, format, &mut |_| {})?;
         let epoch = take_over::read_epoch(&*self.reader)?;
-        known.demand(
+        known.demand_complete(
             &self.place,
-            FoundStore::Reached(tally.at(epoch, ledger.seq)),
+            FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
         )
     }
 
@@ -161,14 +163,16 @@ impl Wreck {
     }
 
     fn own_value(&self, key: &[u8]) -> Option<Vec<u8>> {
-        guarded(&self.place, || scans::read_own(&*self.reader, key)).ok()
+        catch_panics(&self.place, || scans::read_own(&*self.reader, key)).ok()
     }
 
     /// Visits every value that can be read, and the damage of the others.
-    pub(crate) fn examine(
+    pub(crate) fn examine_values(
         &self,
         visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        guarded(&self.place, || scans::examine(&*self.reader, b"", visit))
+        catch_panics(&self.place, || {
+            scans::examine_reader(&*self.reader, b"", visit)
+        })
     }
 }

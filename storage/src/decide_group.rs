@@ -35,7 +35,7 @@ impl PendingUnit {
                 change.key.0.len() + change.value.as_ref().map_or(0, |value| value.len())
             })
             .sum();
-        let unit = unit.check().map(|()| unit);
+        let unit = unit.check_bounds().map(|()| unit);
         Self {
             epoch,
             token,
@@ -59,7 +59,7 @@ struct KeySlot {
 /// # Errors
 /// Fails if the engine failed, or its content is damaged. It is unknown then whether anything of
 /// the group is durable.
-pub(crate) fn decide<E: Engine>(
+pub(crate) fn decide_group<E: Engine>(
     engine: &mut E,
     group: Vec<PendingUnit>,
     tally: &mut JobTally,
@@ -67,17 +67,17 @@ pub(crate) fn decide<E: Engine>(
     let mut group = Some(group);
     let mut decided = AppendGroup::default();
     engine.exclusively(&mut |txn| {
-        let mut sitting = Sitting::open(txn, tally)?;
+        let mut sitting = Sitting::open_sitting(txn, tally)?;
         let group = group.take().unwrap_or_default();
         decided.outcomes.reserve_exact(group.len());
         for pending in group {
             let outcome = match pending.unit {
-                Ok(unit) => sitting.decide(pending.epoch, unit)?,
+                Ok(unit) => sitting.decide_unit(pending.epoch, unit)?,
                 Err(error) => AppendOutcome::Refused(error),
             };
             decided.outcomes.push((pending.token, outcome));
         }
-        decided.flush_us = sitting.close()?;
+        decided.flush_us = sitting.commit_group()?;
         Ok(())
     })?;
     Ok(decided)
@@ -94,7 +94,7 @@ struct Sitting<'a> {
 }
 
 impl<'a> Sitting<'a> {
-    fn open(txn: &'a mut dyn Txn, tally: &'a mut JobTally) -> Result<Self, StoreError> {
+    fn open_sitting(txn: &'a mut dyn Txn, tally: &'a mut JobTally) -> Result<Self, StoreError> {
         let epoch = read_epoch(txn)?;
         let ledger = read_ledger(txn)?;
         Ok(Self {
@@ -107,13 +107,13 @@ impl<'a> Sitting<'a> {
         })
     }
 
-    fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<AppendOutcome, StoreError> {
+    fn decide_unit(&mut self, epoch: Epoch, unit: Unit) -> Result<AppendOutcome, StoreError> {
         if epoch != self.epoch {
             return Ok(AppendOutcome::Fenced);
         }
         let mut before = Vec::with_capacity(unit.changes.len());
         for change in &unit.changes {
-            let head = self.head(&change.key)?;
+            let head = self.head_of(&change.key)?;
             let version = head.map_or(Version(0), |head| head.version);
             if change.expected.is_some_and(|expected| expected != version) {
                 return Ok(AppendOutcome::Conflict(change.key.clone()));
@@ -126,23 +126,23 @@ impl<'a> Sitting<'a> {
         unit.changes
             .into_iter()
             .zip(before)
-            .for_each(|(change, head)| self.apply(change, head));
+            .for_each(|(change, head)| self.apply_change(change, head));
         Ok(AppendOutcome::Committed(self.ledger.seq))
     }
 
     /// Returns the head under a key as its predecessors in the group leave it.
-    fn head(&mut self, key: &Key) -> Result<Option<EnvelopeHead>, StoreError> {
+    fn head_of(&mut self, key: &Key) -> Result<Option<EnvelopeHead>, StoreError> {
         match self.slots.get(key) {
             Some(slot) => Ok(slot.now),
             None => read_head(self.txn, &key.0),
         }
     }
 
-    fn apply(&mut self, change: KeyChange, before: Option<EnvelopeHead>) {
+    fn apply_change(&mut self, change: KeyChange, before: Option<EnvelopeHead>) {
         let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
-                self.tally.see(&change.key.0, next, &value);
+                self.tally.see_value(&change.key.0, next, &value);
                 let (head, bytes) = envelope::seal(&change.key.0, next, &value);
                 (Some(head), Some(bytes))
             }
@@ -163,15 +163,15 @@ impl<'a> Sitting<'a> {
         }
     }
 
-    fn close(mut self) -> Result<u64, StoreError> {
+    fn commit_group(mut self) -> Result<u64, StoreError> {
         if self.ledger.seq == self.before.seq {
             return Ok(0);
         }
         let mut writes = Writes::with_capacity(self.slots.len() + 1);
         for (key, slot) in std::mem::take(&mut self.slots) {
-            enter(&mut self.ledger, &key.0, slot.stored, slot.now);
+            update_ledger(&mut self.ledger, &key.0, slot.stored, slot.now);
             self.tally
-                .count(&key.0, slot.stored.is_some(), slot.now.is_some());
+                .count_key(&key.0, slot.stored.is_some(), slot.now.is_some());
             if slot.bytes.is_some() || slot.stored.is_some() {
                 writes.push((key, slot.bytes));
             }
@@ -182,7 +182,7 @@ impl<'a> Sitting<'a> {
 }
 
 /// Updates the ledger for a changed key.
-pub(crate) fn enter(
+pub(crate) fn update_ledger(
     ledger: &mut StoreTotals,
     key: &[u8],
     before: Option<EnvelopeHead>,
@@ -220,7 +220,7 @@ pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> 
         ledger = Some(StoreTotals::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
-    ledger.ok_or_else(|| store_totals::damaged(LEDGER_KEY, "it is missing"))
+    ledger.ok_or_else(|| store_totals::damaged_own(LEDGER_KEY, "it is missing"))
 }
 
 /// Reads the stored epoch.
@@ -234,5 +234,5 @@ pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
         )?);
         Ok(())
     })?;
-    epoch.ok_or_else(|| store_totals::damaged(EPOCH_KEY, "it is missing"))
+    epoch.ok_or_else(|| store_totals::damaged_own(EPOCH_KEY, "it is missing"))
 }

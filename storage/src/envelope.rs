@@ -23,10 +23,10 @@ pub(crate) struct EnvelopeHead {
 
 impl EnvelopeHead {
     /// Computes the head of `value` as stored under `key` in this version.
-    pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
+    pub(crate) fn from_value(key: &[u8], version: Version, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         let length = (key.len() as u32).to_le_bytes();
-        in_one_piece([&length, key, &version.0.to_le_bytes()], |head| {
+        hash_joined([&length, key, &version.0.to_le_bytes()], |head| {
             hasher.update(head)
         });
         hasher.update(value);
@@ -38,20 +38,20 @@ impl EnvelopeHead {
 
     /// Returns a number that stands for (key, version, value) in the sum over the whole store.
     pub(crate) fn fingerprint(self, key: &[u8]) -> u128 {
-        self.named(key, XxHash3_128::oneshot)
+        self.hash_named(key, XxHash3_128::oneshot)
     }
 
     /// Returns the same in stores of format 1. It took ten times as long, and a fingerprint need
     /// not withstand attackers: whoever can write a value can write the sum.
     pub(crate) fn fingerprint_of_format_1(self, key: &[u8]) -> u128 {
         let mut half = [0; 16];
-        let hash = self.named(key, blake3::hash);
+        let hash = self.hash_named(key, blake3::hash);
         half.copy_from_slice(&hash.as_bytes()[..16]);
         u128::from_le_bytes(half)
     }
 
-    fn named<T>(self, key: &[u8], hash: impl FnOnce(&[u8]) -> T) -> T {
-        in_one_piece(
+    fn hash_named<T>(self, key: &[u8], hash: impl FnOnce(&[u8]) -> T) -> T {
+        hash_joined(
             [&self.version.0.to_le_bytes(), &self.crc.to_le_bytes(), key],
             hash,
         )
@@ -59,7 +59,7 @@ impl EnvelopeHead {
 }
 
 /// Hashes several pieces as one: hashes take far longer over several short pieces.
-fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
+fn hash_joined<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
     let length = parts.iter().map(|part| part.len()).sum();
     // Most keys are of jobs, and short.
     let mut short = [0; 64];
@@ -82,7 +82,7 @@ fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
 
 /// Returns the bytes to store for a value, and its head.
 pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
-    let head = EnvelopeHead::of(key, version, value);
+    let head = EnvelopeHead::from_value(key, version, value);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
     bytes.push(SHAPE);
     bytes.extend_from_slice(&version.0.to_le_bytes());
@@ -110,7 +110,7 @@ pub(crate) fn open<'a>(
     stored: &'a [u8],
 ) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
     let (head, value) = open_intact(key, stored)?;
-    if EnvelopeHead::of(key, head.version, value) != head {
+    if EnvelopeHead::from_value(key, head.version, value) != head {
         return Err(damaged(key, "its checksum does not fit its content"));
     }
     Ok((head, value))

@@ -52,7 +52,7 @@ pub fn export_journal(
     epoch: Epoch,
     out: &mut dyn Write,
 ) -> Result<Exported, ExportError> {
-    let mut writer = Writer::begin(out, instance, epoch)?;
+    let mut writer = Writer::write_header(out, instance, epoch)?;
     let mut failed = None;
     journal.scan(b"", &mut |stored| match writer.record(&stored) {
         Ok(()) => ControlFlow::Continue(()),
@@ -62,7 +62,7 @@ pub fn export_journal(
         }
     })?;
     failed.map_or(Ok(()), Err)?;
-    Ok(writer.end()?)
+    Ok(writer.write_end()?)
 }
 
 /// Exports what can be read of a store that does not open, without the damaged values. Work on a
@@ -77,9 +77,9 @@ pub fn export_damaged(
 ) -> Result<Exported, ExportError> {
     let wreck = crate::check::Wreck::open(path)?;
     let (instance, epoch) = wreck.identity();
-    let mut writer = Writer::begin(out, instance, epoch)?;
+    let mut writer = Writer::write_header(out, instance, epoch)?;
     let mut failed = None;
-    let walked = wreck.examine(&mut |found| {
+    let walked = wreck.examine_values(&mut |found| {
         let written = match found {
             Ok(stored) => writer.record(&stored),
             Err(_) => {
@@ -98,7 +98,7 @@ pub fn export_damaged(
     failed.map_or(Ok(()), Err)?;
     // The engine failed on the way: what came before is still worth keeping.
     writer.exported.damaged += u64::from(walked.is_err());
-    Ok(writer.end()?)
+    Ok(writer.write_end()?)
 }
 
 /// Writes lines, and counts and hashes them.
@@ -109,7 +109,11 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn begin(out: &'a mut dyn Write, instance: InstanceId, epoch: Epoch) -> std::io::Result<Self> {
+    fn write_header(
+        out: &'a mut dyn Write,
+        instance: InstanceId,
+        epoch: Epoch,
+    ) -> std::io::Result<Self> {
         let mut writer = Self {
             out,
             hasher: blake3::Hasher::new(),
@@ -126,7 +130,7 @@ impl<'a> Writer<'a> {
 
     fn record(&mut self, stored: &Stored) -> std::io::Result<()> {
         self.exported.records += 1;
-        self.line(&ExportLine::of(stored))
+        self.line(&ExportLine::from_stored(stored))
     }
 
     fn line(&mut self, line: &impl serde::Serialize) -> std::io::Result<()> {
@@ -136,7 +140,7 @@ impl<'a> Writer<'a> {
         self.out.write_all(&bytes)
     }
 
-    fn end(mut self) -> std::io::Result<Exported> {
+    fn write_end(mut self) -> std::io::Result<Exported> {
         let blake3 = self.hasher.finalize().to_hex().to_string();
         let exported = self.exported;
         self.line(&ExportEnd {

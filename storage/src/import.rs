@@ -71,18 +71,18 @@ pub fn import(
     let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
         return Err(ImportError::NotEmpty {
-            path: directory.place(),
+            path: directory.place_text(),
             found,
         });
     }
-    let imported = fill(&directory, floor, options, input);
+    let imported = fill_store(&directory, floor, options, input);
     if imported.is_err() {
-        directory.clear(|_| true);
+        directory.clear_entries(|_| true);
     }
     imported
 }
 
-fn fill(
+fn fill_store(
     directory: &LockedDirectory,
     floor: Option<FloorFile>,
     options: &StoreOptions,
@@ -94,37 +94,39 @@ fn fill(
         hasher: blake3::Hasher::new(),
         number: 0,
     };
-    let header = lines.header()?;
+    let header = lines.read_header()?;
     let exported_from: InstanceId = header
         .instance
         .parse()
-        .map_err(|error| lines.wrong(error))?;
+        .map_err(|error| lines.line_error(error))?;
     let mut engine = options.open_engine(directory)?;
     let mut batch = Batch::default();
     let mut adoption = Adoption::new(exported_from);
     let end = loop {
-        match lines.next()? {
+        match lines.read_content()? {
             ImportLine::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
                 batch
                     .tally
-                    .see(&stored.key.0, stored.version, &stored.value);
+                    .see_value(&stored.key.0, stored.version, &stored.value);
             }
-            ImportLine::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
+            ImportLine::Record(stored) => {
+                batch.add_values(adoption.take_value(stored), &mut engine)?
+            }
             ImportLine::End(end) => break end,
         }
     };
-    batch.add_all(adoption.finish(), &mut engine)?;
+    batch.add_values(adoption.take_rest(), &mut engine)?;
     // An earlier store in this place may have given out more job ids.
     let before = floor.as_ref().and_then(|floor| floor.kept.as_ref());
     let lost = before.map(|kept| kept.instance);
     let given_out = before.map(|kept| kept.known.floor.next_job);
-    batch.next_job(given_out.unwrap_or_default(), &mut engine)?;
+    batch.add_next_job(given_out.unwrap_or_default(), &mut engine)?;
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
     let records = batch.records;
     let ledger = batch.ledger;
     let tally = batch.tally;
-    take_over::write_reign(
+    take_over::write_owner(
         &mut engine,
         StoreOwner { instance, epoch },
         ledger,
@@ -132,7 +134,7 @@ fn fill(
     )?;
     drop(engine);
     floor.map_or(Ok(()), |mut floor| {
-        floor.reset(instance, tally.at(epoch, ledger.seq))
+        floor.reset(instance, tally.to_floor(epoch, ledger.seq))
     })?;
     let mut marker = Marker::new(options.engine, instance, epoch, ledger.seq);
     marker.former.push(exported_from);
@@ -161,7 +163,7 @@ struct Batch {
 
 impl Batch {
     /// Writes the first job id that was never given out.
-    fn next_job(
+    fn add_next_job(
         &mut self,
         at_least: JobId,
         engine: &mut Box<dyn Engine>,
@@ -182,7 +184,7 @@ impl Batch {
         )
     }
 
-    fn add_all(
+    fn add_values(
         &mut self,
         values: Vec<Stored>,
         engine: &mut Box<dyn Engine>,
@@ -195,7 +197,7 @@ impl Batch {
     fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
         let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
         self.ledger.add(&stored.key.0, head);
-        self.tally.count(&stored.key.0, false, true);
+        self.tally.count_key(&stored.key.0, false, true);
         self.records += 1;
         self.ledger.seq = Seq(self.records);
         self.bytes += bytes.len();
@@ -209,7 +211,7 @@ impl Batch {
 
     fn flush(&mut self, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
         self.bytes = 0;
-        take_over::commit(engine, std::mem::take(&mut self.writes))
+        take_over::commit_writes(engine, std::mem::take(&mut self.writes))
     }
 }
 
@@ -226,14 +228,14 @@ struct ImportLines<'a> {
 }
 
 impl ImportLines<'_> {
-    fn wrong(&self, problem: impl std::fmt::Display) -> ImportError {
+    fn line_error(&self, problem: impl std::fmt::Display) -> ImportError {
         ImportError::Line {
             line: self.number,
             problem: format!("is wrong: {problem}"),
         }
     }
 
-    fn read(&mut self) -> Result<Vec<u8>, ImportError> {
+    fn read_line(&mut self) -> Result<Vec<u8>, ImportError> {
         let mut line = Vec::new();
         self.number += 1;
         self.input.read_until(b'\n', &mut line)?;
@@ -246,10 +248,10 @@ impl ImportLines<'_> {
         }
     }
 
-    fn header(&mut self) -> Result<Header, ImportError> {
-        let line = self.read()?;
+    fn read_header(&mut self) -> Result<Header, ImportError> {
+        let line = self.read_line()?;
         let header: Header = serde_json::from_slice(&line)
-            .map_err(|_| self.wrong("this is not an export of a store"))?;
+            .map_err(|_| self.line_error("this is not an export of a store"))?;
         if header.cospan_export > STREAM || header.format > FORMAT {
             let stream = header.cospan_export;
             let format = header.format;
@@ -259,24 +261,26 @@ impl ImportLines<'_> {
         Ok(header)
     }
 
-    fn next(&mut self) -> Result<ImportLine, ImportError> {
-        let line = self.read()?;
+    fn read_content(&mut self) -> Result<ImportLine, ImportError> {
+        let line = self.read_line()?;
         if line.starts_with(b"{\"end\"") {
-            return self.end(&line).map(ImportLine::End);
+            return self.check_end(&line).map(ImportLine::End);
         }
         self.hasher.update(&line);
         let parsed: ExportLine =
-            serde_json::from_slice(&line).map_err(|error| self.wrong(error))?;
-        let stored = parsed.decode().map_err(|problem| self.wrong(problem))?;
-        self.check(&stored)?;
+            serde_json::from_slice(&line).map_err(|error| self.line_error(error))?;
+        let stored = parsed
+            .decode()
+            .map_err(|problem| self.line_error(problem))?;
+        self.check_value(&stored)?;
         Ok(ImportLine::Record(stored))
     }
 
     /// Refuses values that no unit could have written.
-    fn check(&self, stored: &Stored) -> Result<(), ImportError> {
+    fn check_value(&self, stored: &Stored) -> Result<(), ImportError> {
         let key: &Key = &stored.key;
         if stored.version.0 == 0 || key.0.starts_with(RESERVED_PREFIX) {
-            return Err(self.wrong("no store has such a value"));
+            return Err(self.line_error("no store has such a value"));
         }
         let value = Some(stored.value.clone());
         let change = KeyChange {
@@ -287,15 +291,16 @@ impl ImportLines<'_> {
         Unit {
             changes: vec![change],
         }
-        .check()
-        .map_err(|error| self.wrong(error))
+        .check_bounds()
+        .map_err(|error| self.line_error(error))
     }
 
-    fn end(&self, line: &[u8]) -> Result<ExportEnd, ImportError> {
-        let end: ExportEnd = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+    fn check_end(&self, line: &[u8]) -> Result<ExportEnd, ImportError> {
+        let end: ExportEnd =
+            serde_json::from_slice(line).map_err(|error| self.line_error(error))?;
         // The header and this line are no values.
         if end.end != self.number - 2 || end.blake3 != self.hasher.finalize().to_hex().as_str() {
-            return Err(self.wrong("its checksum does not fit what came before"));
+            return Err(self.line_error("its checksum does not fit what came before"));
         }
         Ok(end)
     }

@@ -44,25 +44,25 @@ impl<E: Engine> Inline<E> {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, InlineQueue> {
+    fn lock_queue(&self) -> MutexGuard<'_, InlineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the next group, or stops deciding if there is none.
     fn next_group(&self) -> Option<Vec<PendingUnit>> {
-        let mut queue = self.queue();
+        let mut queue = self.lock_queue();
         let count = queue.waiting.len().min(self.max_units);
         queue.busy = count > 0;
         (count > 0).then(|| queue.waiting.drain(..count).collect())
     }
 
-    fn drain(&self) {
+    fn decide_all(&self) {
         let _idle = IdleAfterPanic(&self.queue);
         while let Some(group) = self.next_group() {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             let report = match engine
                 .as_mut()
-                .map(|engine| decide_group::decide(engine, group, &mut JobTally::default()))
+                .map(|engine| decide_group::decide_group(engine, group, &mut JobTally::default()))
             {
                 Some(Ok(group)) => CommitReport::Group(group),
                 Some(Err(error)) => {
@@ -91,7 +91,7 @@ impl Drop for IdleAfterPanic<'_> {
 
 impl<E: Engine> Journal for Inline<E> {
     fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
-        let mut queue = self.queue();
+        let mut queue = self.lock_queue();
         if queue.closed {
             return;
         }
@@ -100,7 +100,7 @@ impl<E: Engine> Journal for Inline<E> {
             .push_back(PendingUnit::new(epoch, token, unit));
         if !std::mem::replace(&mut queue.busy, true) {
             drop(queue);
-            self.drain();
+            self.decide_all();
         }
     }
 
@@ -109,7 +109,7 @@ impl<E: Engine> Journal for Inline<E> {
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.reading.scan(prefix, visit)
+        self.reading.scan_values(prefix, visit)
     }
 
     fn size(&self) -> StoreSize {
@@ -117,7 +117,7 @@ impl<E: Engine> Journal for Inline<E> {
     }
 
     fn close(&self) {
-        self.queue().closed = true;
+        self.lock_queue().closed = true;
         self.reading.close();
     }
 }

@@ -39,7 +39,7 @@ mod take_over;
 mod threaded_journal;
 
 #[cfg(any(feature = "sled", feature = "redb"))]
-pub use open::{EngineKind, StoreOptions, look, open, open_and_load};
+pub use open::{EngineKind, StoreOptions, check_openable, open, open_and_load};
 pub use port::Opened;
 pub use store_totals::{FORMAT, RESERVED_PREFIX};
 pub use threaded_journal::GroupLimits;

@@ -56,7 +56,7 @@ impl EngineKind {
     }
 
     /// Returns the name of its data file.
-    pub(crate) fn file(self) -> &'static str {
+    pub(crate) fn data_file(self) -> &'static str {
         match self {
             #[cfg(feature = "sled")]
             EngineKind::Sled => "db",
@@ -101,8 +101,8 @@ impl StoreOptions {
     }
 
     /// Reads the floor file, if there is one.
-    pub(crate) fn kept(&self) -> Result<Option<KeptFloor>, StoreError> {
-        self.floor.as_deref().map_or(Ok(None), FloorFile::look)
+    pub(crate) fn read_floor(&self) -> Result<Option<KeptFloor>, StoreError> {
+        self.floor.as_deref().map_or(Ok(None), FloorFile::read_kept)
     }
 
     /// Opens the floor file for as long as the store is used.
@@ -121,7 +121,7 @@ impl StoreOptions {
     ) -> Result<Box<dyn Engine>, StoreError> {
         let path = directory.path();
         let cache = self.cache_bytes;
-        let engine = patiently(self.lock_wait, || {
+        let engine = retry_while_in_use(self.lock_wait, || {
             let engine: Box<dyn Engine> = match self.engine {
                 #[cfg(feature = "sled")]
                 EngineKind::Sled => Box::new(crate::sled::SledEngine::open(path, cache)?),
@@ -160,14 +160,14 @@ pub fn open_and_load(
         .try_exists()
         .map_err(|source| io_error(path, "looked at", source))?
     {
-        missing(path, options)?;
+        demand_missing(path, options)?;
     }
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     let marker = match Marker::read(&directory)? {
         Some(marker) => marker,
         None => {
-            missing(path, options)?;
+            demand_missing(path, options)?;
             Marker::create(&directory, options.engine, draw_instance()?)?
         }
     };
@@ -181,14 +181,17 @@ pub fn open_and_load(
         options,
         sink,
     }
-    .run(load)
+    .open_started(load)
 }
 
 /// # Errors
 /// Fails if there is no store, but there was one.
-fn missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
-    let known = options.kept()?.map(|kept| kept.known).unwrap_or_default();
-    known.demand(&path.display().to_string(), FoundStore::Missing)
+fn demand_missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
+    let known = options
+        .read_floor()?
+        .map(|kept| kept.known)
+        .unwrap_or_default();
+    known.demand_complete(&path.display().to_string(), FoundStore::Missing)
 }
 
 /// Checks what [`open`] would say of the store before it reads it: that nothing is wrong, or that
@@ -197,14 +200,14 @@ fn missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// As for [`open`].
-pub fn look(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
+pub fn check_openable(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     if !path.exists() {
-        return missing(path, options);
+        return demand_missing(path, options);
     }
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     match Marker::read(&directory)? {
         Some(marker) => marker.expect_engine(&directory, options.engine),
-        None => missing(path, options),
+        None => demand_missing(path, options),
     }
 }
 
@@ -227,7 +230,7 @@ struct StoreStart<'a> {
 }
 
 impl StoreStart<'_> {
-    fn run(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+    fn open_started(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
         let Self {
             directory,
             mut marker,
@@ -235,23 +238,23 @@ impl StoreStart<'_> {
             options,
             sink,
         } = self;
-        let place = directory.place();
+        let place = directory.place_text();
         let instance = marker.instance;
-        let known = known(
+        let known = combine_known(
             &directory,
             &marker,
             floor.as_ref().and_then(|file| file.kept.as_ref()),
         )?;
-        let (engine, begun) = guarded(&place, || {
+        let (engine, begun) = catch_panics(&place, || {
             let mut engine = options.open_engine(&directory)?;
-            let begun = take_over::begin(&mut engine, &place, &known, instance, load)?;
+            let begun = take_over::begin_ownership(&mut engine, &place, &known, instance, load)?;
             Ok((engine, begun))
         })?;
         marker.check_instance(&directory, begun.owner.instance)?;
         marker.epoch = begun.owner.epoch;
         marker.seq = begun.seq;
         let former = marker.former.clone();
-        let keeper = Keeper::begin(directory, marker, floor, options.engine, begun.tally)?;
+        let keeper = Keeper::begin_keeping(directory, marker, floor, options.engine, begun.tally)?;
         let group = options.group;
         let tally = begun.tally;
         let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
@@ -266,23 +269,23 @@ impl StoreStart<'_> {
 ///
 /// # Errors
 /// Fails if they are of different stores.
-pub(crate) fn known(
+pub(crate) fn combine_known(
     directory: &LockedDirectory,
     marker: &Marker,
     kept: Option<&KeptFloor>,
 ) -> Result<KnownFloor, StoreError> {
-    let told = marker.known(directory);
+    let told = marker.known_floor(directory);
     let Some(kept) = kept else { return Ok(told) };
     let both = FoundStore::Of {
         instance: marker.instance,
         of: kept.instance,
     };
-    kept.known.demand(&directory.place(), both)?;
-    Ok(kept.known.clone().and(told))
+    kept.known.demand_complete(&directory.place_text(), both)?;
+    Ok(kept.known.clone().combine(told))
 }
 
 /// Tries again while the store is in use, until `wait` is over.
-pub(crate) fn patiently<T>(
+pub(crate) fn retry_while_in_use<T>(
     wait: Duration,
     mut attempt: impl FnMut() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -298,7 +301,7 @@ pub(crate) fn patiently<T>(
 }
 
 /// Turns a panic of an engine, which some damage causes, into an error.
-pub(crate) fn guarded<T>(
+pub(crate) fn catch_panics<T>(
     place: &str,
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -325,7 +328,7 @@ mod tests {
             let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
             let instance = draw_instance().unwrap();
             Marker::create(&directory, engine, instance).unwrap();
-            for file in [engine.file(), "conf"] {
+            for file in [engine.data_file(), "conf"] {
                 std::fs::write(path.join(file), left).unwrap();
             }
             drop(directory);
@@ -334,7 +337,7 @@ mod tests {
             opened.journal.close();
             drop(opened);
             // What was opened once is never made anew.
-            std::fs::write(path.join(engine.file()), left).unwrap();
+            std::fs::write(path.join(engine.data_file()), left).unwrap();
             assert!(open(&path, &options, Arc::new(|_| {})).is_err());
         }
     }

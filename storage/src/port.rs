@@ -104,7 +104,7 @@ impl Unit {
     ///
     /// # Errors
     /// Fails with the first bound that it breaks.
-    pub fn check(&self) -> Result<(), UnitError> {
+    pub fn check_bounds(&self) -> Result<(), UnitError> {
         if self.changes.len() > MAX_CHANGES {
             return Err(UnitError::TooManyChanges(self.changes.len()));
         }

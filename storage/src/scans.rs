@@ -37,7 +37,7 @@ impl JournalReading {
             .clone()
     }
 
-    pub(crate) fn scan(
+    pub(crate) fn scan_values(
         &self,
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
@@ -47,7 +47,7 @@ impl JournalReading {
             action: "read",
             source: std::io::Error::other("it was closed"),
         })?;
-        scan(&*reader, prefix, visit)
+        scan_reader(&*reader, prefix, visit)
     }
 
     pub(crate) fn size(&self) -> StoreSize {
@@ -60,13 +60,13 @@ impl JournalReading {
 }
 
 /// Visits every value below a prefix except the store's own, opened and checked.
-pub(crate) fn scan(
+pub(crate) fn scan_reader(
     reader: &dyn EngineReader,
     prefix: &[u8],
     visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut problem = None;
-    examine(reader, prefix, &mut |found| match found {
+    examine_reader(reader, prefix, &mut |found| match found {
         Ok(stored) => visit(stored),
         Err(error) => {
             problem = Some(error);
@@ -77,7 +77,7 @@ pub(crate) fn scan(
 }
 
 /// Visits the same, but goes on after a damaged value.
-pub(crate) fn examine(
+pub(crate) fn examine_reader(
     reader: &dyn EngineReader,
     prefix: &[u8],
     visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
@@ -109,7 +109,7 @@ pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreTotals, Stor
 
 /// Reads the value of one of the store's own keys.
 pub(crate) fn read_own(reader: &dyn EngineReader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let mut value = Err(store_totals::damaged(wanted, "it is missing"));
+    let mut value = Err(store_totals::damaged_own(wanted, "it is missing"));
     reader.walk(wanted, &mut |key, stored| {
         value = if key == FORMAT_KEY {
             Ok(stored.to_vec())

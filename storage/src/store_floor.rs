@@ -31,7 +31,7 @@ pub(crate) struct JobTally {
 
 impl JobTally {
     /// Reads the next job id from a value that is about to be written, or was found.
-    pub(crate) fn see(&mut self, key: &[u8], version: Version, value: &[u8]) {
+    pub(crate) fn see_value(&mut self, key: &[u8], version: Version, value: &[u8]) {
         if key != keys::NEXT_JOB.as_bytes() {
             return;
         }
@@ -46,7 +46,7 @@ impl JobTally {
     }
 
     /// Counts a key that was added or removed.
-    pub(crate) fn count(&mut self, key: &[u8], before: bool, now: bool) {
+    pub(crate) fn count_key(&mut self, key: &[u8], before: bool, now: bool) {
         if before != now && keys::is_spec(key) {
             if now {
                 self.live_jobs = self.live_jobs.saturating_add(1)
@@ -56,7 +56,7 @@ impl JobTally {
         }
     }
 
-    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> StoreFloor {
+    pub(crate) fn to_floor(self, epoch: Epoch, seq: Seq) -> StoreFloor {
         StoreFloor {
             epoch,
             seq,
@@ -75,7 +75,7 @@ pub(crate) struct KnownFloor {
 
 impl KnownFloor {
     /// Combines the knowledge of two.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn combine(self, other: Self) -> Self {
         let a = self.floor;
         let b = other.floor;
         let floor = StoreFloor {
@@ -93,7 +93,7 @@ impl KnownFloor {
     }
 
     /// Returns the gap of a store in this state, if anything is missing.
-    pub(crate) fn gap(&self, place: &str, found: FoundStore) -> Option<Gap> {
+    pub(crate) fn find_gap(&self, place: &str, found: FoundStore) -> Option<Gap> {
         let is_whole = match found {
             FoundStore::Missing | FoundStore::Empty => self.floor.epoch == Epoch(0),
             // An epoch in which nothing was written loses nothing.
@@ -110,8 +110,8 @@ impl KnownFloor {
 
     /// # Errors
     /// Fails with [`StoreError::Behind`], if anything is missing.
-    pub(crate) fn demand(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
-        match self.gap(place, found) {
+    pub(crate) fn demand_complete(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
+        match self.find_gap(place, found) {
             None => Ok(()),
             Some(gap) => Err(StoreError::Behind(Box::new(gap))),
         }
@@ -151,7 +151,7 @@ pub struct Gap {
 
 impl Gap {
     /// Describes what is lost with it, in words.
-    pub fn lost(&self) -> String {
+    pub fn describe_loss(&self) -> String {
         let StoreFloor {
             seq,
             next_job,
@@ -209,7 +209,7 @@ impl fmt::Display for Gap {
             f,
             ", but it had reached unit {seq} (epoch {epoch}), as {by} says; missing are "
         )?;
-        f.write_str(&self.lost())
+        f.write_str(&self.describe_loss())
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
             ..floor(2, 12)
         };
         let said = known
-            .gap("/data/store", FoundStore::Reached(found))
+            .find_gap("/data/store", FoundStore::Reached(found))
             .unwrap()
             .to_string();
         for words in [
@@ -257,19 +257,21 @@ mod tests {
             assert!(said.contains(words), "{said}");
         }
         assert!(
-            known.gap("/", FoundStore::Reached(floor(1, 40))).is_none(),
+            known
+                .find_gap("/", FoundStore::Reached(floor(1, 40)))
+                .is_none(),
             "nothing is missing"
         );
         assert!(
             known
-                .gap("/", FoundStore::Missing)
+                .find_gap("/", FoundStore::Missing)
                 .unwrap()
                 .to_string()
                 .contains("all 40 units")
         );
         assert!(
             KnownFloor::default()
-                .gap("/", FoundStore::Missing)
+                .find_gap("/", FoundStore::Missing)
                 .is_none(),
             "it was never there"
         );
@@ -281,9 +283,9 @@ mod tests {
             floor,
             by: by.into(),
         };
-        let both = known(floor(3, 40), "floor").and(known(floor(4, 39), "marker"));
+        let both = known(floor(3, 40), "floor").combine(known(floor(4, 39), "marker"));
         assert_eq!((both.floor, &*both.by), (floor(4, 40), "floor"));
-        let both = known(StoreFloor::default(), "floor").and(known(floor(1, 0), "marker"));
+        let both = known(StoreFloor::default(), "floor").combine(known(floor(1, 0), "marker"));
         assert_eq!((both.floor.epoch, &*both.by), (Epoch(1), "marker"));
     }
 }

@@ -41,7 +41,7 @@ impl Opened {
 ///
 /// # Errors
 /// Fails if the store is damaged, newer than this program, behind its floor, or its engine fails.
-pub(crate) fn begin<E: Engine>(
+pub(crate) fn begin_ownership<E: Engine>(
     engine: &mut E,
     place: &str,
     known: &KnownFloor,
@@ -52,19 +52,22 @@ pub(crate) fn begin<E: Engine>(
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
         None => {
-            known.demand(place, FoundStore::Empty)?;
-            found(engine, instance)?;
+            known.demand_complete(place, FoundStore::Empty)?;
+            found_store(engine, instance)?;
             FORMAT
         }
     };
-    let (ledger, tally) = verify(&*reader, format, load)?;
+    let (ledger, tally) = verify_ledger(&*reader, format, load)?;
     let epoch = read_epoch(&*reader)?;
     drop(reader);
-    known.demand(place, FoundStore::Reached(tally.at(epoch, ledger.seq)))?;
+    known.demand_complete(
+        place,
+        FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
+    )?;
     if format < FORMAT {
-        commit(engine, vec![format_write(), ledger_write(&ledger)])?;
+        commit_writes(engine, vec![format_write(), ledger_write(&ledger)])?;
     }
-    take(engine, known.floor.epoch, tally)
+    take_ownership(engine, known.floor.epoch, tally)
 }
 
 /// Reads the epoch of a store.
@@ -83,14 +86,17 @@ pub(crate) fn read_format(
         ControlFlow::Break(())
     })?;
     let Some(format) = format else {
-        return if is_empty(reader)? {
+        return if is_store_empty(reader)? {
             Ok(None)
         } else {
-            Err(store_totals::damaged(FORMAT_KEY, "it is missing"))
+            Err(store_totals::damaged_own(FORMAT_KEY, "it is missing"))
         };
     };
     match format? {
-        0 => Err(store_totals::damaged(FORMAT_KEY, "there is no format 0")),
+        0 => Err(store_totals::damaged_own(
+            FORMAT_KEY,
+            "there is no format 0",
+        )),
         found if found > FORMAT => Err(StoreError::Newer {
             path: place.into(),
             found,
@@ -100,7 +106,7 @@ pub(crate) fn read_format(
     }
 }
 
-fn is_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
+fn is_store_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
     let mut empty = true;
     reader.walk(b"", &mut |_, _| {
         empty = false;
@@ -111,8 +117,11 @@ fn is_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
 
 /// Writes the values that every store has. The format has no envelope, so that any later program
 /// can read it.
-pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
-    write_reign(
+pub(crate) fn found_store<E: Engine>(
+    engine: &mut E,
+    instance: InstanceId,
+) -> Result<(), StoreError> {
+    write_owner(
         engine,
         StoreOwner {
             instance,
@@ -124,7 +133,7 @@ pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(
 }
 
 /// Writes a whole store into an empty engine.
-pub(crate) fn write_reign<E: Engine>(
+pub(crate) fn write_owner<E: Engine>(
     engine: &mut E,
     owner: StoreOwner,
     mut ledger: StoreTotals,
@@ -140,7 +149,7 @@ pub(crate) fn write_reign<E: Engine>(
         writes.push((Key(key.into()), Some(bytes)));
     }
     writes.extend([format_write(), ledger_write(&ledger)]);
-    commit(engine, writes)
+    commit_writes(engine, writes)
 }
 
 fn format_write() -> (Key, Option<Vec<u8>>) {
@@ -151,14 +160,14 @@ fn format_write() -> (Key, Option<Vec<u8>>) {
 }
 
 /// Makes writes durable without a decision of the journal.
-pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), StoreError> {
+pub(crate) fn commit_writes<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), StoreError> {
     let mut writes = Some(writes);
     engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
 
 /// Reads everything and compares it with the ledger. Returns the ledger of today's format, and the
 /// counts of jobs.
-pub(crate) fn verify(
+pub(crate) fn verify_ledger(
     reader: &dyn EngineReader,
     format: u32,
     load: &mut dyn FnMut(Stored),
@@ -177,13 +186,13 @@ pub(crate) fn verify(
                 kept = Some(StoreTotals::decode(value)?);
             } else {
                 counted.add(key, head);
-                tally.count(key, false, true);
-                tally.see(key, head.version, value);
+                tally.count_key(key, false, true);
+                tally.see_value(key, head.version, value);
                 if format == 1 {
                     let fingerprint = head.fingerprint_of_format_1(key);
                     sum_of_format_1 = sum_of_format_1.wrapping_add(fingerprint);
                 }
-                show(key, head, value, load);
+                load_value(key, head, value, load);
             }
             Ok(())
         });
@@ -198,18 +207,18 @@ pub(crate) fn verify(
     if let Some(error) = problem {
         return Err(error);
     }
-    let kept = kept.ok_or_else(|| store_totals::damaged(LEDGER_KEY, "it is missing"))?;
+    let kept = kept.ok_or_else(|| store_totals::damaged_own(LEDGER_KEY, "it is missing"))?;
     counted.seq = kept.seq;
     let sum = if format == 1 {
         sum_of_format_1
     } else {
         counted.sum
     };
-    compare(kept, StoreTotals { sum, ..counted })?;
+    compare_ledgers(kept, StoreTotals { sum, ..counted })?;
     Ok((counted, tally))
 }
 
-fn show(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Stored)) {
+fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Stored)) {
     if !key.starts_with(RESERVED_PREFIX) {
         load(Stored {
             key: Key(key.into()),
@@ -220,7 +229,7 @@ fn show(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Store
 }
 
 /// Checks that the counted ledger is the one that the last group left.
-pub(crate) fn compare(kept: StoreTotals, counted: StoreTotals) -> Result<(), StoreError> {
+pub(crate) fn compare_ledgers(kept: StoreTotals, counted: StoreTotals) -> Result<(), StoreError> {
     let problem = if kept.keys != counted.keys {
         format!(
             "{} keys are there, but there should be {}",
@@ -231,18 +240,18 @@ pub(crate) fn compare(kept: StoreTotals, counted: StoreTotals) -> Result<(), Sto
     } else {
         return Ok(());
     };
-    Err(store_totals::damaged(LEDGER_KEY, &problem))
+    Err(store_totals::damaged_own(LEDGER_KEY, &problem))
 }
 
 /// Makes the next epoch durable.
-fn take<E: Engine>(
+fn take_ownership<E: Engine>(
     engine: &mut E,
     above: Epoch,
     tally: JobTally,
 ) -> Result<BegunOwnership, StoreError> {
-    let mut begun = Err(store_totals::damaged(INSTANCE_KEY, "it is missing"));
+    let mut begun = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
     engine.exclusively(&mut |txn| {
-        let mut instance = Err(store_totals::damaged(INSTANCE_KEY, "it is missing"));
+        let mut instance = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
         txn.get(INSTANCE_KEY, &mut |stored| {
             let value = envelope::open(INSTANCE_KEY, stored)?.1;
             instance = store_totals::parse_text::<InstanceId>(INSTANCE_KEY, value);
@@ -271,13 +280,13 @@ fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreErr
             .saturating_add(1),
     );
     let mut ledger = decide_group::read_ledger(txn)?;
-    let write = replace(txn, &mut ledger, EPOCH_KEY, epoch.to_string().as_bytes())?;
+    let write = replace_own_value(txn, &mut ledger, EPOCH_KEY, epoch.to_string().as_bytes())?;
     txn.commit(vec![write, ledger_write(&ledger)])?;
     Ok((epoch, ledger.seq))
 }
 
 /// Returns the write that puts a value under a key, whatever is there, and adds it to the ledger.
-pub(crate) fn replace(
+pub(crate) fn replace_own_value(
     txn: &mut dyn Txn,
     ledger: &mut StoreTotals,
     key: &[u8],
@@ -290,7 +299,7 @@ pub(crate) fn replace(
     })?;
     let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
     let (head, bytes) = envelope::seal(key, next, value);
-    decide_group::enter(ledger, key, before, Some(head));
+    decide_group::update_ledger(ledger, key, before, Some(head));
     Ok((Key(key.into()), Some(bytes)))
 }
 
@@ -306,7 +315,7 @@ mod tests {
             floor,
             by: "elsewhere".into(),
         };
-        begin(
+        begin_ownership(
             &mut engine,
             "memory",
             &known,
@@ -350,7 +359,7 @@ mod tests {
 
     fn behind_its_back(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
         let mut engine = MemoryEngine::new(disk.clone());
-        commit(&mut engine, vec![(Key::from(key), bytes)]).unwrap();
+        commit_writes(&mut engine, vec![(Key::from(key), bytes)]).unwrap();
         begin_on(disk, StoreFloor::default())
             .unwrap_err()
             .to_string()
@@ -455,7 +464,7 @@ mod tests {
         .unwrap();
         let format = (Key(FORMAT_KEY.into()), Some(b"1".to_vec()));
         let mut engine = MemoryEngine::new(disk.clone());
-        commit(&mut engine, vec![format, ledger_write(&ledger)]).unwrap();
+        commit_writes(&mut engine, vec![format, ledger_write(&ledger)]).unwrap();
     }
 
     #[test]

@@ -52,46 +52,46 @@ const LOOKS_MAX: u32 = (UNSEEN_MAX.as_millis() / LOOK_EVERY.as_millis()) as u32;
 /// Checks and updates the surroundings of a store, on the journal's thread.
 pub(crate) trait Attendant: Send {
     /// Checks that the store is where it was. Until this succeeds nothing is reported, and neither
-    /// [`Attendant::committed`] nor [`Attendant::idle`] is called.
+    /// [`Attendant::on_committed`] nor [`Attendant::on_idle`] is called.
     ///
     /// # Errors
     /// Fails if it is not there, or ([`StoreError::Unseen`]) if that cannot be checked now.
-    fn look(&self) -> Result<(), StoreError>;
+    fn check_place(&self) -> Result<(), StoreError>;
 
     /// Called when a group that ends with this unit is durable, but not yet reported.
     ///
     /// # Errors
     /// Fails if the progress of the store cannot be stored: then the group is not reported, and no
     /// other is taken.
-    fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError>;
+    fn on_committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError>;
 
     /// Called when no unit came for a second.
     ///
     /// # Errors
-    /// Fails as [`Attendant::committed`].
-    fn idle(&mut self) -> Result<(), StoreError>;
+    /// Fails as [`Attendant::on_committed`].
+    fn on_idle(&mut self) -> Result<(), StoreError>;
 
     /// Called when the journal was closed in good order.
-    fn closed(&mut self);
+    fn on_closed(&mut self);
 }
 
 /// The attendant of a store without surroundings.
 pub(crate) struct Unattended;
 
 impl Attendant for Unattended {
-    fn look(&self) -> Result<(), StoreError> {
+    fn check_place(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn committed(&mut self, _: Seq, _: JobTally) -> Result<(), StoreError> {
+    fn on_committed(&mut self, _: Seq, _: JobTally) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn idle(&mut self) -> Result<(), StoreError> {
+    fn on_idle(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn closed(&mut self) {}
+    fn on_closed(&mut self) {}
 }
 
 /// A journal over an engine, decided by a thread.
@@ -153,7 +153,7 @@ impl Journal for Grouped {
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.reading.scan(prefix, visit)
+        self.reading.scan_values(prefix, visit)
     }
 
     fn size(&self) -> StoreSize {
@@ -196,7 +196,7 @@ struct Worker<E> {
 
 impl<E: Engine> Worker<E> {
     fn run(mut self) {
-        let result = catch_unwind(AssertUnwindSafe(|| self.serve()))
+        let result = catch_unwind(AssertUnwindSafe(|| self.serve_groups()))
             .unwrap_or_else(|panic| Err(format!("the journal panicked: {}", panic_text(&*panic))));
         self.queue.close();
         let engine = self.engine.take();
@@ -204,7 +204,7 @@ impl<E: Engine> Worker<E> {
             Ok(()) => {
                 // Dropped first: what the marker says must be true on disk.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(engine)));
-                self.attendant.closed();
+                self.attendant.on_closed();
             }
             Err(reason) => {
                 let sink = self.sink;
@@ -214,22 +214,22 @@ impl<E: Engine> Worker<E> {
         }
     }
 
-    fn serve(&mut self) -> Result<(), String> {
-        while let Some(units) = self.queue.take() {
+    fn serve_groups(&mut self) -> Result<(), String> {
+        while let Some(units) = self.queue.take_group() {
             let Some(engine) = self.engine.as_mut() else {
                 return Ok(());
             };
             if units.is_empty() {
-                self.see()
-                    .and_then(|()| self.attendant.idle())
+                self.wait_for_place()
+                    .and_then(|()| self.attendant.on_idle())
                     .map_err(|e| e.to_string())?;
                 continue;
             }
-            let decided = decide_group::decide(engine, units, &mut self.tally);
+            let decided = decide_group::decide_group(engine, units, &mut self.tally);
             let group = decided.and_then(|group| {
-                if let Some(seq) = last(&group) {
-                    self.see()?;
-                    self.attendant.committed(seq, self.tally)?;
+                if let Some(seq) = last_committed(&group) {
+                    self.wait_for_place()?;
+                    self.attendant.on_committed(seq, self.tally)?;
                 }
                 Ok(group)
             });
@@ -242,10 +242,10 @@ impl<E: Engine> Worker<E> {
 
     /// Checks that the store is where it was. If that cannot be checked, it tries again for a
     /// while: modes and mounts are repaired in seconds, and until then nothing is reported.
-    fn see(&self) -> Result<(), StoreError> {
+    fn wait_for_place(&self) -> Result<(), StoreError> {
         let mut looks = 0;
         loop {
-            match self.attendant.look() {
+            match self.attendant.check_place() {
                 Ok(()) => {
                     if looks > 0 {
                         info!("the store is seen again; it goes on");
@@ -272,7 +272,7 @@ impl<E: Engine> Worker<E> {
 }
 
 /// Returns the last committed unit of a group.
-fn last(group: &AppendGroup) -> Option<Seq> {
+fn last_committed(group: &AppendGroup) -> Option<Seq> {
     group
         .outcomes
         .iter()

@@ -45,12 +45,12 @@ contract_tests!(with_a_thread, OnFaultDisk::threaded());
 #[test]
 fn what_was_to_strike_does_not_once_the_disk_is_spared() {
     both(|subject| {
-        subject.disk.strike_after(0, DiskFault::Full);
+        subject.disk.plan_fault_after(0, DiskFault::Full);
         subject.disk.set_capacity(Some(0));
-        subject.disk.spare();
+        subject.disk.clear_faults();
         let mut client = ContractClient::open(subject);
         client.commit(vec![put_if("j/1", 0, "a")]);
-        assert_eq!(subject.disk.struck(), []);
+        assert_eq!(subject.disk.faults_taken(), []);
     });
 }
 
@@ -64,16 +64,16 @@ fn both(test: impl Fn(&OnFaultDisk)) {
 fn struck(subject: &OnFaultDisk, fault: DiskFault) -> (String, Vec<String>) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
-    subject.disk.strike_after(0, fault);
+    subject.disk.plan_fault_after(0, fault);
     let lost = client.append(vec![put_if("j/1", 1, "b"), put_if("j/2", 1, "b")]);
     let reason = client.fatal();
     let late = client.append(vec![put("j/3", "c")]);
     client.journal.close();
-    client.take_all();
+    client.take_reports();
     assert_eq!((client.decided(lost), client.decided(late)), (None, None));
-    assert_eq!(subject.disk.struck(), [fault]);
+    assert_eq!(subject.disk.faults_taken(), [fault]);
     drop(client);
-    let values = ContractClient::open(subject).texts("").into_iter();
+    let values = ContractClient::open(subject).scan_texts("").into_iter();
     (
         reason,
         values
@@ -149,7 +149,7 @@ fn a_slow_disk_says_how_long_it_took() {
     both(|subject| {
         let (sink, reports) = channel_sink();
         let opened = subject.open(sink, &mut |_| {}).unwrap();
-        subject.disk.be_slow(3_000);
+        subject.disk.set_commit_time(3_000);
         let begun = std::time::Instant::now();
         opened.journal.append(
             opened.epoch,
@@ -180,7 +180,7 @@ proptest! {
     #[test]
     fn no_acknowledged_unit_is_lost_by_any_fault(seed: u64) {
         let subject = OnFaultDisk::default();
-        subject.disk.strike_by_chance(seed, 400, 0.1);
+        subject.disk.draw_faults(seed, 400, 0.1);
         let mut last = 0;
         for _ in 0..100 {
             let (sink, reports) = channel_sink();

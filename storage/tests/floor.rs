@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use cospan_storage::accept_loss::accept;
+use cospan_storage::accept_loss::accept_loss;
 use cospan_storage::check::check;
 use cospan_storage::contract::Subject;
 use cospan_storage::contract::client::{ContractClient, put};
 use cospan_storage::export::export;
 use cospan_storage::import::import;
 use cospan_storage::port::{AppendOutcome, Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, StoreOptions, look, open_and_load};
+use cospan_storage::{EngineKind, Opened, StoreOptions, check_openable, open_and_load};
 use tempfile::TempDir;
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
@@ -179,13 +179,13 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
                 "{how}: {damage:?}"
             );
 
-            let accepted = accept(&store.path, &store.options).unwrap().unwrap();
+            let accepted = accept_loss(&store.path, &store.options).unwrap().unwrap();
             assert_eq!(
                 accepted.next_job.0, 300,
                 "{how}: above all that were given out"
             );
             assert_eq!(
-                accept(&store.path, &store.options).unwrap(),
+                accept_loss(&store.path, &store.options).unwrap(),
                 None,
                 "{how}: once"
             );
@@ -200,7 +200,10 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
                 live == accepted.live_jobs && live < 60,
                 "{how}: {live} jobs"
             );
-            assert_eq!(client.texts("m/next-job")[0].2, "1 1 {\"next_job\":300}");
+            assert_eq!(
+                client.scan_texts("m/next-job")[0].2,
+                "1 1 {\"next_job\":300}"
+            );
             assert!(
                 client.commit(vec![put("count", "y")]) > before,
                 "{how}: units count on"
@@ -356,14 +359,14 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 begin(&parent);
                 let token = client.append(vec![put("count", "x")]);
                 warnings.await_one_of(base.path());
-                client.take_all();
+                client.take_reports();
                 assert!(
                     client.decided(token).is_none(),
                     "{how}: acknowledged unseen"
                 );
                 end(&parent);
                 assert!(
-                    matches!(client.outcome(token), AppendOutcome::Committed(_)),
+                    matches!(client.wait_for_outcome(token), AppendOutcome::Committed(_)),
                     "{how}"
                 );
                 accept_jobs(&mut client, 4..=5);
@@ -416,14 +419,17 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         drop(client);
         std::fs::rename(&store.path, store.path.with_extension("before")).unwrap();
         assert!(
-            look(&store.path, &store.options).is_err(),
+            check_openable(&store.path, &store.options).is_err(),
             "it is gone, the doctor says"
         );
         import(&store.path, &store.options, &mut &*stream).unwrap();
-        look(&store.path, &store.options).unwrap();
+        check_openable(&store.path, &store.options).unwrap();
         let client = ContractClient::open(&store);
         assert_ne!(client.instance, instance);
-        assert_eq!(client.texts("m/next-job")[0].2, "1 1 {\"next_job\":200}");
+        assert_eq!(
+            client.scan_texts("m/next-job")[0].2,
+            "1 1 {\"next_job\":200}"
+        );
         assert_eq!(client.scan("j/").len(), 20);
         drop(client);
         // The store that was there before is another one now.

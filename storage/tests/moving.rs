@@ -145,7 +145,7 @@ fn an_export_shows_one_moment_and_does_not_stop_the_writer() {
             }
         });
         cospan_storage::export::export_journal(&*journal, instance, epoch, &mut writer).unwrap();
-        assert_eq!(client.texts("zzz").len(), 1);
+        assert_eq!(client.scan_texts("zzz").len(), 1);
         let path = base.join("imported");
         imported(&path, engine, &stream).unwrap();
         assert!(ContractClient::open(&Store { path, engine }).loaded == before);

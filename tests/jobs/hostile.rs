@@ -23,7 +23,9 @@ const SOON: Duration = Duration::from_secs(10);
 fn key(scene: &Scene, name: &str) -> Api {
     let token = scene.must(&["key", "add", name]).trim().to_owned();
     let api = Api::new(scene.environment.port(), token);
-    until("the server knows the key", || api.want("/v1/jobs").is_ok());
+    until("the server knows the key", || {
+        api.get_expected("/v1/jobs").is_ok()
+    });
     api
 }
 
@@ -31,14 +33,14 @@ fn submit(api: &Api, script: &str) -> u64 {
     let job = json!({ "wall_time": "1m", "component": [{
         "name": "one", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", script],
     }]});
-    let answer = api.must("/v1/jobs", &job).unwrap();
+    let answer = api.post_expected("/v1/jobs", &job).unwrap();
     answer["jobs"][0]["id"]
         .as_u64()
         .unwrap_or_else(|| panic!("no id: {answer}"))
 }
 
 fn state(api: &Api, id: u64) -> Value {
-    api.want(&format!("/v1/jobs/{id}")).unwrap()
+    api.get_expected(&format!("/v1/jobs/{id}")).unwrap()
 }
 
 fn is_over(job: &Value) -> bool {

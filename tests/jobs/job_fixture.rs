@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::server::{ServerProcess, may_serve};
+use cospan_chaos_tests::server::{ServerProcess, serve_permission};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
 /// Longest that anything is waited for.
@@ -71,7 +71,7 @@ fn is_usable(site: &serde_json::Value) -> bool {
 
 impl Scene {
     pub(super) fn get(&self, path: &str) -> serde_json::Value {
-        self.server.api().unwrap().want(path).unwrap()
+        self.server.api().unwrap().get_expected(path).unwrap()
     }
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
@@ -83,7 +83,7 @@ impl Scene {
         command
             .env_clear()
             .env("HOME", self.environment.path())
-            .envs(may_serve());
+            .envs(serve_permission());
         command
     }
 

@@ -139,7 +139,7 @@ fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
     until("it says so", || {
         log(&scene).contains("the configuration has problems")
     });
-    assert!(scene.server.ended().unwrap().is_none());
+    assert!(scene.server.exit_status().unwrap().is_none());
     has(&log(&scene), &["SIGHUP: keys read anew"]);
     scene.server.kill().unwrap();
 }

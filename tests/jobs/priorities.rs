@@ -80,7 +80,12 @@ fn a_job_has_the_class_of_its_rule_and_none_above_what_that_allows() {
         { "name": "one", "processors": 1, "executable": "/bin/true" },
     ]});
     for _ in 0..3 {
-        scene.server.api().unwrap().must("/v1/jobs", &open).unwrap();
+        scene
+            .server
+            .api()
+            .unwrap()
+            .post_expected("/v1/jobs", &open)
+            .unwrap();
     }
     let long = job("priority = \"super-high\"").replace("1h", "2h");
     assert!(submit(&long, &[]).status.success(), "no rule is for it");

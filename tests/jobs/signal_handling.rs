@@ -50,7 +50,7 @@ fn ended(server: &mut ServerProcess) -> ExitStatus {
             "the server does not end"
         );
         std::thread::sleep(std::time::Duration::from_millis(10));
-        status = server.ended().unwrap();
+        status = server.exit_status().unwrap();
     }
     status.unwrap()
 }
@@ -69,7 +69,12 @@ fn signals_that_ask_for_nothing_leave_the_server_running_and_are_told_of() {
     until("the last one is told of", || {
         log_of(&scene).contains("signal 64")
     });
-    assert_eq!(scene.server.ended().unwrap(), None, "{}", log_of(&scene));
+    assert_eq!(
+        scene.server.exit_status().unwrap(),
+        None,
+        "{}",
+        log_of(&scene)
+    );
     scene.run(
         "wall_time = \"1m\"\n[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"",
     );
@@ -136,7 +141,7 @@ fn payloads_and_their_wrappers_ignore_and_block_no_signal() {
         .server
         .api()
         .unwrap()
-        .must(
+        .post_expected(
             "/v1/jobs",
             &json!({ "wall_time": "20m", "component": [component] }),
         )
@@ -161,7 +166,7 @@ fn waiting(scene: &Scene) -> Child {
         .server
         .api()
         .unwrap()
-        .must("/v1/jobs", &document)
+        .post_expected("/v1/jobs", &document)
         .unwrap();
     let id = answer["jobs"][0]["id"].to_string();
     let mut wait = scene.command(&["wait", &id]);

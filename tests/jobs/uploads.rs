@@ -27,7 +27,7 @@ fn key(scene: &Scene, name: &str, role: &str) -> Client {
         .find(|word| word.starts_with("cospan_"))
         .unwrap();
     let client = client(scene, token);
-    until("the key is known", || client.sites().is_ok());
+    until("the key is known", || client.list_sites().is_ok());
     client
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use cospan_chaos_tests::server::may_serve;
+use cospan_chaos_tests::server::serve_permission;
 use tempfile::TempDir;
 
 pub(super) struct Newcomer {
@@ -32,7 +32,7 @@ impl Newcomer {
             .env("HOME", self.home())
             .env("PATH", format!("{}:/usr/bin:/bin", binaries.display()))
             .env("COSPAN_LISTEN", "127.0.0.1:0")
-            .envs(may_serve())
+            .envs(serve_permission())
             .stdin(Stdio::null())
             .current_dir(self.home());
         command

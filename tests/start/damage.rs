@@ -30,9 +30,9 @@ fn left() -> Left {
     };
     let api = server.api().unwrap();
     let more: Vec<Value> = (0..MORE_JOBS).map(job).collect();
-    api.must("/v1/jobs", &json!(more)).unwrap();
+    api.post_expected("/v1/jobs", &json!(more)).unwrap();
     until("one of them has ended", || {
-        let jobs = api.want("/v1/jobs").unwrap();
+        let jobs = api.get_expected("/v1/jobs").unwrap();
         // Beside the first: others are on their way, or wait.
         jobs["jobs"]
             .as_array()

@@ -52,7 +52,7 @@ fn a_flexible_job_is_divided_promised_and_runs_across_a_kill() {
     server.kill().unwrap();
     server.start().unwrap();
     let api = server.api().unwrap();
-    let explained = api.want("/v1/jobs/1/explain").unwrap()["summary"].to_string();
+    let explained = api.get_expected("/v1/jobs/1/explain").unwrap()["summary"].to_string();
     assert!(
         explained.contains(divided) && explained.contains("grid-2 has 2"),
         "{explained}"
@@ -61,7 +61,7 @@ fn a_flexible_job_is_divided_promised_and_runs_across_a_kill() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("divided into 2 processors at"), "{shown}");
     until_it_is(&server, 1, "finished");
-    let job = server.api().unwrap().want("/v1/jobs/1").unwrap();
+    let job = server.api().unwrap().get_expected("/v1/jobs/1").unwrap();
     let sites: Vec<&Value> = job["components"]
         .as_array()
         .unwrap()

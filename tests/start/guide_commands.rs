@@ -78,7 +78,7 @@ fn typed(page: &str) -> String {
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", &place);
-    shell.envs(may_serve());
+    shell.envs(serve_permission());
     let output = shell.current_dir(environment.path()).output().unwrap();
     let (told, said) = (String::from_utf8_lossy(&output.stdout), told(&output));
     assert!(output.status.success(), "{told}\n{said}");

@@ -16,7 +16,7 @@ fn accepted(server: &ServerProcess, count: usize) -> u64 {
     let answer = server
         .api()
         .unwrap()
-        .must("/v1/jobs", &json!(jobs))
+        .post_expected("/v1/jobs", &json!(jobs))
         .unwrap();
     answer["jobs"]
         .as_array()
@@ -94,7 +94,7 @@ fn a_server_whose_store_vanishes_ends_and_its_start_is_refused() {
         }
         let begun = Instant::now();
         let status = loop {
-            if let Some(status) = server.ended().unwrap() {
+            if let Some(status) = server.exit_status().unwrap() {
                 break status;
             }
             assert!(begun.elapsed() < PATIENCE, "it serves without a store");
@@ -120,7 +120,7 @@ fn a_server_whose_store_vanishes_ends_and_its_start_is_refused() {
             server
                 .api()
                 .unwrap()
-                .want(&format!("/v1/jobs/{highest}"))
+                .get_expected(&format!("/v1/jobs/{highest}"))
                 .unwrap();
             continue;
         }
@@ -196,7 +196,7 @@ fn an_export_takes_the_place_of_a_store_that_is_gone() {
     server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{kept}"))
+        .get_expected(&format!("/v1/jobs/{kept}"))
         .unwrap();
     assert!(accepted(&server, 1) > highest, "an id was given out twice");
 }

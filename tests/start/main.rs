@@ -27,7 +27,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, ApiReply};
-use cospan_chaos_tests::server::{ServerProcess, may_serve};
+use cospan_chaos_tests::server::{ServerProcess, serve_permission};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn with_config(
     command
         .env_clear()
         .env("HOME", environment.path())
-        .envs(may_serve())
+        .envs(serve_permission())
         .output()
         .unwrap()
 }
@@ -87,9 +87,9 @@ fn ran_a_job(server: &mut ServerProcess) -> u64 {
     let api = server.api().unwrap();
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
     let document = json!({ "name": "moved", "wall_time": "1m", "component": [component] });
-    let answer = api.must("/v1/jobs", &document).unwrap();
+    let answer = api.post_expected("/v1/jobs", &document).unwrap();
     let id = answer["jobs"][0]["id"].as_u64().unwrap();
-    while api.want(&format!("/v1/jobs/{id}")).unwrap()["phase"]["state"] != "finished" {
+    while api.get_expected(&format!("/v1/jobs/{id}")).unwrap()["phase"]["state"] != "finished" {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     id
@@ -101,7 +101,7 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     let mut source = server(&old);
     let id = ran_a_job(&mut source);
     let instance = |server: &ServerProcess| {
-        server.api().unwrap().want("/v1/store").unwrap()["instance"].clone()
+        server.api().unwrap().get_expected("/v1/store").unwrap()["instance"].clone()
     };
     let before = instance(&source);
     let file = old.path().join("export").display().to_string();
@@ -138,7 +138,7 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     let job: Value = target
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}"))
+        .get_expected(&format!("/v1/jobs/{id}"))
         .unwrap();
     assert_eq!(job["phase"]["state"], "finished");
     assert_ne!(
@@ -166,7 +166,7 @@ fn client(environment: &TestEnvironment, arguments: &[&str]) -> Output {
 
 fn stop(server: &mut ServerProcess) {
     cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
-    while server.ended().unwrap().is_none() {
+    while server.exit_status().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
@@ -187,7 +187,11 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
         "name": "only", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", script],
     });
     let document = json!({ "wall_time": "10m", "rerunnable": true, "component": [component] });
-    let answer = server.api().unwrap().must("/v1/jobs", &document).unwrap();
+    let answer = server
+        .api()
+        .unwrap()
+        .post_expected("/v1/jobs", &document)
+        .unwrap();
     let id = answer["jobs"][0]["id"].as_u64().unwrap();
     until_it_is(&server, id, "running");
     let file = environment.path().join("export").display().to_string();
@@ -224,7 +228,7 @@ fn until_it_is(server: &ServerProcess, id: u64, state: &str) {
         let job = server
             .api()
             .unwrap()
-            .want(&format!("/v1/jobs/{id}"))
+            .get_expected(&format!("/v1/jobs/{id}"))
             .unwrap();
         let now = job["phase"]["state"].as_str().unwrap();
         assert!(now != "failed" && now != "cancelled", "{job}");
@@ -248,7 +252,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 
 fn until_sites_take_jobs(server: &ServerProcess) {
     until("all sites take jobs", || {
-        let sites = server.api().unwrap().want("/v1/sites").unwrap();
+        let sites = server.api().unwrap().get_expected("/v1/sites").unwrap();
         sites["sites"]
             .as_array()
             .unwrap()
@@ -296,9 +300,9 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     server.start().unwrap();
     let api = server.api().unwrap();
     let job = waiting_job(&environment);
-    let answer = api.must("/v1/jobs", &job).unwrap();
+    let answer = api.post_expected("/v1/jobs", &job).unwrap();
     let path = format!("/v1/jobs/{}", answer["jobs"][0]["id"]);
-    let state = |api: &Api| api.want(&path).unwrap()["phase"]["state"].clone();
+    let state = |api: &Api| api.get_expected(&path).unwrap()["phase"]["state"].clone();
     until("it runs", || {
         environment.path().join("pid").exists() && state(&api) == "running"
     });
@@ -320,7 +324,7 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.to_lowercase().contains("retry-after: "), "{answer}");
     let status = loop {
-        if let Some(status) = server.ended().unwrap() {
+        if let Some(status) = server.exit_status().unwrap() {
             break status;
         }
         assert!(begun.elapsed() < STOP_MAX, "it takes too long");
@@ -334,13 +338,13 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     assert!(lives());
     std::fs::write(environment.path().join("go"), "").unwrap();
     until("it finishes", || state(&api) == "finished");
-    let job = api.want(&path).unwrap();
+    let job = api.get_expected(&path).unwrap();
     assert_eq!(
         (&job["round"], &job["components"][0]["attempt"]),
         (&1.into(), &1.into()),
         "{job}"
     );
-    let jobs = api.want("/v1/jobs").unwrap();
+    let jobs = api.get_expected("/v1/jobs").unwrap();
     assert_eq!(
         jobs["jobs"].as_array().unwrap().len(),
         1,
@@ -375,7 +379,7 @@ fn the_service_manager_is_told_once_the_server_takes_work() {
         .env("HOME", environment.path())
         .env("PATH", "/usr/bin:/bin")
         .env("NOTIFY_SOCKET", &socket)
-        .envs(may_serve());
+        .envs(serve_permission());
     let _server = Ended(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     let mut told = [0; 256];
     let length = manager.recv(&mut told).unwrap();

@@ -124,7 +124,7 @@ fn a_shared_reservation_that_nobody_uses_is_given_back_and_told() {
     server.start().unwrap();
     let state = |name: &str| {
         let path = format!("/v1/shared-reservations/{name}");
-        server.api().unwrap().want(&path).unwrap()["state"].clone()
+        server.api().unwrap().get_expected(&path).unwrap()["state"].clone()
     };
     until("the unused one is given back", || {
         state("course-1") == "no-show"

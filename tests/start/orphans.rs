@@ -132,7 +132,7 @@ fn what_jobs_hold_that_a_restored_store_does_not_know_is_given_back_within_a_min
         }
         println!("{restored:?}: given back after {:?}", begun.elapsed());
         until("all processors are seen to be idle", || {
-            let sites = server.api().unwrap().want("/v1/sites").unwrap();
+            let sites = server.api().unwrap().get_expected("/v1/sites").unwrap();
             let sites = sites["sites"].as_array().unwrap();
             sites
                 .iter()
@@ -160,7 +160,7 @@ fn what_another_control_plane_left_at_a_site_is_not_touched() {
     fs::rename(environment.data(), environment.path().join("data-before")).unwrap();
     server.start().unwrap();
     until_sites_take_jobs(&server);
-    let store = server.api().unwrap().want("/v1/store").unwrap();
+    let store = server.api().unwrap().get_expected("/v1/store").unwrap();
     server.kill().unwrap();
     // What it left itself for a job that it does not know is found by the same looks.
     environment

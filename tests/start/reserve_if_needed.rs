@@ -30,7 +30,7 @@ fn state(server: &ServerProcess, id: u64) -> Value {
     let job = server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}"))
+        .get_expected(&format!("/v1/jobs/{id}"))
         .unwrap();
     job["reservation"].clone()
 }
@@ -39,7 +39,7 @@ fn explained(server: &ServerProcess, id: u64) -> String {
     let explained = server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}/explain"))
+        .get_expected(&format!("/v1/jobs/{id}/explain"))
         .unwrap();
     explained["summary"].as_str().unwrap().to_owned()
 }
@@ -73,7 +73,11 @@ fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
     server.start().unwrap();
     until_it_is(&server, 2, "finished");
     assert!(state(&server, 2)["asks_at"].is_null());
-    let events = server.api().unwrap().want("/v1/reservations/2").unwrap();
+    let events = server
+        .api()
+        .unwrap()
+        .get_expected("/v1/reservations/2")
+        .unwrap();
     assert!(
         events.to_string().contains("ReservationSought"),
         "as promised: {events}"
@@ -100,7 +104,11 @@ fn a_job_that_finds_processors_idle_asks_no_site() {
     );
     until_it_is(&server, 1, "finished");
     assert_eq!(state(&server, 1)["state"], "not-needed");
-    let events = server.api().unwrap().want("/v1/reservations/1").unwrap();
+    let events = server
+        .api()
+        .unwrap()
+        .get_expected("/v1/reservations/1")
+        .unwrap();
     assert!(events["events"].is_null(), "no site was asked: {events}");
 
     let submitted = client(

@@ -55,7 +55,7 @@ fn job(server: &ServerProcess, id: u64) -> Value {
     server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}"))
+        .get_expected(&format!("/v1/jobs/{id}"))
         .unwrap()
 }
 
@@ -228,7 +228,11 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_runs() {
     assert!(client(&environment, &["submit", &file]).status.success());
     until_it_is(&server, 3, "finished");
     until("both sites are reserved later, and idle now", || {
-        let explained = server.api().unwrap().want("/v1/jobs/2/explain").unwrap();
+        let explained = server
+            .api()
+            .unwrap()
+            .get_expected("/v1/jobs/2/explain")
+            .unwrap();
         let verdicts = explained["verdicts"].as_array().unwrap();
         verdicts.len() == 2
             && verdicts.iter().all(|verdict: &Value| {

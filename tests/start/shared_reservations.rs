@@ -37,7 +37,7 @@ fn shared(server: &ServerProcess) -> Value {
     server
         .api()
         .unwrap()
-        .want("/v1/shared-reservations/course")
+        .get_expected("/v1/shared-reservations/course")
         .unwrap()
 }
 
@@ -78,14 +78,14 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
         let job = server
             .api()
             .unwrap()
-            .want(&format!("/v1/jobs/{id}"))
+            .get_expected(&format!("/v1/jobs/{id}"))
             .unwrap();
         assert_eq!(job["components"][0]["site"], json!(site), "{job}");
     }
     let pinned = job_file(&environment, "outside", json!({}));
     assert!(client(&environment, &["submit", &pinned]).status.success());
     until_it_is(&server, 3, "finished");
-    let job = server.api().unwrap().want("/v1/jobs/3").unwrap();
+    let job = server.api().unwrap().get_expected("/v1/jobs/3").unwrap();
     assert_ne!(job["components"][0]["site"], json!(site), "{job}");
 
     let before = shared(&server)["until"].clone();
@@ -147,7 +147,7 @@ fn why(server: &ServerProcess, id: u64) -> String {
     let job = server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}"))
+        .get_expected(&format!("/v1/jobs/{id}"))
         .unwrap();
     job["phase"].to_string()
 }
@@ -202,7 +202,7 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     let submitted = client(&environment, &["submit", &file]);
     assert!(submitted.status.success(), "{}", said(&submitted));
     until_it_is(&server, 1, "finished");
-    let job = server.api().unwrap().want("/v1/jobs/1").unwrap();
+    let job = server.api().unwrap().get_expected("/v1/jobs/1").unwrap();
     let placed: Vec<&Value> = [0, 1].map(|index| &job["components"][index]["site"]).into();
     assert!(
         placed.contains(&&json!(one)) && placed.contains(&&json!(other)),
@@ -316,6 +316,7 @@ fn a_job_that_cannot_run_within_its_reservation_is_refused_with_the_reason() {
     until_it_is(&server, 1, "queued");
     let cancelled = ask(&environment, "reservation cancel course");
     assert!(cancelled.status.success(), "{}", said(&cancelled));
-    let state = || server.api().unwrap().want("/v1/jobs/1").unwrap()["phase"]["state"].clone();
+    let state =
+        || server.api().unwrap().get_expected("/v1/jobs/1").unwrap()["phase"]["state"].clone();
     until("it has failed", || state() == "failed");
 }

@@ -54,7 +54,7 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
     let granted = client(&environment, &["submit", &file]);
     assert!(granted.status.success(), "{}", told(&granted));
     let job = |server: &cospan_chaos_tests::server::ServerProcess| -> Value {
-        server.api().unwrap().want("/v1/jobs/1").unwrap()
+        server.api().unwrap().get_expected("/v1/jobs/1").unwrap()
     };
     let held = job(&server)["reservation"]["held"].clone();
     let from = |n: usize| -> jiff::Timestamp {
@@ -86,7 +86,11 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
         .unwrap()
         .parse()
         .unwrap();
-    let history = server.api().unwrap().want("/v1/jobs/1/events").unwrap();
+    let history = server
+        .api()
+        .unwrap()
+        .get_expected("/v1/jobs/1/events")
+        .unwrap();
     let [first, late] = [0, 1].map(|n| noted(&began[n], &history));
     assert!(first.0 >= promised.as_millisecond(), "{first:?} {promised}");
     assert!(

@@ -17,7 +17,7 @@ fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
         &["store", "in use", "stop that one", "another data directory"],
     );
     let api = first.api().unwrap();
-    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
+    assert_eq!(api.get_expected("/v1/jobs").unwrap()["jobs"], json!([]));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_ha
     let mut first = server(&one);
     first.start().unwrap();
     let instance = |server: &ServerProcess| {
-        let store = server.api().unwrap().want("/v1/store").unwrap();
+        let store = server.api().unwrap().get_expected("/v1/store").unwrap();
         store["instance"].as_str().unwrap().to_owned()
     };
     let root = |environment: &TestEnvironment| environment.sites[0].root.display().to_string();

@@ -61,7 +61,7 @@ fn a_site_that_grants_nothing_is_claimed_at_the_start_if_users_say_so() {
     let explained = server
         .api()
         .unwrap()
-        .want(&format!("/v1/jobs/{id}/explain"))
+        .get_expected(&format!("/v1/jobs/{id}/explain"))
         .unwrap();
     let summary = explained["summary"].as_str().unwrap();
     assert!(summary.contains("at-s2 is NOT reserved"), "{explained}");

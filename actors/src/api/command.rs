@@ -96,7 +96,7 @@ pub struct Submission {
 impl Submission {
     /// A job without an idempotency key, of the priority that it has, with no rule relaxed or
     /// tightened for it.
-    pub fn of(spec: Arc<JobSpec>) -> Self {
+    pub fn from_spec(spec: Arc<JobSpec>) -> Self {
         Self {
             spec,
             idempotency: None,

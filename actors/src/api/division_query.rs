@@ -15,12 +15,12 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The job would be refused.
-    pub async fn division(
+    pub async fn preview_division(
         &self,
         by: &KeyName,
         mut submission: Submission,
     ) -> Result<Option<Result<Division, String>>, ApiRefusal> {
-        self.prepare(0, by, &mut submission)?;
+        self.prepare_submission(0, by, &mut submission)?;
         let job = new_job(JobId(0), submission, by.clone(), self.now());
         let grid = GridMaker::default().snapshot(self.shared());
         Ok(would_divide(self.shared(), &grid, &job).await)

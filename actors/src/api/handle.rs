@@ -10,11 +10,11 @@ use cospan_domain::ids::{
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::{Feed, Input, JobSpec};
 use cospan_domain::placement::{
-    GridSnapshot, MissingLink, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
-    missing_link,
+    GridSnapshot, MissingLink, PlacementRequest, Unplaceable, check_placeable, find_closed_site,
+    find_missing_link,
 };
 use cospan_domain::queue::{AboveHighest, Classified, JobTraits, QueueStanding, class_of};
-use cospan_domain::site::availability::{SiteState, state};
+use cospan_domain::site::availability::{SiteState, site_state};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -27,7 +27,9 @@ use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use super::view::View;
 use crate::actor_context::{Committed, Shared};
 use crate::catalogue::NoteStamp;
-use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, explain_verdicts, preview};
+use crate::coallocator::{
+    AskStanding, Explanation, GridMaker, explain_in_full, explain_unsubmitted, explain_verdicts,
+};
 use crate::intake::IntakeCommand;
 use crate::link_measurements::LinkStanding;
 use crate::live_state::{CopyForecast, KnownSite};
@@ -110,8 +112,8 @@ impl ControlPlane {
     /// # Errors
     ///
     /// Nothing was done; the error says why.
-    pub async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
-        self.command_refusing(command, Vec::new()).await
+    pub async fn execute_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        self.execute_command_refusing(command, Vec::new()).await
     }
 
     /// Carries out a command of which the edge itself refuses some jobs, given by their index: jobs
@@ -119,8 +121,8 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// As for [`ControlPlane::command`].
-    pub async fn command_refusing(
+    /// As for [`ControlPlane::execute_command`].
+    pub async fn execute_command_refusing(
         &self,
         mut command: ApiCommand,
         mut refused: Vec<(usize, ApiRefusal)>,
@@ -132,7 +134,7 @@ impl ControlPlane {
                 if let Some(known) = known {
                     return Err(refused.swap_remove(known).1);
                 }
-                match self.prepare(index, &command.by, submission) {
+                match self.prepare_submission(index, &command.by, submission) {
                     Ok(_) => {}
                     // The state of that time may have let it pass: perhaps it was accepted under
                     // its key.
@@ -153,52 +155,54 @@ impl ControlPlane {
         self.shared
             .actors
             .intake
-            .offer(&(), command)
+            .send_bounded(&(), command)
             .map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
     /// Checks a submission on the caller's thread, so that the intake need not, and gives it the
     /// priority that the rules have for it. Returns that priority and the request to the sites.
-    pub(super) fn prepare(
+    pub(super) fn prepare_submission(
         &self,
         index: usize,
         by: &KeyName,
         submission: &mut Submission,
     ) -> Result<(Classified, Arc<PlacementRequest>), ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
-        if self.shared.recent.checked(&submission.spec).is_none() {
-            self.validate(&submission.spec).map_err(invalid)?;
+        if self.shared.recent.find_checked(&submission.spec).is_none() {
+            self.validate_spec(&submission.spec).map_err(invalid)?;
         }
-        let classified = self.classify(by, submission);
+        let classified = self.classify_submission(by, submission);
         let classified = classified.map_err(|above| ApiRefusal::AboveHighest { index, above })?;
-        self.bind(submission)
+        self.bind_submission_inputs(submission)
             .map_err(|name| ApiRefusal::UnknownFile { index, name })?;
-        if let Some(name) = self.chunked_directory(submission) {
+        if let Some(name) = self.chunked_directory_input(submission) {
             let problem = format!("{name} is a directory; only a file can be read in chunks");
             return Err(invalid(problem));
         }
-        let checked = match self.shared.recent.checked(&submission.spec) {
+        let checked = match self.shared.recent.find_checked(&submission.spec) {
             Some(checked) => checked,
-            None => self.check(submission.spec.clone()).map_err(invalid)?,
+            None => self
+                .derive_request(submission.spec.clone())
+                .map_err(invalid)?,
         };
         submission.spec = checked.spec;
         let defaults = &self.shared.settings.default_policies;
-        let request = spec_cache::of_owner(checked.request, by, defaults);
+        let request = spec_cache::request_for_owner(checked.request, by, defaults);
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
             self.can_ever_be_placed(&request)
                 .map_err(|error| ApiRefusal::Unplaceable {
                     index,
                     problem: error
-                        .naming(|component| spec.name_of(component, spec.components.len())),
+                        .describe_with(|component| spec.name_of(component, spec.components.len())),
                 })?;
         }
         self.check_within(by, &submission.spec).map_err(invalid)?;
         self.check_quota(by, &submission.spec).map_err(invalid)?;
         let closed = submission
             .refuse_closed
-            .then(|| closed_site(&request, &self.shapes()));
+            .then(|| find_closed_site(&request, &self.empty_site_shapes()));
         if let Some((component, site, why)) = closed.flatten() {
             let spec = &submission.spec;
             let component = spec
@@ -217,7 +221,7 @@ impl ControlPlane {
 
     /// Checks a specification by the rules that depend neither on who submits it nor on the present
     /// state.
-    fn validate(&self, spec: &JobSpec) -> Result<(), String> {
+    fn validate_spec(&self, spec: &JobSpec) -> Result<(), String> {
         spec.validate(&self.shared.settings.limits)
             .map_err(|error| error.to_string())?;
         let targets = &self.shared.settings.targets;
@@ -241,21 +245,21 @@ impl ControlPlane {
     }
 
     /// Works out the request of a valid specification whose inputs are bound.
-    fn check(&self, spec: Arc<JobSpec>) -> Result<Checked, String> {
+    fn derive_request(&self, spec: Arc<JobSpec>) -> Result<Checked, String> {
         let policies = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
         cospan_domain::placement::policy_for(request.policy(), request.request())
             .map_err(|error| error.to_string())?;
-        Ok(self.shared.recent.remember(spec, request))
+        Ok(self.shared.recent.remember_checked(spec, request))
     }
 
-    fn classify(
+    fn classify_submission(
         &self,
         by: &KeyName,
         submission: &mut Submission,
     ) -> Result<Classified, AboveHighest> {
         let spec = &submission.spec;
-        let job = JobTraits::of(by, spec);
+        let job = JobTraits::for_job(by, spec);
         let rules = &self.shared.settings.classes;
         let classified = class_of(spec.priority, submission.asking, &job, rules)?;
         if classified.class != spec.priority {
@@ -265,7 +269,7 @@ impl ControlPlane {
     }
 
     /// Finds an input that is to be read in chunks, and cannot be because it is a directory.
-    fn chunked_directory(&self, submission: &Submission) -> Option<LogicalName> {
+    fn chunked_directory_input(&self, submission: &Submission) -> Option<LogicalName> {
         let inputs = submission
             .spec
             .components
@@ -286,7 +290,7 @@ impl ControlPlane {
             .map(|input| input.file.name.clone())
     }
 
-    fn bind(&self, submission: &mut Submission) -> Result<(), LogicalName> {
+    fn bind_submission_inputs(&self, submission: &mut Submission) -> Result<(), LogicalName> {
         if submission.spec.unbound_names().is_empty() {
             return Ok(());
         }
@@ -301,7 +305,7 @@ impl ControlPlane {
     }
 
     fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), Unplaceable> {
-        let grid = self.shapes();
+        let grid = self.empty_site_shapes();
         if self
             .lock_shapes()
             .fitting
@@ -310,7 +314,7 @@ impl ControlPlane {
         {
             return Ok(());
         }
-        can_ever_be_placed(request, &grid)?;
+        check_placeable(request, &grid)?;
         let mut shapes = self.lock_shapes();
         if shapes
             .grid
@@ -326,7 +330,7 @@ impl ControlPlane {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn shapes(&self) -> Arc<GridSnapshot> {
+    pub(super) fn empty_site_shapes(&self) -> Arc<GridSnapshot> {
         let now = self.now();
         let mut shapes = self.lock_shapes();
         match &shapes.grid {
@@ -343,7 +347,7 @@ impl ControlPlane {
 
     /// Asks every site for a report, also those where no job of ours runs, unless that was done
     /// just now. Whoever looks at sites should not see a report from when they were last needed.
-    pub fn look_at_sites(&self) {
+    pub fn refresh_site_reports(&self) {
         let live = &self.shared.live;
         let now = self.now();
         let pause = self.shared.settings.poll_interval;
@@ -351,29 +355,29 @@ impl ControlPlane {
             .doubted_at()
             .is_none_or(|doubted| now.since(doubted) >= pause)
         {
-            live.doubt(now);
-            self.shared.actors.clusters.look_all();
+            live.doubt_all_sites(now);
+            self.shared.actors.clusters.request_look_of_all();
         }
     }
 
     /// Lists all sites.
-    pub fn sites(&self) -> Vec<SiteStanding> {
+    pub fn list_sites(&self) -> Vec<SiteStanding> {
         self.shared
             .sites
             .keys()
-            .filter_map(|name| self.site(name))
+            .filter_map(|name| self.site_standing(name))
             .collect()
     }
 
     /// Returns one site; `None` if there is none of this name.
-    pub fn site(&self, name: &SiteName) -> Option<SiteStanding> {
+    pub fn site_standing(&self, name: &SiteName) -> Option<SiteStanding> {
         self.shared.sites.get(name)?;
         let view = self.shared.view.load();
         let record = view.sites.get(name).cloned();
         let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
-        let report = self.shared.live.site(name).unwrap_or_default();
+        let report = self.shared.live.site_report(name).unwrap_or_default();
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
-        let state = state(&record, report.contact, held, self.now());
+        let state = site_state(&record, report.contact, held, self.now());
         Some(SiteStanding {
             name: name.clone(),
             state,
@@ -394,13 +398,13 @@ impl ControlPlane {
     }
 
     /// Returns true if so many sites are silent that the fault seems to be ours.
-    pub fn isolated(&self) -> bool {
-        self.shared.live.isolated()
+    pub fn is_isolated(&self) -> bool {
+        self.shared.live.is_isolated()
     }
 
     /// Explains why a job is where it is.
-    pub fn explain(&self, job: &Job) -> Explanation {
-        explain(&self.shared, job)
+    pub fn explain_job(&self, job: &Job) -> Explanation {
+        explain_in_full(&self.shared, job)
     }
 
     /// Explains without an estimate of the start, which may be most of the work.
@@ -414,12 +418,12 @@ impl ControlPlane {
     ///
     /// The job would be refused.
     pub fn would_accept(&self, by: &KeyName, mut submission: Submission) -> Result<(), ApiRefusal> {
-        self.prepare(0, by, &mut submission).map(drop)
+        self.prepare_submission(0, by, &mut submission).map(drop)
     }
 
     /// The progress of a copy while it is being made.
-    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
-        self.shared.live.progress(digest, site)
+    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
+        self.shared.live.copy_progress(digest, site)
     }
 
     /// Explains what would become of a job, with its priority, if it were submitted now with this
@@ -428,21 +432,21 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The job would be refused.
-    pub fn preview(
+    pub fn preview_job(
         &self,
         by: &KeyName,
         mut submission: Submission,
     ) -> Result<Explanation, ApiRefusal> {
-        let (classified, request) = self.prepare(0, by, &mut submission)?;
+        let (classified, request) = self.prepare_submission(0, by, &mut submission)?;
         let class = Some(classified);
         Ok(Explanation {
             class,
-            ..preview(&self.shared, &submission.spec, &request)
+            ..explain_unsubmitted(&self.shared, &submission.spec, &request)
         })
     }
 
     /// Returns where a job stands in its placement queue; `None` if it is in none.
-    pub async fn standing(&self, job: JobId) -> Option<QueueStanding> {
+    pub async fn queue_standing(&self, job: JobId) -> Option<QueueStanding> {
         let co_allocator = self.shared.actors.co_allocator.addr(&())?;
         co_allocator.send(AskStanding(job)).await.ok()?
     }
@@ -454,7 +458,7 @@ impl ControlPlane {
 
     /// Returns the link without which a job can never be placed as things are, if there is one.
     pub fn missing_link(&self, job: &Job) -> Option<MissingLink> {
-        missing_link(&self.shared.request_of(job), &self.shapes())
+        find_missing_link(&self.shared.request_of(job), &self.empty_site_shapes())
     }
 
     async fn ask_site<T: Send + 'static>(
@@ -475,7 +479,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The site has no such file, or does not answer.
-    pub async fn read(
+    pub async fn read_site_file(
         &self,
         site: &SiteName,
         what: Readable,
@@ -493,7 +497,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The site has nothing there that can be listed, or does not answer.
-    pub async fn list(
+    pub async fn list_site_directory(
         &self,
         site: &SiteName,
         place: FilePlace,
@@ -510,7 +514,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The site has no such file, or does not answer.
-    pub async fn stamp(
+    pub async fn stamp_site_file(
         &self,
         site: &SiteName,
         place: FilePlace,
@@ -526,7 +530,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The site does not take it, or does not answer.
-    pub async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
+    pub async fn upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
         let call = Call::new(CallKind::Upload, move |site| {
             Box::pin(async move { site.upload(&step).await })
         });
@@ -554,7 +558,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The store cannot be read.
-    pub fn scan(&self, prefix: &[u8]) -> Result<Vec<Stored>, StoreError> {
+    pub fn scan_store(&self, prefix: &[u8]) -> Result<Vec<Stored>, StoreError> {
         let mut found = Vec::new();
         self.shared.store.scan(prefix, &mut |stored| {
             found.push(stored);
@@ -574,8 +578,8 @@ impl ControlPlane {
     }
 
     /// Takes no new work from now on. Durable work goes on after the next start.
-    pub fn stop(&self) {
-        self.shared.stop();
+    pub fn begin_stopping(&self) {
+        self.shared.begin_stopping();
     }
 
     /// Returns true if the control plane takes work.
@@ -584,7 +588,7 @@ impl ControlPlane {
     }
 
     /// The owner of a job; `None` if there is no such job.
-    pub fn owner(&self, job: JobId) -> Option<KeyName> {
+    pub fn job_owner(&self, job: JobId) -> Option<KeyName> {
         self.shared
             .view
             .load()

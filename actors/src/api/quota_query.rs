@@ -8,9 +8,9 @@ use cospan_domain::units::PerMillion;
 use super::handle::ControlPlane;
 
 /// The fewest processors that a component takes of one site.
-fn smallest(spec: &JobSpec, component: &ComponentSpec) -> u32 {
+fn fewest_processors(spec: &JobSpec, component: &ComponentSpec) -> u32 {
     match &spec.request {
-        RequestType::Flexible(bounds) => bounds.least(),
+        RequestType::Flexible(bounds) => bounds.least_processors(),
         RequestType::Fixed | RequestType::NonFixed => component.resources.processors,
     }
 }
@@ -27,7 +27,7 @@ impl ControlPlane {
             return Ok(());
         };
         let parameters = &self.shared().settings.job;
-        if let Some(ahead) = wish.too_far(
+        if let Some(ahead) = wish.excess_lead(
             self.now(),
             spec.longest_offset(),
             parameters.reservation_ahead,
@@ -43,9 +43,9 @@ impl ControlPlane {
             return Ok(());
         }
         for component in &spec.components {
-            let largest = self.most_at(share, component.site.as_ref());
+            let largest = self.largest_quota(share, component.site.as_ref());
             let name = &component.name;
-            let wanted = smallest(spec, component);
+            let wanted = fewest_processors(spec, component);
             if let Some(most) = largest.filter(|most| wanted > *most) {
                 return Err(format!(
                     "component {name} asks for {wanted} processors, but key {by} may hold at most \
@@ -59,8 +59,8 @@ impl ControlPlane {
 
     /// The number of processors that is this share of the largest site that offers reservations;
     /// `None` until such a site is known.
-    fn most_at(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
-        let grid = self.shapes();
+    fn largest_quota(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
+        let grid = self.empty_site_shapes();
         let sites = grid
             .sites()
             .iter()

@@ -23,7 +23,7 @@ impl ControlPlane {
         let view = self.view();
         let now = self.now();
         let group = view.shared_group(name, now);
-        let leader = group.as_ref().and_then(|group| group.leader(now));
+        let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
             return Err(format!(
                 "there is no reservation {name}; see `cospan reservation list`"
@@ -32,7 +32,7 @@ impl ControlPlane {
         if reservation.is_over(now) {
             return Err(format!("reservation {name} at {site} has ended"));
         }
-        if !reservation.serves(by) {
+        if !reservation.allows_key(by) {
             let owner = &reservation.by;
             return Err(format!(
                 "reservation {name} is not for key {by}; ask {owner}, who had it made"
@@ -47,11 +47,11 @@ impl ControlPlane {
                  lower `wall_time`, or have the reservation extended"
             ));
         }
-        fits(name, group, spec, now)
+        check_fit(name, group, spec, now)
     }
 }
 
-fn fits(
+fn check_fit(
     name: &ReservationName,
     group: &JointReservation<'_>,
     spec: &JobSpec,

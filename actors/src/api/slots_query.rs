@@ -80,8 +80,12 @@ impl ControlPlane {
 
     /// Ranks the sites that may reserve a start for a job if it were submitted now with this key,
     /// by component. Empty if the job names no ranking, or would be refused.
-    pub async fn rankings(&self, by: &KeyName, mut submission: Submission) -> Vec<Ranking> {
-        if self.prepare(0, by, &mut submission).is_err() {
+    pub async fn rank_reservation_sites(
+        &self,
+        by: &KeyName,
+        mut submission: Submission,
+    ) -> Vec<Ranking> {
+        if self.prepare_submission(0, by, &mut submission).is_err() {
             return Vec::new();
         }
         let job = new_job(JobId(0), submission, by.clone(), self.now());
@@ -90,7 +94,7 @@ impl ControlPlane {
 
     /// Works out when parts that run for so long could start within a window, at these sites or
     /// all, if a reservation for them were offered now. Nothing is reserved.
-    pub async fn startable(
+    pub async fn possible_starts_within(
         &self,
         sites: Option<&[SiteName]>,
         parts: &EqualParts,
@@ -110,17 +114,18 @@ impl ControlPlane {
         let span = Span::new(earliest, reserved.latest + length);
         let asked = self.shared().sites.keys();
         let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
-        let free = asked.map(|name| async move { (name.clone(), self.free(name, span).await) });
+        let free =
+            asked.map(|name| async move { (name.clone(), self.ask_free_slots(name, span).await) });
         let free: BTreeMap<SiteName, SiteFreeTime> = join_all(free).await.into_iter().collect();
-        Box::new(move || StartOverview::of(&free, &parts, reserved, lead))
+        Box::new(move || StartOverview::from_free_time(&free, &parts, reserved, lead))
     }
 
     /// Asks what is free at a site from now on, for so long.
-    pub async fn free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
+    pub async fn ask_free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
         let now = self.now();
         let window = StartWindow::new(now, now + within);
         match self
-            .free(name, Span::new(now, now + within + DurationMs(1)))
+            .ask_free_slots(name, Span::new(now, now + within + DurationMs(1)))
             .await
         {
             SiteFreeTime::None => FreeLater::GrantsNone,
@@ -133,8 +138,10 @@ impl ControlPlane {
         }
     }
 
-    async fn free(&self, name: &SiteName, span: Span) -> SiteFreeTime {
-        let shape = self.site(name).and_then(|site| site.report.shape.clone());
+    async fn ask_free_slots(&self, name: &SiteName, span: Span) -> SiteFreeTime {
+        let shape = self
+            .site_standing(name)
+            .and_then(|site| site.report.shape.clone());
         match shape {
             Some(shape) if !shape.reservations => SiteFreeTime::None,
             Some(_) => match free_slots(self.shared(), name, span, SLOTS_MAX).await {
@@ -153,23 +160,26 @@ impl ControlPlane {
 impl StartOverview {
     /// Works out the starts from free time; each is later by `lead` than the begin of its
     /// reservation.
-    fn of(
+    fn from_free_time(
         free: &BTreeMap<SiteName, SiteFreeTime>,
         parts: &EqualParts,
         reserved: StartWindow,
         lead: DurationMs,
     ) -> Self {
-        let told = free
-            .iter()
-            .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, lead)));
+        let told = free.iter().map(|(name, free)| {
+            (
+                name.clone(),
+                SiteStarts::from_slots(free, parts, reserved, lead),
+            )
+        });
         let slots = free.iter().filter_map(|(name, free)| match free {
-            SiteFreeTime::Told(slots, until) => Some((name.clone(), known(slots, *until))),
+            SiteFreeTime::Told(slots, until) => Some((name.clone(), known_slots(slots, *until))),
             SiteFreeTime::None | SiteFreeTime::Silent(_) => None,
         });
         let mut together = common_starts(&slots.collect(), parts, reserved);
         together
             .iter_mut()
-            .for_each(|starts| starts.window = starts.window.later_by(lead));
+            .for_each(|starts| starts.window = starts.window.shifted_by(lead));
         Self {
             sites: told.collect(),
             together,
@@ -178,17 +188,24 @@ impl StartOverview {
 }
 
 impl SiteStarts {
-    fn of(free: &SiteFreeTime, parts: &EqualParts, window: StartWindow, lead: DurationMs) -> Self {
+    fn from_slots(
+        free: &SiteFreeTime,
+        parts: &EqualParts,
+        window: StartWindow,
+        lead: DurationMs,
+    ) -> Self {
         match free {
             SiteFreeTime::None => Self::GrantsNone,
             SiteFreeTime::Silent(why) => Self::Silent(why.clone()),
             SiteFreeTime::Told(slots, until) => {
-                let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
+                let starts =
+                    possible_starts(&known_slots(slots, *until), parts, window).into_iter();
                 let starts = starts.map(|s| PossibleStarts {
-                    window: s.window.later_by(lead),
+                    window: s.window.shifted_by(lead),
                     ..s
                 });
-                let until = until.map(|until| StartWindow::exactly(until).later_by(lead).earliest);
+                let until =
+                    until.map(|until| StartWindow::exactly(until).shifted_by(lead).earliest);
                 Self::Told {
                     starts: starts.collect(),
                     until,
@@ -199,7 +216,7 @@ impl SiteStarts {
 }
 
 /// Drops the slots that may not be known completely.
-fn known(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
+fn known_slots(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
     slots
         .iter()
         .filter(|slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until))

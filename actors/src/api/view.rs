@@ -6,7 +6,7 @@ use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{
     ComponentIndex, Digest, JobId, LogicalName, ReservationName, Seq, SiteName,
 };
-use cospan_domain::job::demands::{Holding, holdings, needed};
+use cospan_domain::job::demands::{Holding, holdings, needed_content};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::site::joint_reservation::JointReservation;
@@ -77,7 +77,7 @@ impl View {
         now: Timestamp,
     ) -> Option<JointReservation<'_>> {
         let (site, shared) = self.shared_reservation(name, now)?;
-        Some(JointReservation::of(site, shared, &|site| {
+        Some(JointReservation::around_part(site, shared, &|site| {
             self.site_record(site)
         }))
     }
@@ -88,19 +88,19 @@ impl View {
     }
 
     /// Applies one committed change.
-    pub fn apply(&mut self, change: &JournalChange) {
+    pub fn apply_change(&mut self, change: &JournalChange) {
         match change {
             JournalChange::NewJobs(jobs) => jobs.iter().for_each(|job| {
                 self.jobs.insert(job.id, job.clone());
-                self.follow(None, Some(job));
+                self.follow_job(None, Some(job));
             }),
             JournalChange::Job { old, new, .. } => {
                 self.jobs.insert(new.id, new.clone());
-                self.follow(Some(old), Some(new));
+                self.follow_job(Some(old), Some(new));
             }
             JournalChange::JobArchived { job, .. } => {
                 self.jobs.remove(&job.id);
-                self.follow(Some(job), None);
+                self.follow_job(Some(job), None);
             }
             JournalChange::Site { new, .. } => {
                 self.sites.insert(new.site.clone(), new.clone());
@@ -125,7 +125,7 @@ impl View {
     }
 
     /// Returns the same state with everything derived computed anew.
-    pub fn refolded(&self) -> View {
+    pub fn with_fresh_folds(&self) -> View {
         let mut fresh = View {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
@@ -137,7 +137,7 @@ impl View {
         };
         self.jobs
             .values()
-            .for_each(|job| fresh.follow(None, Some(job)));
+            .for_each(|job| fresh.follow_job(None, Some(job)));
         self.files
             .values()
             .for_each(|file| fresh.follow_names(None, Some(file)));
@@ -149,7 +149,7 @@ impl View {
 
     /// Returns true if everything derived equals a fresh fold.
     pub fn folds_agree(&self) -> bool {
-        let fresh = self.refolded();
+        let fresh = self.with_fresh_folds();
         fresh.holdings == self.holdings
             && fresh.needs == self.needs
             && fresh.staged == self.staged
@@ -158,9 +158,9 @@ impl View {
             && fresh.untold == self.untold
     }
 
-    fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
-        let owed = old.is_some_and(|job| job.owes_word());
-        let owes = new.is_some_and(|job| job.owes_word());
+    fn follow_job(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
+        let owed = old.is_some_and(|job| job.has_unsent_messages());
+        let owes = new.is_some_and(|job| job.has_unsent_messages());
         if let Some(job) = old.or(new).filter(|_| owed != owes) {
             if owes {
                 self.untold.insert(job.id);
@@ -204,8 +204,8 @@ impl View {
     }
 
     fn follow_needs(&mut self, old: Option<&Job>, new: Option<&Job>) {
-        let before = old.map(needed).unwrap_or_default();
-        let after = new.map(needed).unwrap_or_default();
+        let before = old.map(needed_content).unwrap_or_default();
+        let after = new.map(needed_content).unwrap_or_default();
         let Some(id) = old.or(new).map(|job| job.id) else {
             return;
         };
@@ -215,7 +215,7 @@ impl View {
                 users.remove(&id);
                 if users.is_empty() {
                     self.needs.remove(&gone);
-                    self.unstage(content.digest, site);
+                    self.remove_staged(content.digest, site);
                 }
             }
         }
@@ -233,7 +233,7 @@ impl View {
         }
     }
 
-    fn unstage(&mut self, digest: Digest, site: &SiteName) {
+    fn remove_staged(&mut self, digest: Digest, site: &SiteName) {
         let Some(staged) = self.staged.get_mut(site) else {
             return;
         };

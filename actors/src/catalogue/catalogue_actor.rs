@@ -67,7 +67,7 @@ impl InformationActor {
         }
     }
 
-    fn desk(&mut self, name: &LogicalName) -> Option<&mut FileSteps> {
+    fn desk_of(&mut self, name: &LogicalName) -> Option<&mut FileSteps> {
         if !self.desks.contains_key(name) {
             if self.desks.len() >= NAMES_BOUND {
                 return None;
@@ -85,13 +85,13 @@ impl InformationActor {
     }
 
     /// Decides the durable step of one name; drops its desk when nothing is left to do.
-    fn turn(&mut self, name: &LogicalName, ctx: &mut Context<Self>) {
+    fn commit_file(&mut self, name: &LogicalName, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let Some(desk) = self.desks.get_mut(name) else {
             return;
         };
-        match desk.steps.decide(&(), now) {
-            Some(step) => self.write(name.clone(), step, ctx),
+        match desk.steps.decide_inbox(&(), now) {
+            Some(step) => self.write_step(name.clone(), step, ctx),
             None if desk.steps.is_writing() => {}
             None => {
                 self.desks.remove(name);
@@ -100,13 +100,13 @@ impl InformationActor {
         }
     }
 
-    fn write(
+    fn write_step(
         &mut self,
         name: LogicalName,
         step: DecidedStep<FileMachine>,
         ctx: &mut Context<Self>,
     ) {
-        chaos::reach(CrashPoint::Decided);
+        chaos::reach_point(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         for event in &events {
             info!(file = %name, event = event.what.name(), "catalogue");
@@ -130,12 +130,12 @@ impl InformationActor {
                     chaos::reach_for("File", CrashPoint::AfterJournal);
                     desk.stored = new;
                     chaos::reach_for("File", CrashPoint::BeforeAnswer);
-                    desk.steps.committed(next, answers);
+                    desk.steps.finish_write(next, answers);
                 }
                 // Never overwrite: the client is told to ask again.
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
-                    desk.steps.reloaded(
+                    desk.steps.reset_to(
                         desk.stored
                             .clone()
                             .unwrap_or_else(|| Arc::new(FileRecord::new(name.clone()))),
@@ -144,13 +144,13 @@ impl InformationActor {
                 // The process is ending.
                 Ok(Err(AppendError::Stopped)) | Err(_) => return,
             }
-            this.turn(&name, ctx);
+            this.commit_file(&name, ctx);
         }));
     }
 }
 
 /// Sends a command to the catalogue's writer, from a future of one of its handlers.
-pub(super) async fn order(
+pub(super) async fn send_file_command(
     information: Addr<InformationActor>,
     name: LogicalName,
     command: FileCommand,
@@ -163,7 +163,7 @@ impl Actor for InformationActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Information.mailbox_bound(&self.shared.settings));
     }
 }
@@ -176,16 +176,16 @@ impl Handler<FileCommandMessage> for InformationActor {
         FileCommandMessage { name, command }: FileCommandMessage,
         ctx: &mut Context<Self>,
     ) -> Self::Result {
-        chaos::enter(ActorKind::Information);
+        chaos::enter_handler(ActorKind::Information);
         let (reply, answer) = oneshot::channel();
-        if let Some(desk) = self.desk(&name) {
-            desk.steps.push(command, Some(reply));
-            self.turn(&name, ctx);
+        if let Some(desk) = self.desk_of(&name) {
+            desk.steps.push_command(command, Some(reply));
+            self.commit_file(&name, ctx);
         }
         Box::pin(async move {
             let busy = ApiRefusal::Busy { retry_after_s: 1 };
             let decided = answer.await.map_err(|_| busy)?;
-            decided.map_err(|rejection| file_refusal::of(&name, &rejection))
+            decided.map_err(|rejection| file_refusal::from_rejection(&name, &rejection))
         })
     }
 }
@@ -195,7 +195,7 @@ impl Handler<LookAgain> for InformationActor {
 
     /// The catalogue follows nobody: it changes by its own writes alone.
     fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
-        chaos::enter(ActorKind::Information);
-        self.dirty.take();
+        chaos::enter_handler(ActorKind::Information);
+        self.dirty.take_look();
     }
 }

@@ -7,7 +7,7 @@ use cospan_sites::port::SiteError;
 use crate::api::ApiRefusal;
 
 /// Puts a rejected command in words, with the name that it was about.
-pub(super) fn of(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
+pub(super) fn from_rejection(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
     let text = format!("file {:?}: {rejection}", name.as_str());
     match rejection {
         FileRejection::NotRegistered | FileRejection::NoSuchReplica => ApiRefusal::NotFound(text),

@@ -12,7 +12,7 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_sites::port::{CallKind, Inspected, SiteError};
 use futures_util::FutureExt;
 
-use super::catalogue_actor::{InformationActor, order};
+use super::catalogue_actor::{InformationActor, send_file_command};
 use super::file_refusal;
 use crate::actor_context::Shared;
 use crate::api::ApiRefusal;
@@ -76,7 +76,7 @@ impl Handler<NoteStamp> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: NoteStamp, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Information);
+        chaos::enter_handler(ActorKind::Information);
         let NoteStamp {
             name,
             site,
@@ -90,7 +90,7 @@ impl Handler<NoteStamp> for InformationActor {
             stamp,
             content,
         };
-        Box::pin(order(ctx.address(), name, command))
+        Box::pin(send_file_command(ctx.address(), name, command))
     }
 }
 
@@ -98,7 +98,7 @@ impl Handler<AddFile> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: AddFile, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Information);
+        chaos::enter_handler(ActorKind::Information);
         Box::pin(add_file(self.shared.clone(), ctx.address(), asked))
     }
 }
@@ -107,7 +107,7 @@ impl Handler<RemoveFile> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: RemoveFile, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Information);
+        chaos::enter_handler(ActorKind::Information);
         Box::pin(remove_file(self.shared.clone(), ctx.address(), asked))
     }
 }
@@ -117,7 +117,7 @@ async fn add_file(
     information: Addr<InformationActor>,
     asked: AddFile,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(CrashPoint::SpawnedFuture);
+    chaos::reach_point(CrashPoint::SpawnedFuture);
     let AddFile {
         name,
         site,
@@ -129,13 +129,13 @@ async fn add_file(
         return Err(file_refusal::no_such_site(&site, shared.sites.keys()));
     }
     let place = FilePlace::User(path.clone());
-    let found = inspect(&shared, &site, place.clone()).await;
+    let found = inspect_file(&shared, &site, place.clone()).await;
     let Inspected { content, directory } = found
         .map_err(|error| file_refusal::not_read(&site, &format!("{:?}", path.as_str()), &error))?;
-    let known = entry(&shared, &name);
+    let known = entry_of(&shared, &name);
     let replaced = known.filter(|entry| replace && entry.content.digest != content.digest);
     let needed_by = match &replaced {
-        Some(entry) => readers(&shared, &name, entry.content.digest).await,
+        Some(entry) => count_readers(&shared, &name, entry.content.digest).await,
         None => 0,
     };
     let grip = Grip {
@@ -151,7 +151,7 @@ async fn add_file(
         replace,
         grip,
     };
-    order(information, name, command).await
+    send_file_command(information, name, command).await
 }
 
 async fn remove_file(
@@ -159,28 +159,28 @@ async fn remove_file(
     information: Addr<InformationActor>,
     asked: RemoveFile,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(CrashPoint::SpawnedFuture);
+    chaos::reach_point(CrashPoint::SpawnedFuture);
     let RemoveFile {
         name,
         site,
         force,
         by,
     } = asked;
-    let entry = entry(&shared, &name);
+    let entry = entry_of(&shared, &name);
     let replicas = entry
         .as_ref()
         .map(|entry| entry.replicas.clone())
         .unwrap_or_default();
     let needed_by = match &entry {
-        Some(entry) if !force => readers(&shared, &name, entry.content.digest).await,
+        Some(entry) if !force => count_readers(&shared, &name, entry.content.digest).await,
         _ => 0,
     };
     let grip = Grip { needed_by, force };
     let Some(site) = site else {
-        return order(information, name, FileCommand::Unregister { by, grip }).await;
+        return send_file_command(information, name, FileCommand::Unregister { by, grip }).await;
     };
     if entry.is_none() {
-        return Err(file_refusal::of(
+        return Err(file_refusal::from_rejection(
             &name,
             &cospan_domain::catalogue::file_command::FileRejection::NotRegistered,
         ));
@@ -194,7 +194,7 @@ async fn remove_file(
     if elsewhere.is_empty() && needed_by > 0 {
         let rejection =
             cospan_domain::catalogue::file_command::FileRejection::NeededByJobs { jobs: needed_by };
-        return Err(file_refusal::of(&name, &rejection));
+        return Err(file_refusal::from_rejection(&name, &rejection));
     }
     for (site, place) in there {
         let by = by.clone();
@@ -204,12 +204,12 @@ async fn remove_file(
             by,
             grip,
         };
-        order(information.clone(), name.clone(), command).await?;
+        send_file_command(information.clone(), name.clone(), command).await?;
     }
     Ok(())
 }
 
-fn entry(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
+fn entry_of(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
     shared
         .view
         .load()
@@ -219,7 +219,7 @@ fn entry(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
 }
 
 /// Finds out what a file is, through the site's actor.
-pub(super) async fn inspect(
+pub(super) async fn inspect_file(
     shared: &Shared,
     site: &SiteName,
     place: FilePlace,
@@ -240,7 +240,7 @@ pub(super) async fn inspect(
 
 /// Counts the unfinished jobs that read the content that the name stands for. It does so in slices,
 /// so that a long list of jobs holds up nobody.
-async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
+async fn count_readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
     let jobs = shared.view.load().jobs.clone();
     let mut count = 0_u32;
     let mut next = Some(JobId(0));
@@ -249,7 +249,7 @@ async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
         let reading = slice
             .by_ref()
             .take(SLICE)
-            .filter(|(_, job)| reads(job, name, digest));
+            .filter(|(_, job)| job_reads(job, name, digest));
         count = count.saturating_add(reading.count() as u32);
         next = slice.next().map(|(id, _)| *id);
         tokio::task::yield_now().await;
@@ -259,7 +259,7 @@ async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
 
 /// Returns true if a job reads this file. A job keeps reading what the name meant at its
 /// submission, and nothing else.
-fn reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
+fn job_reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
     !job.is_final()
         && job.spec.components.iter().any(|c| {
             c.file_refs()

@@ -9,9 +9,9 @@ use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use tracing::error;
 
-use super::catalogue_actor::{InformationActor, order};
+use super::catalogue_actor::{InformationActor, send_file_command};
 use super::file_refusal;
-use super::file_requests::inspect;
+use super::file_requests::inspect_file;
 use crate::actor_context::Shared;
 use crate::api::ApiRefusal;
 use crate::chaos::{self, CrashPoint};
@@ -42,17 +42,17 @@ impl Handler<RegisterOutput> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Information);
-        Box::pin(register(self.shared.clone(), ctx.address(), output))
+        chaos::enter_handler(ActorKind::Information);
+        Box::pin(register_as_file(self.shared.clone(), ctx.address(), output))
     }
 }
 
-async fn register(
+async fn register_as_file(
     shared: Arc<Shared>,
     information: Addr<InformationActor>,
     output: RegisterOutput,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(CrashPoint::SpawnedFuture);
+    chaos::reach_point(CrashPoint::SpawnedFuture);
     let RegisterOutput {
         name,
         content,
@@ -71,7 +71,7 @@ async fn register(
     drop(view);
     // Distinguishes files from directories, and content that came here whole from content that
     // rotted since.
-    let found = inspect(&shared, &site, place.clone()).await;
+    let found = inspect_file(&shared, &site, place.clone()).await;
     let found = found.map_err(|error| file_refusal::not_read(&site, "an output", &error))?;
     if found.content != content {
         error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
@@ -82,12 +82,12 @@ async fn register(
         content,
         directory: found.directory,
         replicas: vec![replica],
-        by: Asker::only(by),
+        by: Asker::own_files_only(by),
         replace: true,
         grip: Grip {
             needed_by: 0,
             force: true,
         },
     };
-    order(information, name, command).await
+    send_file_command(information, name, command).await
 }

@@ -37,7 +37,7 @@ impl MemoryWorld {
             site,
             path,
             replace,
-            by: Asker::only(key()),
+            by: Asker::own_files_only(key()),
         };
         self.information().send(asked).await.expect("it lives")
     }
@@ -47,7 +47,7 @@ impl MemoryWorld {
             name: name("input"),
             site: at.map(site),
             force,
-            by: Asker::only(key()),
+            by: Asker::own_files_only(key()),
         };
         self.information().send(asked).await.expect("it lives")
     }
@@ -96,7 +96,12 @@ fn in_world<F: Future<Output = ()>>(test: impl FnOnce(MemoryWorld) -> F + 'stati
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world
             .until("all is up", |w: &MemoryWorld| {
-                let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
+                let contact = |at: &str| {
+                    w.shared
+                        .live
+                        .site_report(&site(at))
+                        .map(|report| report.contact)
+                };
                 let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
                 answers("Delft")
                     && answers("Leiden")
@@ -237,8 +242,8 @@ fn orders_for_one_name_at_the_same_time_are_all_decided() {
 fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
     in_world(|world| async move {
         world.put("Delft", "a", 1);
-        let anna = Asker::only(key());
-        let otto = Asker::only(other_key());
+        let anna = Asker::own_files_only(key());
+        let otto = Asker::own_files_only(other_key());
         let add = |by| {
             let site = site("Delft");
             let path = path("a");
@@ -362,7 +367,7 @@ fn a_registered_output_stays_where_it_is_until_its_name_is_removed() {
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         assert!(world.is_ready(&at), "the catalogue keeps it");
         let name = name("result");
-        let by = Asker::only(key());
+        let by = Asker::own_files_only(key());
         let asked = RemoveFile {
             name,
             site: None,

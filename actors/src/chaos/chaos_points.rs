@@ -63,7 +63,7 @@ thread_local! {
 }
 
 /// Makes `hook` decide from now on which passages on this thread panic; `None` ends that.
-pub fn panic_when(hook: Option<Hook>) {
+pub fn set_panic_hook(hook: Option<Hook>) {
     HOOK.set(hook);
 }
 
@@ -75,12 +75,12 @@ pub fn panic_when(hook: Option<Hook>) {
 /// # Errors
 ///
 /// A part of the plan is not of that form.
-pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
+pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     let planted = parts
         .map(planted)
         .collect::<Result<Vec<Planted>, String>>()?;
-    *lock() = Some(PlantedPlan {
+    *lock_plan() = Some(PlantedPlan {
         planted,
         reached: BTreeSet::new(),
         coverage,
@@ -88,7 +88,7 @@ pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), Stri
     Ok(())
 }
 
-fn planted(part: &str) -> Result<Planted, String> {
+fn parse_planted(part: &str) -> Result<Planted, String> {
     let fields: Vec<&str> = part.split(':').collect();
     let (fields, load) = match fields.as_slice() {
         [fields @ .., load] if fields.len() == 4 => (fields, *load),
@@ -123,27 +123,27 @@ fn planted(part: &str) -> Result<Planted, String> {
     })
 }
 
-fn lock() -> MutexGuard<'static, Option<PlantedPlan>> {
+fn lock_plan() -> MutexGuard<'static, Option<PlantedPlan>> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Called when a handler of an actor of this kind is entered. An action planted at any handler
 /// leaves out the journal's, which ends the process by design.
-pub fn enter(kind: ActorKind) {
+pub fn enter_handler(kind: ActorKind) {
     super::count_message();
     reach_for(kind.as_str(), CrashPoint::HandlerEntry);
     if kind != ActorKind::Journal {
-        reach(CrashPoint::HandlerEntry);
+        reach_point(CrashPoint::HandlerEntry);
     }
 }
 
 /// Notes how many jobs are accepted and not ended.
-pub fn in_flight(count: impl FnOnce() -> usize) {
+pub fn note_in_flight(count: impl FnOnce() -> usize) {
     IN_FLIGHT.store(count(), Ordering::Relaxed);
 }
 
 /// Passes a point.
-pub fn reach(point: CrashPoint) {
+pub fn reach_point(point: CrashPoint) {
     reach_for("", point);
 }
 
@@ -162,7 +162,7 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
     }
     let in_flight = IN_FLIGHT.load(Ordering::Relaxed);
     let struck = {
-        let mut plan = lock();
+        let mut plan = lock_plan();
         let Some(plan) = plan.as_mut() else { return };
         plan.note(point, effect);
         plan.strike(point, effect, in_flight)
@@ -178,7 +178,7 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
 }
 
 impl Planted {
-    fn strikes(&self) -> bool {
+    fn is_due(&self) -> bool {
         match self.deed {
             PointAction::Stall => self.passed >= self.passage,
             PointAction::Crash | PointAction::Panic => self.passed == self.passage,
@@ -188,7 +188,12 @@ impl Planted {
 
 impl PlantedPlan {
     /// Counts this passage for each action planted here; returns the one that is due.
-    fn strike(&mut self, point: CrashPoint, effect: &str, in_flight: usize) -> Option<Planted> {
+    fn count_passage(
+        &mut self,
+        point: CrashPoint,
+        effect: &str,
+        in_flight: usize,
+    ) -> Option<Planted> {
         let mut struck = None;
         for planted in &mut self.planted {
             let here = planted.point == point.as_str() && planted.effect == effect;
@@ -202,7 +207,7 @@ impl PlantedPlan {
         struck
     }
 
-    fn note(&mut self, point: CrashPoint, effect: &str) {
+    fn note_reached(&mut self, point: CrashPoint, effect: &str) {
         if self.reached.insert((point.as_str(), effect.to_owned()))
             && let Some(path) = &self.coverage
         {
@@ -226,7 +231,7 @@ pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
 }
 
 /// Names the call that a site is due next about shared reservations.
-pub fn questions_of(record: &SiteRecord) -> Vec<&'static str> {
+pub fn due_calls_of(record: &SiteRecord) -> Vec<&'static str> {
     record
         .shared_question()
         .map(|(_, question)| question.name())

@@ -20,7 +20,7 @@ use cospan_domain::units::Timestamp;
 
 use crate::actor_context::Shared;
 use crate::api::View;
-use crate::coallocator::{GridMaker, belief};
+use crate::coallocator::{GridMaker, believed_idle};
 
 /// A pass over the jobs that are due.
 pub(super) struct ClaimPass<'a> {
@@ -41,7 +41,7 @@ impl<'a> ClaimPass<'a> {
     pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
         let view = shared.view.load();
         let now = shared.clock.now();
-        shared.deductions.expire(now);
+        shared.deductions.expire_deductions(now);
         let idle = BTreeMap::new();
         let staged = BTreeSet::new();
         Self {
@@ -56,13 +56,13 @@ impl<'a> ClaimPass<'a> {
     }
 
     /// The processors that a site's batch system counts as idle, less those it cannot have counted.
-    fn reported(&self, place: &ClaimPlace) -> Option<Resources> {
+    fn reported_idle(&self, place: &ClaimPlace) -> Option<Resources> {
         let site = &place.site;
-        let report = self.shared.live.site(site)?;
+        let report = self.shared.live.site_report(site)?;
         if !report.contact.is_answering() {
             return None;
         }
-        let belief = belief(self.shared, site, &report, self.now)?;
+        let belief = believed_idle(self.shared, site, &report, self.now)?;
         let mut idle = match &place.partition {
             Some(partition) => most_of_any(partition, |name| report.idle_in.get(name)),
             None => belief.idle,
@@ -77,7 +77,7 @@ impl<'a> ClaimPass<'a> {
             }
         }
         // Claims that were sent out and are not committed yet.
-        idle.subtract(&self.shared.deductions.at(site).claiming);
+        idle.subtract(&self.shared.deductions.deducted_at(site).claiming);
         Some(idle)
     }
 
@@ -88,14 +88,14 @@ impl<'a> ClaimPass<'a> {
             .take()
             .unwrap_or_else(|| self.grid.for_claim(self.shared));
         for site in base.sites() {
-            let own = ClaimPlace::own(site.name.clone());
+            let own = ClaimPlace::site_default(site.name.clone());
             if !self.idle.contains_key(&own) {
-                let idle = self.reported(&own);
+                let idle = self.reported_idle(&own);
                 self.idle.insert(own, idle);
             }
         }
         let sites = base.sites().iter().map(|site| {
-            let idle = self.idle.get(&ClaimPlace::own(site.name.clone()));
+            let idle = self.idle.get(&ClaimPlace::site_default(site.name.clone()));
             let idle = idle.cloned().flatten().map(|idle| Belief {
                 idle,
                 asked_at: self.now,
@@ -112,11 +112,11 @@ impl<'a> ClaimPass<'a> {
 
     /// Works out what is left of the sites for a component that is placed anew after others.
     /// Content that those read is there for it as well.
-    fn remaining(&self, grid: &GridSnapshot) -> Remaining {
-        let mut remaining = Remaining::of(grid);
+    fn remaining_capacity(&self, grid: &GridSnapshot) -> Remaining {
+        let mut remaining = Remaining::of_grid(grid);
         for (site, content) in &self.staged {
             if let Some(index) = grid.index_of(site) {
-                remaining.stage(index, std::iter::once(*content));
+                remaining.add_staged(index, std::iter::once(*content));
             }
         }
         remaining
@@ -129,15 +129,15 @@ impl<'a> ClaimPass<'a> {
         component: ComponentIndex,
         site: &SiteName,
     ) -> Option<Arc<str>> {
-        let report = self.shared.live.site(site)?;
+        let report = self.shared.live.site_report(site)?;
         let words = self.shared.settings.default_policies.lanes;
-        let (lane, _) = report.asked(words, site, job, component)?;
+        let (lane, _) = report.partition_demand(words, site, job, component)?;
         report
             .shape
             .as_ref()?
             .lanes
             .as_ref()?
-            .elsewhere(&lane)
+            .foreign_partition(&lane)
             .cloned()
     }
 }
@@ -153,7 +153,7 @@ impl ClaimField for ClaimPass<'_> {
     fn idle_at(&self, place: &ClaimPlace) -> Option<Resources> {
         match self.idle.get(place) {
             Some(idle) => idle.clone(),
-            None => self.reported(place),
+            None => self.reported_idle(place),
         }
     }
 
@@ -162,12 +162,12 @@ impl ClaimField for ClaimPass<'_> {
         let Some(site) = placed.and_then(|placed| Some(&placed.placement.as_ref()?.site)) else {
             return false;
         };
-        let Some(report) = self.shared.live.site(site) else {
+        let Some(report) = self.shared.live.site_report(site) else {
             return false;
         };
         let words = self.shared.settings.default_policies.lanes;
-        let asked = report.asked(words, site, job, component);
-        asked.is_some_and(|(lane, ask)| report.obtainable.in_the_way(&lane, &ask).is_some())
+        let asked = report.partition_demand(words, site, job, component);
+        asked.is_some_and(|(lane, ask)| report.obtainable.blocking_wait(&lane, &ask).is_some())
     }
 
     fn take(&mut self, place: &ClaimPlace, used: &Resources) {
@@ -181,16 +181,16 @@ impl ClaimField for ClaimPass<'_> {
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {
         let defaults = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_one(job, component, defaults)?;
-        let request = self.shared.asked_by(Arc::new(request), &job.owner);
+        let request = self.shared.asked_by_owner(Arc::new(request), &job.owner);
         let grid = self.grid_now();
         let mut history = PairHistory::clone(&self.shared.history.load());
         let mut context = PlacementContext {
             grid: &grid,
-            remaining: &mut self.remaining(&grid),
+            remaining: &mut self.remaining_capacity(&grid),
             history: &mut history,
             observer: &mut Silent,
         };
-        let placement = placement::place(&request, &mut context)
+        let placement = placement::try_to_place(&request, &mut context)
             .ok()?
             .placements
             .pop()?;
@@ -218,11 +218,11 @@ impl ClaimField for ClaimPass<'_> {
         let site = &place.site;
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
         for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
-            let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else {
+            let Some(job) = self.view.jobs.get(id).filter(|job| may_yield(job)) else {
                 continue;
             };
             if holding.live && self.place(job, *component, site) == *place {
-                let victim = victims.entry(*id).or_insert_with(|| victim(job));
+                let victim = victims.entry(*id).or_insert_with(|| victim_of(job));
                 victim.resources.add(&holding.resources);
             }
         }
@@ -230,7 +230,7 @@ impl ClaimField for ClaimPass<'_> {
     }
 }
 
-fn yields(job: &Job) -> bool {
+fn may_yield(job: &Job) -> bool {
     let holds = matches!(
         job.phase,
         JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }
@@ -238,7 +238,7 @@ fn yields(job: &Job) -> bool {
     holds && job.held.is_none() && job.may_be_preempted()
 }
 
-fn victim(job: &Job) -> Victim {
+fn victim_of(job: &Job) -> Victim {
     Victim {
         job: job.id,
         priority: job.priority,

@@ -29,7 +29,7 @@ fn says(world: &MemoryWorld, name: &str, idle: u32) {
         idle: Some((now, Resources::processors(idle))),
         ..KnownSite::default()
     };
-    report.describe(SiteDescription {
+    report.set_description(SiteDescription {
         total: Resources::processors(10),
         largest_component: Resources::processors(10),
         labels: Labels::default(),
@@ -37,7 +37,10 @@ fn says(world: &MemoryWorld, name: &str, idle: u32) {
         lanes: None,
         manager: "none".into(),
     });
-    world.shared.live.publish(site(name), Arc::new(report));
+    world
+        .shared
+        .live
+        .publish_report(site(name), Arc::new(report));
 }
 
 /// A job at Delft whose two components read one file, or one each.
@@ -107,18 +110,18 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         let life = HolderLife::new(world.shared.clone());
         let now = world.shared.clock.now();
         let delft = |deducted| [(site("Delft"), deducted)].into_iter();
-        life.deduct(
+        life.deduct_for_job(
             JobId(1),
             now,
-            delft(Deducted::offered(Resources::processors(4))),
+            delft(Deducted::for_proposal(Resources::processors(4))),
         );
-        life.deduct(
+        life.deduct_for_job(
             JobId(2),
             now,
-            delft(Deducted::claimed(Resources::processors(3))),
+            delft(Deducted::for_claim(Resources::processors(3))),
         );
         let mut grid = GridMaker::default();
-        let place = ClaimPlace::own(site("Delft"));
+        let place = ClaimPlace::site_default(site("Delft"));
         let idle = |grid: &mut GridMaker| ClaimPass::new(&world.shared, grid).idle_at(&place);
         assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
         drop(life);
@@ -171,7 +174,7 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
         let mut report = world
             .shared
             .live
-            .site(&site("Delft"))
+            .site_report(&site("Delft"))
             .expect("a report")
             .as_ref()
             .clone();
@@ -188,7 +191,10 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
             ..SitePartitions::default()
         });
         report.shape = Some(Arc::new(shape));
-        world.shared.live.publish(site("Delft"), Arc::new(report));
+        world
+            .shared
+            .live
+            .publish_report(site("Delft"), Arc::new(report));
         for (id, partition) in [(2, Some("gpu")), (3, None), (4, Some("normal"))] {
             let job = submitted_to(id, partition);
             let queued = Job {
@@ -207,7 +213,7 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
             all.map(|victim| (victim.job.0, victim.resources.processors))
                 .collect()
         };
-        let own = ClaimPlace::own(site("Delft"));
+        let own = ClaimPlace::site_default(site("Delft"));
         assert_eq!(victims(&own), [(3, 2), (4, 2)]);
         assert_eq!(
             victims(&ClaimPlace {

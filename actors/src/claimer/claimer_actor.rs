@@ -75,14 +75,14 @@ impl Claimer {
         }
     }
 
-    fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+    fn fold_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
         match job.and_then(|job| self.shared.claim_time(job)) {
             Some(at) if self.queue.time_of(id) != Some(at) => {
                 self.awaited.remove(&id);
-                self.queue.insert(id, at);
+                self.queue.set_time(id, at);
                 // Due jobs are looked at right after this.
                 if at > now {
-                    self.shared.start(ActorId::ClaimTimer(id));
+                    self.shared.start_actor(ActorId::ClaimTimer(id));
                 }
             }
             Some(_) => {}
@@ -93,12 +93,12 @@ impl Claimer {
         }
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take();
+    fn look_at_queue(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_look();
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
         for id in self.shared.dirty.take_claims() {
-            self.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+            self.fold_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
         self.claim_due(ctx);
     }
@@ -107,9 +107,9 @@ impl Claimer {
     fn claim_due(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         // A job that does not answer is not asked again: it may have written what it decided.
-        self.plans.lapsed(now);
+        self.plans.take_lapsed_jobs(now);
         let view = self.shared.view.load();
-        let due: Vec<JobId> = self.queue.due(now).map(|(_, job)| job).collect();
+        let due: Vec<JobId> = self.queue.due_jobs(now).map(|(_, job)| job).collect();
         let ready: Vec<&Arc<Job>> = due
             .iter()
             .filter(|job| !self.under_way.contains(job))
@@ -134,7 +134,7 @@ impl Claimer {
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
             .collect();
         for (job, attempt) in tries {
-            self.send(&job, attempt, ctx);
+            self.send_try(&job, attempt, ctx);
         }
     }
 
@@ -148,8 +148,8 @@ impl Claimer {
         }
         let live = &self.shared.live;
         let mut informed = true;
-        for (site, oldest) in self.concerned(job, since, now) {
-            let report = live.site(&site).unwrap_or_default();
+        for (site, oldest) in self.concerned_sites(job, since, now) {
+            let report = live.site_report(&site).unwrap_or_default();
             let fresh = report
                 .idle
                 .as_ref()
@@ -158,7 +158,7 @@ impl Claimer {
                 informed = false;
                 if asks {
                     live.want_fresh(&site, now);
-                    self.shared.actors.clusters.look(&site);
+                    self.shared.actors.clusters.request_look_of(&site);
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Claimer {
     /// may be. They are those where the components are placed. A component that is restarted alone
     /// may go anywhere, so all sites count, and nobody else may have asked them lately. Reserved
     /// processors depend on no report.
-    fn concerned(
+    fn concerned_sites(
         &self,
         job: &Job,
         since: Timestamp,
@@ -184,28 +184,29 @@ impl Claimer {
             let expired = now - self.shared.settings.information_expiry;
             sites.extend(self.shared.sites.keys().map(|site| (site.clone(), expired)));
         }
-        let placed = job.unclaimed().filter_map(|index| {
+        let placed = job.unclaimed_components().filter_map(|index| {
             let component = job.components.get(index.0 as usize)?;
             let placement = component.placement.as_ref();
             // Reserved processors need not be idle.
-            let placement = placement.filter(|place| place.acquisition.promised().is_none());
+            let placement = placement.filter(|place| place.acquisition.reservation_use().is_none());
             placement.map(|placement| placement.site.clone())
         });
         sites.extend(placed.map(|site| (site, since - FRESH)));
         sites
     }
 
-    fn send(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
+    fn send_try(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
         let id = job.id;
         self.awaited.remove(&id);
         self.under_way.insert(id);
         let now = self.shared.clock.now();
-        self.plans.deduct(id, now, uses(job, &attempt).into_iter());
+        self.plans
+            .deduct_for_job(id, now, uses_of_try(job, &attempt).into_iter());
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
         let external = job::external_state(&shared, job);
-        let promise = Promise::of(
+        let promise = Promise::for_placements(
             &shared,
             attempt.moves.iter().map(|(_, placement)| placement),
         );
@@ -218,13 +219,13 @@ impl Claimer {
         );
         // Not a future of this actor: it would poll all of them whenever one is answered.
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
-            let taken = claim(&shared, id, attempt, external).await;
+            chaos::reach_point(CrashPoint::SpawnedFuture);
+            let taken = request_claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
-                promise.end(taken).await;
+                promise.end_after_decision(taken).await;
             }
             // A rebuilt claimer has nothing under way.
-            owed.settle(ClaimAnswered { job: id, taken }).await;
+            owed.settle_with(ClaimAnswered { job: id, taken }).await;
         });
     }
 
@@ -233,31 +234,36 @@ impl Claimer {
             self.looks_again = true;
             ctx.run_later(AGAIN, |this, ctx| {
                 this.looks_again = false;
-                this.look(ctx);
+                this.look_at_queue(ctx);
             });
         }
     }
 }
 
 /// Lists what a try takes at each site: idle processors, or reserved ones.
-fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
+fn uses_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
     let placed = attempt.start.iter().filter_map(|&index| {
         let before = job.components.get(index.0 as usize)?.placement.as_ref();
         let resources = job.resources_of(index)?;
         let moved = attempt.moves.iter().find(|(at, _)| *at == index);
         Some(match moved.map(|(_, to)| to) {
             Some(to) if before.is_none_or(|before| before.site != to.site) => {
-                (to.site.clone(), Deducted::moved(resources))
+                (to.site.clone(), Deducted::for_moved_claim(resources))
             }
-            Some(to) => (to.site.clone(), Deducted::claimed(resources)),
-            None => (before?.site.clone(), Deducted::claimed(resources)),
+            Some(to) => (to.site.clone(), Deducted::for_claim(resources)),
+            None => (before?.site.clone(), Deducted::for_claim(resources)),
         })
     });
     placed.collect()
 }
 
 /// Has the job decide on a try; returns true if the job took it.
-async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: ExternalState) -> bool {
+async fn request_claim(
+    shared: &Shared,
+    id: JobId,
+    attempt: ClaimTry,
+    external: ExternalState,
+) -> bool {
     let victims = attempt.preempting.clone();
     let Some(addr) = shared.job_actor(id).await else {
         return false;
@@ -267,14 +273,14 @@ async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: External
         .await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {
-        preempt(shared, id, victims).await;
+        preempt_victims(shared, id, victims).await;
     }
     taken
 }
 
 /// Preempts the victims, once the claim that needs their processors is durable. A victim that does
 /// not get the message keeps its processors, and the claim is lost in time.
-async fn preempt(shared: &Shared, by: JobId, victims: Vec<JobId>) {
+async fn preempt_victims(shared: &Shared, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
         if let Some(addr) = shared.job_actor(victim).await {
             // A victim refuses if it ended or changed meanwhile.
@@ -287,12 +293,12 @@ impl Actor for Claimer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Claimer.mailbox_bound(&self.shared.settings));
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
         for (id, job) in &view.jobs {
-            self.fold(*id, Some(job), now);
+            self.fold_job(*id, Some(job), now);
         }
         ctx.notify(LookAgain);
     }
@@ -302,8 +308,8 @@ impl Handler<LookAgain> for Claimer {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Claimer);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::Claimer);
+        self.look_at_queue(ctx);
     }
 }
 
@@ -311,13 +317,13 @@ impl Handler<ClaimAnswered> for Claimer {
     type Result = ();
 
     fn handle(&mut self, answer: ClaimAnswered, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Claimer);
+        chaos::enter_handler(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
         self.plans.end_job(answer.job);
         self.depth.set(self.under_way.len() as i64);
         if answer.taken {
             // One look serves all tries that are answered at about the same time.
-            self.shared.actors.claimer.look(&())
+            self.shared.actors.claimer.request_look_of(&())
         } else {
             self.look_later(ctx)
         }

@@ -24,7 +24,7 @@ pub(crate) fn note_refusals(
     if loss.at < since + old.claim_limits(parameters).ready_within {
         return;
     }
-    for (index, component) in old.indexed() {
+    for (index, component) in old.indexed_components() {
         if component.acquisition().is_queued() {
             // It waits for processors in use, as everybody knows.
             continue;
@@ -32,7 +32,7 @@ pub(crate) fn note_refusals(
         if let (AttemptState::Submitted { .. }, Some(placement)) =
             (&component.run, &component.placement)
         {
-            live.refuse(&placement.site, new.processors_of(index), loss.at);
+            live.note_refusal(&placement.site, new.processors_of(index), loss.at);
         }
     }
 }
@@ -123,8 +123,8 @@ mod tests {
     fn the_strictest_correction_holds_until_the_site_is_asked_again() {
         let delft: SiteName = site("Delft");
         let live = LiveState::new([delft.clone()].iter(), DurationMs::from_secs(60));
-        live.refuse(&delft, 8, Timestamp(10));
-        live.refuse(&delft, 16, Timestamp(20));
+        live.note_refusal(&delft, 8, Timestamp(10));
+        live.note_refusal(&delft, 16, Timestamp(20));
         assert_eq!(live.most_left(&delft, Timestamp(20)), Some(7));
         assert!(
             !live.forget_refusals(&delft, Timestamp(20)),
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(live.most_left(&delft, Timestamp(21)), None, "asked since");
         assert!(live.forget_refusals(&delft, Timestamp(21)));
         assert_eq!(live.most_left(&delft, Timestamp(5)), None);
-        live.refuse(&delft, 0, Timestamp(30));
+        live.note_refusal(&delft, 0, Timestamp(30));
         assert_eq!(live.most_left(&delft, Timestamp(30)), Some(0));
     }
 }

@@ -24,7 +24,7 @@ impl ClaimTimer {
         Self { shared, job, guard }
     }
 
-    fn arm(&mut self, ctx: &mut Context<Self>) {
+    fn arm_timer(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         let Some(time) = view
             .jobs
@@ -37,13 +37,13 @@ impl ClaimTimer {
         };
         let now = self.shared.clock.now();
         if time <= now {
-            self.shared.actors.claimer.look(&());
+            self.shared.actors.claimer.request_look_of(&());
             self.guard.disarm();
             ctx.stop();
             return;
         }
         let pause = Duration::from_millis(time.since(now).0.max(5));
-        ctx.run_later(pause, |this, ctx| this.arm(ctx));
+        ctx.run_later(pause, |this, ctx| this.arm_timer(ctx));
     }
 }
 
@@ -51,7 +51,7 @@ impl Actor for ClaimTimer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
-        self.arm(ctx);
+        chaos::reach_point(CrashPoint::Started);
+        self.arm_timer(ctx);
     }
 }

@@ -23,8 +23,8 @@ pub(super) struct Suspects {
 impl CoAllocator {
     /// Changes the requests of jobs whose owners have become barred somewhere, or are barred
     /// nowhere any more.
-    pub(super) fn fold_suspects(&mut self) {
-        let owners = self.shared.live.suspects();
+    pub(super) fn refold_barred_owners(&mut self) {
+        let owners = self.shared.live.barred_owners();
         let view = self.shared.view.load();
         if owners != self.suspects.owners {
             let before = std::mem::replace(&mut self.suspects.owners, owners);
@@ -43,8 +43,8 @@ impl CoAllocator {
             let Some(id) = self.suspects.to_fold.pop_first() else {
                 return;
             };
-            self.fold(&view, id);
+            self.refold_job(&view, id);
         }
-        self.shared.actors.co_allocator.look(&());
+        self.shared.actors.co_allocator.request_look_of(&());
     }
 }

@@ -52,7 +52,7 @@ struct Clears {
 
 impl Clears {
     /// Returns the deduction that a site is to clear, if any.
-    fn of(&self, site: usize) -> Option<DeductionKey> {
+    fn clear_for(&self, site: usize) -> Option<DeductionKey> {
         (!self.chosen.contains(&site)).then_some(self.key)
     }
 }
@@ -105,14 +105,14 @@ impl Bids {
 
 impl CoAllocator {
     /// Announces a job that the scan came to; returns true if the scan waits for a round now.
-    pub(super) fn announce(
+    pub(super) fn announce_job(
         &mut self,
         job: JobId,
         request: Arc<PlacementRequest>,
         ctx: &mut Context<Self>,
     ) -> bool {
         let now = self.shared.clock.now();
-        let changes = self.shared.live.changes();
+        let changes = self.shared.live.change_count();
         // A job with another request than before counts as new.
         let known = self
             .bids
@@ -129,10 +129,10 @@ impl CoAllocator {
         let is_known = asked.is_some();
         let asked = asked.unwrap_or_else(|| Arc::new(AnnouncedNeed::new(request)));
         if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
-            self.broadcast(|| Bidding::Cancel(job));
+            self.send_to_all_sites(|| Bidding::Cancel(job));
         }
         let lease = now + self.shared.settings.bids.timeout + LEASE;
-        let key = self.plans.open(job, lease);
+        let key = self.plans.open_plan(job, lease);
         let round = BidRound::new(ground.grid().sites().len());
         let timer = self.bid_timer(ctx);
         let stage = BidStage::Answers;
@@ -164,7 +164,7 @@ impl CoAllocator {
         let (Some(scan), Some(refusal)) = (&mut self.scan, bids.refusals.get(&job)) else {
             return false;
         };
-        let plan = scan.foresee(job, request);
+        let plan = scan.foresee_plan(job, request);
         let cause = plan.is_some() || scan.is_periodic();
         if bids
             .waiting
@@ -173,10 +173,10 @@ impl CoAllocator {
             return false;
         }
         if let Some(plan) = plan {
-            scan.take(request, &plan);
-            bids.waiting.put_off(job);
+            scan.take_plan(request, &plan);
+            bids.waiting.mark_put_off(job);
         }
-        scan.resolve(job, Err(refusal.clone()));
+        scan.resolve_round(job, Err(refusal.clone()));
         true
     }
 
@@ -196,7 +196,7 @@ impl CoAllocator {
         let mut absent = vec![true; open.ground.grid().sites().len()];
         visit_sites(&self.shared, open.ground.grid(), |site, addr| {
             absent[site] = false;
-            let clear = cleared.as_ref().and_then(|cleared| cleared.of(site));
+            let clear = cleared.as_ref().and_then(|cleared| cleared.clear_for(site));
             clears += u64::from(clear.is_some());
             // One for each site and round.
             addr.do_send(Bidding::Announce {
@@ -207,7 +207,7 @@ impl CoAllocator {
         });
         self.shared.metrics.bid_messages.inc_by(clears);
         let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
-        absent.for_each(|(site, _)| open.round.unreachable(site));
+        absent.for_each(|(site, _)| open.round.mark_unreachable(site));
         if open.round.is_complete() {
             // Not now: the caller of `announce` goes on when the answers are there.
             ctx.notify(Closes(open.key));
@@ -222,7 +222,7 @@ impl CoAllocator {
         };
         let mut clears = 0;
         visit_sites(&self.shared, scan.grid(), |site, addr| {
-            if let Some(key) = cleared.of(site) {
+            if let Some(key) = cleared.clear_for(site) {
                 clears += 1;
                 addr.do_send(Bidding::Clear(key));
             }
@@ -232,13 +232,13 @@ impl CoAllocator {
 
     fn bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
         let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
-        ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx))
+        ctx.run_later(timeout, |this, ctx| this.close_overdue_round(ctx))
     }
 
     /// Sends a message to all sites.
-    fn broadcast(&self, message: impl Fn() -> Bidding) {
+    fn send_to_all_sites(&self, message: impl Fn() -> Bidding) {
         let mut told = 0;
-        self.shared.actors.clusters.visit(|_, addr| {
+        self.shared.actors.clusters.for_each_actor(|_, addr| {
             told += 1;
             addr.do_send(message());
         });
@@ -252,26 +252,26 @@ impl CoAllocator {
         metrics.bid_messages.inc_by(open.round.messages());
     }
 
-    fn replied(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+    fn handle_reply(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.as_mut().filter(|open| open.key == reply.key) else {
             return;
         };
         match (reply.what, &mut open.stage) {
             (BidResponse::Answer(answer), BidStage::Answers) => {
-                open.round.heard(reply.site, answer);
+                open.round.record_answer(reply.site, answer);
                 if open.round.is_complete() {
-                    self.all_answered(ctx);
+                    self.close_answers(ctx);
                 }
             }
             (BidResponse::Unheard(why), BidStage::Answers) => {
                 debug!(job = %reply.key.job, ?why, "told again what the job asks for");
-                self.tell_again(reply.site, ctx);
+                self.resend_requirements(reply.site, ctx);
             }
             (BidResponse::Acknowledged, BidStage::Acknowledgements(dispatch)) => {
                 dispatch.awaited.remove(&reply.site);
-                open.round.sent(1);
+                open.round.count_sent(1);
                 if dispatch.awaited.is_empty() {
-                    self.granted(ctx);
+                    self.finish_granted(ctx);
                 }
             }
             (BidResponse::Answer(_) | BidResponse::Unheard(_), BidStage::Acknowledgements(_))
@@ -280,7 +280,7 @@ impl CoAllocator {
     }
 
     /// Sends a site the requirements again: it forgot them, or knows others. These count.
-    fn tell_again(&mut self, site: usize, ctx: &mut Context<Self>) {
+    fn resend_requirements(&mut self, site: usize, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
         };
@@ -300,7 +300,7 @@ impl CoAllocator {
             reply,
         });
         if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
-            open.round.sent(3);
+            open.round.count_sent(3);
             addr.do_send(Bidding::Cancel(key.job));
             addr.do_send(Bidding::Announce {
                 told,
@@ -311,22 +311,22 @@ impl CoAllocator {
     }
 
     /// Passes over the sites that have not answered, or not acknowledged.
-    fn bids_overdue(&mut self, ctx: &mut Context<Self>) {
+    fn close_overdue_round(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
         };
         let BidStage::Acknowledgements(dispatch) = &mut open.stage else {
-            return self.all_answered(ctx);
+            return self.close_answers(ctx);
         };
         let ledgers = self.shared.deductions.lock();
         let sites = open.ground.grid().sites();
         // Perhaps only the acknowledgement is lost.
         dispatch
             .awaited
-            .retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
+            .retain(|site, _| !ledgers.is_acknowledged(&open.key, &sites[*site].name));
         drop(ledgers);
         if dispatch.awaited.is_empty() {
-            return self.granted(ctx);
+            return self.finish_granted(ctx);
         }
         let silent: Vec<usize> = dispatch.awaited.keys().copied().collect();
         let mut answers = std::mem::take(&mut dispatch.answers);
@@ -336,11 +336,11 @@ impl CoAllocator {
         self.decide_bids(answers, ctx);
     }
 
-    fn all_answered(&mut self, ctx: &mut Context<Self>) {
+    fn close_answers(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else {
             return;
         };
-        let answers = open.round.close();
+        let answers = open.round.close_bid_round();
         self.decide_bids(answers, ctx);
     }
 
@@ -353,17 +353,19 @@ impl CoAllocator {
         loop {
             let Some(open) = &self.bids.open else { return };
             let Some(scan) = &mut self.scan else { return };
-            scan.blame(Some(open.key.job));
-            let decided = open.asked.decide(&open.ground, &answers, scan.remaining());
-            scan.blame(None);
+            scan.set_job_in_trial(Some(open.key.job));
+            let decided = open
+                .asked
+                .place_by_answers(&open.ground, &answers, scan.remaining());
+            scan.set_job_in_trial(None);
             let (plan, by) = match decided {
                 Ok(decided) => decided,
                 Err(refusal) => {
-                    scan.learn(&open.asked, &answers);
-                    return self.not_covered(refusal, ctx);
+                    scan.learn_from_bids(&open.asked, &answers);
+                    return self.finish_not_covered(refusal, ctx);
                 }
             };
-            match self.award(plan, by, answers, ctx) {
+            match self.award_plan(plan, by, answers, ctx) {
                 Ok(()) => return,
                 Err(left) => answers = left,
             }
@@ -375,7 +377,7 @@ impl CoAllocator {
     /// # Errors
     ///
     /// One of them is not there any more: the answers without it.
-    fn award(
+    fn award_plan(
         &mut self,
         plan: PlacementPlan,
         by: PlacedBy,
@@ -387,7 +389,7 @@ impl CoAllocator {
         };
         let sites = open.ground.grid().sites();
         let mut uses: BTreeMap<usize, Resources> = BTreeMap::new();
-        for (site, used) in open.asked.request().uses(&plan) {
+        for (site, used) in open.asked.request().used_by_plan(&plan) {
             if let Some(index) = open.ground.grid().index_of(&site) {
                 uses.entry(index).or_default().add(&used);
             }
@@ -410,12 +412,12 @@ impl CoAllocator {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
             for site in dropped {
                 let ledger = ledgers.number_of(&sites[*site].name);
-                ledgers.release(&open.key, ledger);
+                ledgers.release_site(&open.key, ledger);
             }
         }
-        ledgers.extend(&open.key, self.shared.clock.now() + LEASE);
+        ledgers.extend_lease(&open.key, self.shared.clock.now() + LEASE);
         drop(ledgers);
-        open.round.sent(addrs.len() as u64);
+        open.round.count_sent(addrs.len() as u64);
         for (site, addr) in addrs {
             let used = uses[&site].clone();
             addr.do_send(Bidding::Award {
@@ -435,13 +437,13 @@ impl CoAllocator {
         }));
         ctx.cancel_future(open.timer);
         let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
-        open.timer = ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx));
+        open.timer = ctx.run_later(timeout, |this, ctx| this.close_overdue_round(ctx));
         Ok(())
     }
 
     /// Ends a round that all sites of the plan have acknowledged. The others get the message that
     /// the job went there.
-    fn granted(&mut self, ctx: &mut Context<Self>) {
+    fn finish_granted(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
         };
@@ -458,18 +460,18 @@ impl CoAllocator {
         self.shared
             .deductions
             .lock()
-            .extend(&open.key, self.shared.clock.now() + LEASE);
+            .extend_lease(&open.key, self.shared.clock.now() + LEASE);
         self.bids.announced.remove(&open.key.job);
         self.bids.waiting.forget(open.key.job);
         self.bids.refusals.remove(&open.key.job);
         self.bids.granted = Some(open.key);
         let Dispatch { plan, by, .. } = *dispatch;
-        self.resolve(open.key.job, Ok((plan, by)), ctx);
+        self.resolve_round(open.key.job, Ok((plan, by)), ctx);
     }
 
     /// Ends a round whose bids do not cover the job: what was deducted is free again, and the job
     /// waits.
-    fn not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
+    fn finish_not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
         };
@@ -477,25 +479,25 @@ impl CoAllocator {
         let job = open.key.job;
         let now = self.shared.clock.now();
         debug!(%job, %refusal.reason, "no bids cover the job");
-        self.shared.deductions.lock().end(&open.key);
+        self.shared.deductions.lock().end_plan(&open.key);
         self.count_round(&open, "not-covered");
         // A job that is gone was cancelled at all sites.
         if self.bids.announced.contains_key(&job) {
-            self.bids.waiting.refused(job, open.changes, now);
+            self.bids.waiting.record_refusal(job, open.changes, now);
             self.bids.refusals.insert(job, refusal.clone());
         }
-        self.resolve(job, Err(refusal), ctx);
+        self.resolve_round(job, Err(refusal), ctx);
     }
 
-    fn resolve(
+    fn resolve_round(
         &mut self,
         job: JobId,
         outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
         ctx: &mut Context<Self>,
     ) {
         if let Some(scan) = &mut self.scan {
-            Scan::resolve(scan, job, outcome);
-            self.slice(ctx);
+            Scan::resolve_round(scan, job, outcome);
+            self.run_slice(ctx);
         }
     }
 
@@ -511,16 +513,16 @@ impl CoAllocator {
             // Announced anew if it still waits, and in full: a site that has other requirements
             // under its id may not have said so yet.
             if self.bids.announced.remove(&open.key.job).is_some() {
-                self.broadcast(|| Bidding::Cancel(open.key.job));
+                self.send_to_all_sites(|| Bidding::Cancel(open.key.job));
             }
-            self.slice(ctx);
+            self.run_slice(ctx);
         }
     }
 
     /// Drops a granted plan that nobody took up: its job changed while sites were bidding.
     pub(super) fn drop_granted(&mut self) {
         if let Some(key) = self.bids.granted.take() {
-            self.shared.deductions.lock().end(&key);
+            self.shared.deductions.lock().end_plan(&key);
         }
     }
 
@@ -529,7 +531,7 @@ impl CoAllocator {
         self.bids.waiting.forget(job);
         self.bids.refusals.remove(&job);
         if self.bids.announced.remove(&job).is_some() {
-            self.broadcast(|| Bidding::Cancel(job));
+            self.send_to_all_sites(|| Bidding::Cancel(job));
         }
     }
 }
@@ -542,7 +544,7 @@ fn visit_sites(
 ) {
     let mut sites = grid.sites().iter().enumerate().peekable();
     // Both are in order of name.
-    shared.actors.clusters.visit(|name, addr| {
+    shared.actors.clusters.for_each_actor(|name, addr| {
         while let Some((site, place)) = sites.peek() {
             match place.name.cmp(name) {
                 Ordering::Greater => return,
@@ -563,9 +565,9 @@ impl Handler<Closes> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, Closes(key): Closes, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::CoAllocator);
         if self.bids.open.as_ref().is_some_and(|open| open.key == key) {
-            self.all_answered(ctx);
+            self.close_answers(ctx);
         }
     }
 }
@@ -574,7 +576,7 @@ impl Handler<BidReply> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
-        self.replied(reply, ctx);
+        chaos::enter_handler(ActorKind::CoAllocator);
+        self.handle_reply(reply, ctx);
     }
 }

@@ -38,7 +38,11 @@ async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
         world.at(name).inside().processors = processors;
     }
     let is_told = |world: &MemoryWorld, name: &str, count: u32| {
-        let report = world.shared.live.site(&site(name)).unwrap_or_default();
+        let report = world
+            .shared
+            .live
+            .site_report(&site(name))
+            .unwrap_or_default();
         let total = report
             .description
             .as_ref()
@@ -51,8 +55,8 @@ async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
             "all sites have said what they have",
             |world: &MemoryWorld| {
                 // Sites are asked while somebody wants to know.
-                world.shared.live.set_wanted(true);
-                world.shared.actors.clusters.look_all();
+                world.shared.live.set_placement_awaited(true);
+                world.shared.actors.clusters.request_look_of_all();
                 names
                     .into_iter()
                     .zip(counts)
@@ -132,7 +136,7 @@ fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
         assert_eq!(world.shared.metrics.bid_messages.get(), 10);
         world
             .until("nothing is deducted", |world| {
-                world.shared.deductions.open() == 0
+                world.shared.deductions.open_plans() == 0
             })
             .await;
         assert_eq!(world.shared.provisional_leaks(), []);
@@ -220,7 +224,7 @@ async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
             .shared
             .deductions
             .lock()
-            .leaks(Timestamp(0), |_| false);
+            .find_leaks(Timestamp(0), |_| false);
         leaks.into_iter().find(|leak| leak.site == site("Delft"))
     };
     // Each of the others has one turn between two looks.
@@ -238,7 +242,11 @@ async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
     delft.do_send(Deaf(DurationMs::from_secs(3)));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(
-        !world.shared.deductions.lock().is_held(&key, &site("Delft")),
+        !world
+            .shared
+            .deductions
+            .lock()
+            .is_acknowledged(&key, &site("Delft")),
         "it heard nothing"
     );
     assert_eq!(
@@ -279,7 +287,7 @@ fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
                 .shared
                 .deductions
                 .lock()
-                .held(&key, &site("Delft"))
+                .deducted_for_plan(&key, &site("Delft"))
                 .cloned()
         };
         assert_eq!(at_delft(&world), None);
@@ -295,7 +303,11 @@ fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
         // As if it had acknowledged, and nobody heard that.
         let mut ledgers = world.shared.deductions.lock();
         let at = ledgers.number_of(&site("Delft"));
-        assert!(ledgers.hold(&key, at, Deducted::offered(Resources::processors(8))));
+        assert!(ledgers.deduct_acknowledged(
+            &key,
+            at,
+            Deducted::for_proposal(Resources::processors(8))
+        ));
         drop(ledgers);
         world
             .until("it is placed", |world| place(world, JOB).is_some())
@@ -343,7 +355,7 @@ fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
         );
         world
             .until("nothing is deducted", |world| {
-                world.shared.deductions.open() == 0
+                world.shared.deductions.open_plans() == 0
             })
             .await;
         assert_eq!(world.shared.provisional_leaks(), []);
@@ -360,10 +372,10 @@ fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
                 rounds(world, "not-covered") == 1
             })
             .await;
-        assert_eq!(world.shared.deductions.open(), 0, "at once");
+        assert_eq!(world.shared.deductions.open_plans(), 0, "at once");
         // Looks, deductions and releases bring it back no sooner.
         for _ in 0..100 {
-            world.shared.actors.co_allocator.look(&());
+            world.shared.actors.co_allocator.request_look_of(&());
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
         assert_eq!(
@@ -384,9 +396,9 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
         let world = world().await;
         let life = HolderLife::new(world.shared.clone());
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
-        let other = life.open(JobId(9), an_hour);
+        let other = life.open_plan(JobId(9), an_hour);
         let delft = site("Delft");
-        let five = Deducted::offered(Resources::processors(5));
+        let five = Deducted::for_proposal(Resources::processors(5));
         let at = world.shared.deductions.lock().number_of(&delft);
         assert!(world.shared.deductions.lock().deduct(&other, at, five));
         submit(&world, JOB, 9).await;
@@ -416,7 +428,7 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
 fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
     paused(|| async {
         let world = world().await;
-        world.shared.actors.clusters.leave(&site("Delft"));
+        world.shared.actors.clusters.remove_actor(&site("Delft"));
         submit(&world, JOB, 5).await;
         world
             .until("it is placed", |world| place(world, JOB).is_some())
@@ -469,20 +481,23 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
             world
                 .shared
                 .deductions
-                .at(&site("Delft"))
+                .deducted_at(&site("Delft"))
                 .placing
                 .processors
         };
-        let key = life.open(JobId(JOB), now + LEASE);
+        let key = life.open_plan(JobId(JOB), now + LEASE);
         delft.send(announce(key)).await.expect("it lives");
         assert_eq!(deducted(), 4);
         delft.send(announce(key)).await.expect("it lives");
         assert_eq!(deducted(), 4, "nothing twice");
         delft.send(Bidding::Clear(key)).await.expect("it lives");
         assert_eq!(deducted(), 0);
-        let over = life.open(JobId(JOB), now + LEASE);
+        let over = life.open_plan(JobId(JOB), now + LEASE);
         tokio::time::sleep(std::time::Duration::from_millis(LEASE.0 + 1)).await;
-        world.shared.deductions.expire(world.shared.clock.now());
+        world
+            .shared
+            .deductions
+            .expire_deductions(world.shared.clock.now());
         delft.send(announce(over)).await.expect("it lives");
         assert_eq!(deducted(), 0, "its lease is over");
     });
@@ -493,13 +508,16 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
         let life = HolderLife::new(world.shared.clone());
-        let uses = [(site("Delft"), Deducted::offered(Resources::processors(3)))];
-        life.deduct(JobId(JOB), world.shared.clock.now(), uses.into_iter());
+        let uses = [(
+            site("Delft"),
+            Deducted::for_proposal(Resources::processors(3)),
+        )];
+        life.deduct_for_job(JobId(JOB), world.shared.clock.now(), uses.into_iter());
         assert_eq!(
             world
                 .shared
                 .deductions
-                .at(&site("Delft"))
+                .deducted_at(&site("Delft"))
                 .placing
                 .processors,
             3
@@ -511,7 +529,7 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
         );
         drop(life);
         assert_eq!(
-            world.shared.deductions.at(&site("Delft")),
+            world.shared.deductions.deducted_at(&site("Delft")),
             Deducted::default()
         );
         assert_eq!(world.shared.provisional_leaks(), []);
@@ -526,22 +544,22 @@ fn what_one_promises_is_promised_to_nobody_else() {
         let usable = || GridMaker::default().snapshot(&world.shared).usable()[0].processors;
         let life = HolderLife::new(world.shared.clone());
         let at_delft = |deducted| [(site("Delft"), deducted)].into_iter();
-        life.deduct(
+        life.deduct_for_job(
             JobId(2),
             now,
-            at_delft(Deducted::moved(Resources::processors(3))),
+            at_delft(Deducted::for_moved_claim(Resources::processors(3))),
         );
         assert_eq!(usable(), 7, "claimed there, placed elsewhere");
-        life.deduct(
+        life.deduct_for_job(
             JobId(3),
             now,
-            at_delft(Deducted::claimed(Resources::processors(2))),
+            at_delft(Deducted::for_claim(Resources::processors(2))),
         );
         assert_eq!(usable(), 7, "what was placed there is shown as that");
-        life.deduct(
+        life.deduct_for_job(
             JobId(4),
             now,
-            at_delft(Deducted::offered(Resources::processors(4))),
+            at_delft(Deducted::for_proposal(Resources::processors(4))),
         );
         assert_eq!(usable(), 3);
         let own = GridMaker::default().snapshot_for(&world.shared, JobId(4));

@@ -139,18 +139,18 @@ impl CoAllocator {
         let now = self.shared.clock.now();
         self.shared.dirty.take_promised();
         for job in view.jobs.values() {
-            self.groups.note(job);
-            self.seeking.fold(job.id, Some(job));
-            self.forwarding.fold(job.id, Some(job), now);
-            self.within.fold(job.id, Some(job));
+            self.groups.note_job(job);
+            self.seeking.follow_seeking_job(job.id, Some(job));
+            self.forwarding.follow_reserved_job(job.id, Some(job), now);
+            self.within.follow_sharing_job(job.id, Some(job));
         }
-        for group in self.groups.all() {
+        for group in self.groups.limited_sweeps() {
             self.groups.give_turns(group, std::iter::empty());
         }
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
         for job in tried {
-            if let Some(waiting) = WaitingJob::of_job(job, || self.shared.request_of(job)) {
+            if let Some(waiting) = WaitingJob::from_job(job, || self.shared.request_of(job)) {
                 self.queues.insert(waiting);
             }
         }
@@ -167,15 +167,17 @@ impl CoAllocator {
         for id in dirty {
             // Nothing else would withdraw the proposal: the time when it expires goes with it.
             if self.plans.end_job(id) {
-                self.queues.withdraw_offer(id);
+                self.queues.withdraw_proposal(id);
             }
-            groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note(job)));
+            groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note_job(job)));
             changed.insert(id);
         }
         for group in groups {
             changed.extend(self.groups.give_turns(group, self.asked.iter().copied()));
         }
-        changed.into_iter().for_each(|id| self.fold(&view, id));
+        changed
+            .into_iter()
+            .for_each(|id| self.refold_job(&view, id));
     }
 
     fn fold_promised(&mut self) {
@@ -183,49 +185,50 @@ impl CoAllocator {
         let now = self.shared.clock.now();
         for id in self.shared.dirty.take_promised() {
             self.forwarding
-                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+                .follow_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
     }
 
     /// Follows a job as it stands in the view, and as its sweep lets it be tried.
-    pub(super) fn fold(&mut self, view: &View, id: JobId) {
+    pub(super) fn refold_job(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
-        self.seeking.fold(id, job.map(AsRef::as_ref));
-        self.within.fold(id, job.map(AsRef::as_ref));
+        self.seeking.follow_seeking_job(id, job.map(AsRef::as_ref));
+        self.within.follow_sharing_job(id, job.map(AsRef::as_ref));
         if self.shunned.contains(&id) {
-            if job.is_some_and(|job| is_to_hold(job)) {
+            if job.is_some_and(|job| needs_hold(job)) {
                 return;
             }
             self.shunned.remove(&id);
-            self.shared.acquit(id);
+            self.shared.clear_suspect(id);
         }
         let tried = job.filter(|job| self.groups.has_turn(job));
-        let waiting = tried.and_then(|job| WaitingJob::of_job(job, || self.shared.request_of(job)));
+        let waiting =
+            tried.and_then(|job| WaitingJob::from_job(job, || self.shared.request_of(job)));
         match waiting {
             Some(waiting) => return self.queues.insert(waiting),
-            None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
+            None if job.is_none_or(|job| job.is_final()) => self.queues.forget_job(id),
             None => self.queues.remove(id),
         }
         self.forget_bids(id);
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take();
+    fn take_stock_of_jobs(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_look();
         self.fold_dirty();
-        self.fold_suspects();
+        self.refold_barred_owners();
         self.fold_promised();
         self.drop_void_round(ctx);
         let now = self.shared.clock.now();
-        for job in self.plans.lapsed(now) {
-            self.queues.withdraw_offer(job);
+        for job in self.plans.take_lapsed_jobs(now) {
+            self.queues.withdraw_proposal(job);
         }
         if self.scan.is_some() {
             self.again = true;
         } else if !self.queues.is_empty() {
-            self.begin(ctx);
+            self.begin_scan(ctx);
         }
-        self.tell_seeking(ctx);
-        self.bring_forward(ctx);
+        self.send_due_sites(ctx);
+        self.schedule_rescheduling(ctx);
         self.place_sharing(ctx);
         self.want_information();
         self.set_timers(ctx, now);
@@ -235,12 +238,12 @@ impl CoAllocator {
     /// Has sites polled again while jobs wait for what they have.
     fn want_information(&self) {
         let wanted = self.queues.has_unserved() || self.forwarding.is_wanted();
-        if self.shared.live.set_wanted(wanted) && wanted {
-            self.shared.actors.clusters.look_all();
+        if self.shared.live.set_placement_awaited(wanted) && wanted {
+            self.shared.actors.clusters.request_look_of_all();
         }
     }
 
-    fn begin(&mut self, ctx: &mut Context<Self>) {
+    fn begin_scan(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
         let grid = self.grid.snapshot(&self.shared);
         let trigger = if std::mem::take(&mut self.interval_due) {
@@ -255,43 +258,43 @@ impl CoAllocator {
         } else {
             scan
         });
-        self.slice(ctx);
+        self.run_slice(ctx);
     }
 
     /// Runs one slice of a scan: about a millisecond, then everybody else has a turn.
-    pub(super) fn slice(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn run_slice(&mut self, ctx: &mut Context<Self>) {
         let mut budget = SliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
-            match self.queues.step(scan, &mut budget) {
-                ScanStep::Placed(offer) => self.offer(offer, &mut budget, ctx),
+            match self.queues.step_scan(scan, &mut budget) {
+                ScanStep::Placed(offer) => self.propose_plan(offer, &mut budget, ctx),
                 ScanStep::Announce(job, request) => {
-                    if self.announce(job, request, ctx) {
+                    if self.announce_job(job, request, ctx) {
                         return;
                     }
                 }
                 ScanStep::Yield => {
                     self.send_clears();
                     let turn = tokio::task::yield_now().into_actor(self);
-                    ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
+                    ctx.spawn(turn.map(|(), this, ctx| this.run_slice(ctx)));
                     return;
                 }
                 ScanStep::Done(report) => {
                     self.send_clears();
                     self.scan = None;
                     self.drop_granted();
-                    self.finish(report, ctx);
+                    self.finish_scan(report, ctx);
                 }
             }
         }
         if self.again || self.interval_due {
-            self.look(ctx);
+            self.take_stock_of_jobs(ctx);
         } else {
             // Jobs were put off meanwhile.
             self.set_timers(ctx, self.shared.clock.now());
         }
     }
 
-    fn offer(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
+    fn propose_plan(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
         let job = offer.job;
         let now = self.shared.clock.now();
@@ -299,26 +302,26 @@ impl CoAllocator {
         let granted = self.bids.take_granted(job);
         let Some(record) = view.jobs.get(&job) else {
             self.plans.end_job(job);
-            return self.queues.forget(job);
+            return self.queues.forget_job(job);
         };
         let room = room_for(&self.shared, &view, &offer.plan.placements);
-        budget.spend(room.looks);
+        budget.spend_units(room.looks);
         if !room.is_there {
             // A claim moved there, or a job took it, since the scan began.
             self.plans.end_job(job);
-            self.queues.withdraw_offer(job);
+            self.queues.withdraw_proposal(job);
             self.again = true;
             return;
         }
         self.asked.insert(job);
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
-        let promise = Promise::of(&self.shared, placements.iter());
+        let promise = Promise::for_placements(&self.shared, placements.iter());
         // Sites hold processors for a granted plan: they are deducted already.
         if granted.is_none() {
-            let offered = record.spec.uses(placements);
-            let offered = offered.map(|(site, used)| (site, Deducted::offered(used)));
-            self.plans.deduct(job, now, offered);
+            let offered = record.spec.resource_uses(placements);
+            let offered = offered.map(|(site, used)| (site, Deducted::for_proposal(used)));
+            self.plans.deduct_for_job(job, now, offered);
         }
         let shared = self.shared.clone();
         let owed = OwedAnswer::new(ctx.address(), OfferAnswered { job, taken: false });
@@ -327,7 +330,7 @@ impl CoAllocator {
         debug!(%job, ?placements, "offered");
         // Not a future of this actor: it would poll all of them whenever one is answered.
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
+            chaos::reach_point(CrashPoint::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
                 Some(addr) => addr
                     .send(JobOrder(JobCommand::Place { placements, by }))
@@ -337,36 +340,36 @@ impl CoAllocator {
             };
             let taken = matches!(answer, Some(Ok(())));
             if let Some(promise) = promise {
-                promise.end(taken).await;
+                promise.end_after_decision(taken).await;
             }
             // A rebuilt co-allocator has proposed nothing.
-            owed.settle(OfferAnswered { job, taken }).await;
+            owed.settle_with(OfferAnswered { job, taken }).await;
         });
     }
 
-    fn answered(&mut self, answer: &OfferAnswered, ctx: &mut Context<Self>) {
+    fn handle_answer(&mut self, answer: &OfferAnswered, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", CrashPoint::AfterEffect);
         let job = answer.job;
         if answer.taken {
-            self.is_answered(job);
+            self.note_answered(job);
             return;
         }
         // The job's actor is about to start, or about to publish why not. Without a pause the same
         // proposal would be made again before anybody had a turn.
         ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
-            this.is_answered(job);
+            this.note_answered(job);
             this.plans.end_job(job);
-            this.queues.withdraw_offer(job);
-            this.look(ctx);
+            this.queues.withdraw_proposal(job);
+            this.take_stock_of_jobs(ctx);
         });
     }
 
-    fn is_answered(&mut self, job: JobId) {
+    fn note_answered(&mut self, job: JobId) {
         self.asked.remove(&job);
         self.depth.set(self.asked.len() as i64);
     }
 
-    fn finish(&mut self, report: ScanReport, ctx: &mut Context<Self>) {
+    fn finish_scan(&mut self, report: ScanReport, ctx: &mut Context<Self>) {
         if **self.shared.history.load() != *self.queues.history() {
             // New pairs may serve jobs that were refused before.
             self.again = true;
@@ -376,14 +379,14 @@ impl CoAllocator {
         }
         self.shared
             .starvation_guard
-            .store(Arc::new(self.queues.hoard_in_effect().cloned()));
+            .store(Arc::new(self.queues.withholding_in_effect().cloned()));
         for decision in report.decisions {
-            self.tell(decision, ctx);
+            self.carry_out(decision, ctx);
         }
     }
 
     /// Sends a job the command that follows from its tries.
-    fn tell(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
+    fn carry_out(&mut self, decision: QueueDecision, ctx: &mut Context<Self>) {
         let (job, command) = match decision {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
@@ -397,13 +400,13 @@ impl CoAllocator {
             self.interval = Some(ctx.run_later(pause, |this, ctx| {
                 this.interval = None;
                 this.interval_due = true;
-                this.look(ctx);
+                this.take_stock_of_jobs(ctx);
             }));
         }
         let interval = self.shared.settings.bids.interval;
         let again = self
             .bids
-            .next_due(self.shared.live.changes(), interval, now);
+            .next_due(self.shared.live.change_count(), interval, now);
         let next = self.queues.next_wake().into_iter().chain(again).min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;
@@ -415,7 +418,7 @@ impl CoAllocator {
             let pause = Duration::from_millis(time.since(now).0.max(5));
             let handle = ctx.run_later(pause, |this, ctx| {
                 this.wake = None;
-                this.look(ctx);
+                this.take_stock_of_jobs(ctx);
             });
             (time, handle)
         });
@@ -430,26 +433,26 @@ impl CoAllocator {
     /// Holds the jobs in whose turn the last lives ended, so that the co-allocator goes on.
     fn shun_suspects(&mut self) {
         let view = self.shared.view.load();
-        let suspects = self.shared.suspects().into_iter();
+        let suspects = self.shared.suspected_jobs().into_iter();
         for (job, _) in suspects.filter(|(_, deaths)| *deaths >= Self::SUSPECT_DEATHS) {
-            if !view.jobs.get(&job).is_some_and(|job| is_to_hold(job)) {
-                self.shared.acquit(job);
+            if !view.jobs.get(&job).is_some_and(|job| needs_hold(job)) {
+                self.shared.clear_suspect(job);
                 continue;
             }
             error!(%job, "placing this job ends the co-allocator again and again; held");
             self.shunned.insert(job);
             // Not a future of this actor: it must outlive it.
-            actix_rt::spawn(hold(self.shared.clone(), job));
+            actix_rt::spawn(hold_until_durable(self.shared.clone(), job));
         }
     }
 }
 
-fn is_to_hold(job: &Job) -> bool {
+fn needs_hold(job: &Job) -> bool {
     !job.is_final() && job.held.is_none()
 }
 
 /// Holds a job, even if its record changes meanwhile.
-async fn hold(shared: Arc<Shared>, job: JobId) {
+async fn hold_until_durable(shared: Arc<Shared>, job: JobId) {
     loop {
         crate::wiring::hold_job(&shared, job).await;
         if !shared
@@ -457,7 +460,7 @@ async fn hold(shared: Arc<Shared>, job: JobId) {
             .load()
             .jobs
             .get(&job)
-            .is_some_and(|job| is_to_hold(job))
+            .is_some_and(|job| needs_hold(job))
         {
             return;
         }
@@ -468,9 +471,9 @@ async fn hold(shared: Arc<Shared>, job: JobId) {
 impl Drop for CoAllocator {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Some(job) = self.scan.as_ref().and_then(Scan::trying)
+            && let Some(job) = self.scan.as_ref().and_then(Scan::job_in_trial)
         {
-            self.shared.suspect(job);
+            self.shared.note_suspect(job);
         }
     }
 }
@@ -479,11 +482,11 @@ impl Actor for CoAllocator {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
         self.shun_suspects();
         self.fold_all();
-        self.look(ctx);
+        self.take_stock_of_jobs(ctx);
     }
 }
 
@@ -491,8 +494,8 @@ impl Handler<LookAgain> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::CoAllocator);
+        self.take_stock_of_jobs(ctx);
     }
 }
 
@@ -500,8 +503,8 @@ impl Handler<OfferAnswered> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, answer: OfferAnswered, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
-        self.answered(&answer, ctx);
+        chaos::enter_handler(ActorKind::CoAllocator);
+        self.handle_answer(&answer, ctx);
     }
 }
 
@@ -509,8 +512,8 @@ impl Handler<TriesHeard> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, TriesHeard(job): TriesHeard, _: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
-        self.queues.heard(job);
+        chaos::enter_handler(ActorKind::CoAllocator);
+        self.queues.clear_decision(job);
     }
 }
 
@@ -518,7 +521,7 @@ impl Handler<AskStanding> for CoAllocator {
     type Result = actix::MessageResult<AskStanding>;
 
     fn handle(&mut self, message: AskStanding, _: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::CoAllocator);
-        actix::MessageResult(self.queues.standing(message.0))
+        chaos::enter_handler(ActorKind::CoAllocator);
+        actix::MessageResult(self.queues.standing_of(message.0))
     }
 }

@@ -9,8 +9,8 @@ use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::RequestType;
-use cospan_domain::placement::{GridSite, GridSnapshot, could_take_part, place_parts};
-use cospan_domain::reservation::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_any};
+use cospan_domain::placement::{GridSite, GridSnapshot, place_parts, sites_for_parts};
+use cospan_domain::reservation::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_best_shape};
 use cospan_domain::reservation::owner_quota::{OVER_QUOTA, share_of};
 use cospan_domain::reservation::{Span, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -63,8 +63,8 @@ pub(crate) async fn would_divide(
     grid: &GridSnapshot,
     job: &Job,
 ) -> Option<Result<Division, String>> {
-    let wish = job.reservation_wish().filter(|_| is_divided(job))?;
-    let said = match verdict(shared, grid, job).await {
+    let wish = job.reservation_terms().filter(|_| is_divided(job))?;
+    let said = match decide_division(shared, grid, job).await {
         Ok(JobCommand::Divide { plan, .. }) => {
             let start = plan.start + shared.settings.job.reservation_lead;
             let start = start.max(wish.window.earliest);
@@ -95,13 +95,13 @@ pub(super) fn turn_of(job: JobId) -> usize {
 
 impl CoAllocator {
     /// Asks sites what they have free, and sends a job its division over that.
-    pub(super) fn divide(
+    pub(super) fn divide_job(
         &mut self,
         job: &Arc<Job>,
         grid: &Arc<GridSnapshot>,
         ctx: &mut Context<Self>,
     ) {
-        self.seeking.begin_to_tell(job.id);
+        self.seeking.mark_sending(job.id);
         let shared = self.shared.clone();
         let grid = grid.clone();
         let job = job.clone();
@@ -113,8 +113,8 @@ impl CoAllocator {
             },
         );
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
-            let again = match verdict(&shared, &grid, &job).await {
+            chaos::reach_point(CrashPoint::SpawnedFuture);
+            let again = match decide_division(&shared, &grid, &job).await {
                 Ok(command) => {
                     if let Some(addr) = shared.job_actor(job.id).await {
                         let _ = addr.send(JobOrder(command)).await;
@@ -123,15 +123,15 @@ impl CoAllocator {
                 }
                 Err(again) => again,
             };
-            owed.settle(Divided { job: job.id, again }).await;
+            owed.settle_with(Divided { job: job.id, again }).await;
         });
     }
 }
 
-async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
+async fn decide_division(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
     let now = shared.clock.now();
-    let wish = job.reservation_wish();
-    let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
+    let wish = job.reservation_terms();
+    let mut meta = job.divisible_job(&shared.settings.job, now).ok_or(PAUSE)?;
     if meta.ready > meta.latest {
         return Ok(lose_reservation(
             job,
@@ -139,9 +139,14 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
         ));
     }
     for _ in 0..2 {
-        let free = free_times(shared, grid, Span::new(now, meta.latest + meta.longest())).await;
-        let offers = offers(shared, grid, job, &free, now);
-        if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
+        let free = free_times(
+            shared,
+            grid,
+            Span::new(now, meta.latest + meta.longest_run()),
+        )
+        .await;
+        let offers = free_for_job(shared, grid, job, &free, now);
+        if let Some((plan, placements)) = plan_division(shared, grid, job, &meta, &offers) {
             return Ok(JobCommand::Divide {
                 plan,
                 placements,
@@ -158,10 +163,10 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
                 return Err(SHORT_PAUSE);
             }
             true => return Err(PAUSE),
-            false if fewest(&meta) > most(&offers) => {
+            false if fewest_of_shapes(&meta) > most_altogether(&offers) => {
                 return Ok(lose_reservation(
                     job,
-                    too_large(&meta, &offers) + over_quota(shared, grid, job),
+                    explain_too_large(&meta, &offers) + over_quota_note(shared, grid, job),
                 ));
             }
             // A later start may be possible: look for it, to report it.
@@ -173,31 +178,36 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVer
                   (min_component_size), or more of them (max_components)";
     Ok(lose_reservation(
         job,
-        reason.to_owned() + over_quota(shared, grid, job),
+        reason.to_owned() + over_quota_note(shared, grid, job),
     ))
 }
 
 fn lose_reservation(job: &Job, reason: String) -> JobCommand {
     JobCommand::LoseReservation {
         reason: reason.into(),
-        wish: job.reservation_wish(),
+        wish: job.reservation_terms(),
     }
 }
 
-fn planned(
+fn plan_division(
     shared: &Shared,
     grid: &GridSnapshot,
     job: &Job,
     meta: &MetaJob,
     offers: &[(SiteName, AtMost)],
 ) -> Option<(FlexPlan, Vec<cospan_domain::placed::Placement>)> {
-    let plan = plan_any(meta, &offered(offers), turn_of(job.id), shared.clock.now())?;
+    let plan = plan_best_shape(
+        meta,
+        &as_site_offers(offers),
+        turn_of(job.id),
+        shared.clock.now(),
+    )?;
     let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
     Some((plan, placements))
 }
 
 /// Borrows the offers in the form that planning takes.
-pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
+pub(super) fn as_site_offers(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
     offers
         .iter()
         .map(|(name, time)| SiteOffer { name, time })
@@ -206,17 +216,17 @@ pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
 
 /// Lists what the sites that could take part have free for a job: as much as it may have there,
 /// from when its input could be there.
-pub(super) fn offers(
+pub(super) fn free_for_job(
     shared: &Shared,
     grid: &GridSnapshot,
     job: &Job,
     free: &BTreeMap<SiteName, Timeline>,
     now: Timestamp,
 ) -> Vec<(SiteName, AtMost)> {
-    let sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    let sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let offers = sites.filter_map(|(site, placement)| {
         let time = free.get(&site.name)?.clone();
-        let processors = allowed(shared, job, site)?;
+        let processors = most_allowed(shared, job, site)?;
         // At a site where the job has a reservation now, its input is there, or will be.
         let is_here = job.components.iter().any(|component| {
             let placement = component.placement.as_ref();
@@ -240,17 +250,17 @@ pub(super) fn offers(
 }
 
 /// Returns the most processors that a job may have at a site.
-fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
-    let total = takes(site)?;
-    Some(total.min(share(shared, job, site).unwrap_or(total)))
+fn most_allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let total = most_per_job(site)?;
+    Some(total.min(quota_share(shared, job, site).unwrap_or(total)))
 }
 
 /// Returns the most processors that a site gives to one job.
-fn takes(site: &GridSite) -> Option<u32> {
+fn most_per_job(site: &GridSite) -> Option<u32> {
     let shape = site.shape.as_ref()?;
     Some(
         site.quota
-            .most(&shape.total)
+            .max_of(&shape.total)
             .processors
             .min(shape.largest_component.processors),
     )
@@ -258,25 +268,25 @@ fn takes(site: &GridSite) -> Option<u32> {
 
 /// Returns the most of a site's processors that the user of a job may have in reservations, if that
 /// is bounded.
-fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
-    let is_exempt = job.reservation_wish().is_some_and(|wish| wish.exempt);
+fn quota_share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let is_exempt = job.reservation_terms().is_some_and(|wish| wish.exempt);
     let total = site.shape.as_ref()?.total.processors;
     (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
 }
 
 /// Returns the text that is added to a refusal if a site could give more than a user may have.
-fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
-    let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+fn over_quota_note(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
+    let mut sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let is_bound = sites.any(|(site, _)| {
-        share(shared, job, site)
-            .zip(takes(site))
+        quota_share(shared, job, site)
+            .zip(most_per_job(site))
             .is_some_and(|(share, takes)| share < takes)
     });
     if is_bound { OVER_QUOTA } else { "" }
 }
 
 /// Returns the processors of the job's smallest shape.
-fn fewest(meta: &MetaJob) -> u64 {
+fn fewest_of_shapes(meta: &MetaJob) -> u64 {
     let shapes = meta
         .shapes
         .iter()
@@ -285,17 +295,17 @@ fn fewest(meta: &MetaJob) -> u64 {
 }
 
 /// Returns the processors that the job may have at all of these sites together.
-fn most(offers: &[(SiteName, AtMost)]) -> u64 {
+fn most_altogether(offers: &[(SiteName, AtMost)]) -> u64 {
     offers
         .iter()
         .map(|(_, offer)| u64::from(offer.processors))
         .sum()
 }
 
-fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
+fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
-    let fewest = fewest(meta);
-    let most = most(offers);
+    let fewest = fewest_of_shapes(meta);
+    let most = most_altogether(offers);
     let names = if names.is_empty() {
         "there are none".into()
     } else {
@@ -311,9 +321,9 @@ impl Handler<Divided> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, Divided { job, again }: Divided, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::CoAllocator);
         let not_before = self.shared.clock.now() + again;
-        self.seeking.told_or_later(job, not_before);
+        self.seeking.mark_sent_or_later(job, not_before);
         self.look_at_seeking_soon(ctx);
     }
 }

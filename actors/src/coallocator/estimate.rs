@@ -6,7 +6,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::demands::Holding;
 use cospan_domain::job::job_state::{AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
+use cospan_domain::placement::estimate::{Forecast, Release, Waiter, estimate_wait, forecast};
 use cospan_domain::placement::{GridSnapshot, PairHistory, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -51,10 +51,10 @@ pub(super) fn of_job(
             if job.frozen_by.is_some() {
                 return StartEstimate::Unknown("it is frozen".into());
             }
-            let waiter = waiter(shared, request.clone(), *not_before, job.spec.wall_time);
-            match ahead(shared, job) {
+            let waiter = make_waiter(shared, request.clone(), *not_before, job.spec.wall_time);
+            match jobs_ahead(shared, job) {
                 Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, &job.spec),
-                Err(count) => of_pace(shared, count),
+                Err(count) => of_queue_pace(shared, count),
             }
         }
         JobPhase::Placed { start_estimate, .. } => {
@@ -71,7 +71,7 @@ pub(super) fn of_job(
             }
         }
         JobPhase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
-            in_queues(job, now)
+            from_site_queues(job, now)
         }
         JobPhase::Claiming { since } => {
             let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
@@ -97,7 +97,7 @@ pub(super) fn of_job(
 }
 
 /// Takes the latest start that its sites expect. If one gives none, the start is unknown.
-fn in_queues(job: &Job, now: Timestamp) -> StartEstimate {
+fn from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
     let mut latest = now;
     for component in &job.components {
         match &component.run {
@@ -133,18 +133,18 @@ pub(super) fn of_request(
     request: &Arc<PlacementRequest>,
     spec: &JobSpec,
 ) -> StartEstimate {
-    let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
+    let waiter = make_waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
     let view = shared.view.load();
-    match waiting(shared, &view, |job: &&Arc<Job>| {
+    match waiting_jobs(shared, &view, |job: &&Arc<Job>| {
         job.priority >= spec.priority
     }) {
         Ok(ahead) => of_waiter(shared, grid, &waiter, &ahead, spec),
-        Err(count) => of_pace(shared, count),
+        Err(count) => of_queue_pace(shared, count),
     }
 }
 
 /// Estimates from the pace of the queue: too many jobs are before it to look at each.
-fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
+fn of_queue_pace(shared: &Shared, ahead: usize) -> StartEstimate {
     let now = shared.clock.now();
     let view = shared.view.load();
     let placed = view
@@ -152,7 +152,7 @@ fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
         .values()
         .filter(|job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE))
         .count();
-    match by_pace(ahead, placed, PACE) {
+    match estimate_wait(ahead, placed, PACE) {
         None => StartEstimate::Unknown(format!(
             "{ahead} jobs are before it, and none was placed within the last hour"
         )),
@@ -177,11 +177,18 @@ fn of_waiter(
     let now = shared.clock.now();
     let history = PairHistory::clone(&shared.history.load());
     let claim = shared.settings.job.claim_timeout;
-    match forecast(grid, &history, releases(shared, now), ahead, waiter, now) {
+    match forecast(
+        grid,
+        &history,
+        expected_releases(shared, now),
+        ahead,
+        waiter,
+        now,
+    ) {
         Err(None) => StartEstimate::Unknown("too much is bound to end before it fits".into()),
         Err(Some(refusal)) => StartEstimate::Unknown(format!(
             "whatever of ours is bound to end, it does not fit then either: {}",
-            refusal.naming(&spec.names(spec.components.len()))
+            refusal.describe_with_names(&spec.names(spec.components.len()))
         )),
         Ok(Forecast { at, plan, ended }) => {
             let scan = if at > now {
@@ -194,13 +201,13 @@ fn of_waiter(
             StartEstimate::Within {
                 from,
                 until,
-                basis: basis(ended, ahead.len(), at > now, claim),
+                basis: basis_text(ended, ahead.len(), at > now, claim),
             }
         }
     }
 }
 
-fn basis(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> String {
+fn basis_text(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> String {
     let mut basis = match (later, ended) {
         (false, _) => "it fits now".to_owned(),
         (true, 0) => "it fits, and waits for its time".to_owned(),
@@ -218,7 +225,7 @@ fn basis(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> String {
     basis
 }
 
-fn waiter(
+fn make_waiter(
     shared: &Shared,
     request: Arc<PlacementRequest>,
     not_before: Timestamp,
@@ -234,9 +241,9 @@ fn waiter(
 }
 
 /// Lists the jobs before this one: more urgent, or as urgent and longer in the queue.
-fn ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
+fn jobs_ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
     let own = queue_place(job);
-    waiting(shared, &shared.view.load(), |other| {
+    waiting_jobs(shared, &shared.view.load(), |other| {
         queue_place(other) < own
     })
 }
@@ -254,7 +261,7 @@ fn entered_queue(job: &Job) -> (Timestamp, Timestamp) {
     }
 }
 
-fn waiting(
+fn waiting_jobs(
     shared: &Shared,
     view: &View,
     before: impl Fn(&&Arc<Job>) -> bool,
@@ -275,7 +282,7 @@ fn waiting(
     Ok(jobs
         .into_iter()
         .map(|job: &Arc<Job>| {
-            waiter(
+            make_waiter(
                 shared,
                 shared.request_of(job),
                 entered_queue(job).1,
@@ -286,7 +293,7 @@ fn waiting(
 }
 
 /// Lists everything that jobs of ours have, with the latest time at which it ends.
-fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
+fn expected_releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     let view = shared.view.load();
     let holdings = view.holdings.values().flat_map(|site| site.iter());
     holdings
@@ -310,7 +317,7 @@ fn release_of(shared: &Shared, job: &Job, holding: &Holding, now: Timestamp) -> 
         Some(_) => DurationMs::ZERO,
         None => claims.max_hold + parameters.go_grace,
     };
-    let report = shared.live.site(&holding.site);
+    let report = shared.live.site_report(&holding.site);
     let asked = report.and_then(|report| Some(report.idle.as_ref()?.0));
     let visible = holding
         .visible_from

@@ -13,7 +13,7 @@ use cospan_domain::placement::{
     PlacementPlan, PlacementRefusal, PlacementRequest, Recorder, Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Classified, StarvationGuard, SweepGroups};
-use cospan_domain::site::availability::{SiteObstacle, obstacles};
+use cospan_domain::site::availability::{SiteObstacle, list_obstacles};
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -111,7 +111,7 @@ pub enum WaitCause {
 }
 
 /// Explains a job.
-pub fn explain(shared: &Shared, job: &Job) -> Explanation {
+pub fn explain_in_full(shared: &Shared, job: &Job) -> Explanation {
     explain_by(shared, job, estimate::of_job)
 }
 
@@ -132,7 +132,7 @@ fn explain_by(
         (None, Some(_)) => WaitCause::Frozen,
         (None, None) => match job.phase {
             JobPhase::Queued { .. } => {
-                turn(shared, job).map_or(WaitCause::Placement, WaitCause::Turn)
+                awaited_turn(shared, job).map_or(WaitCause::Placement, WaitCause::Turn)
             }
             _ => WaitCause::Phase,
         },
@@ -149,8 +149,8 @@ fn explain_by(
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate(shared, &grid, &request, job);
-    let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
-    let silence = JobSilence::of(shared, job);
+    let explanation = run_policy(shared, &grid, &job.spec, &request, wait, starvation_guard);
+    let silence = JobSilence::from_job(shared, job);
     Explanation {
         next_claim: shared.claim_time(job),
         estimate,
@@ -160,14 +160,14 @@ fn explain_by(
 }
 
 /// Returns the limit of a job's sweep, if that is what it waits for.
-fn turn(shared: &Shared, job: &Job) -> Option<u32> {
+fn awaited_turn(shared: &Shared, job: &Job) -> Option<u32> {
     let task = job.spec.run.task.as_ref()?;
     let limit = task.at_once?;
     let end = JobId(task.group.0.saturating_add(u64::from(task.count)));
     let mut groups = SweepGroups::default();
     let view = shared.view.load();
     for (_, run) in view.jobs.range(task.group..end) {
-        groups.note(run);
+        groups.note_job(run);
     }
     groups.give_turns(task.group, std::iter::empty());
     (!groups.has_turn(job)).then_some(limit)
@@ -175,13 +175,17 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
 
 /// Explains what would become of a job if it were submitted now; `request` is what it asks of
 /// sites.
-pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>) -> Explanation {
+pub fn explain_unsubmitted(
+    shared: &Shared,
+    spec: &JobSpec,
+    request: &Arc<PlacementRequest>,
+) -> Explanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
     let grid = GridMaker::default().snapshot(shared);
     let estimate = estimate::of_request(shared, &grid, request, spec);
     Explanation {
         estimate,
-        ..ask(
+        ..run_policy(
             shared,
             &grid,
             spec,
@@ -192,7 +196,7 @@ pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>)
     }
 }
 
-fn ask(
+fn run_policy(
     shared: &Shared,
     grid: &GridSnapshot,
     spec: &JobSpec,
@@ -200,13 +204,13 @@ fn ask(
     wait: WaitCause,
     starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
-    let mut remaining = Remaining::of(grid);
+    let mut remaining = Remaining::of_grid(grid);
     for (site, count) in starvation_guard
         .iter()
         .flat_map(|starvation_guard| &starvation_guard.withheld)
     {
         if let Some(site) = grid.index_of(site) {
-            remaining.withhold(site, *count);
+            remaining.withhold_from_all(site, *count);
         }
     }
     let mut observer = Recorder::default();
@@ -217,19 +221,19 @@ fn ask(
         history: &mut history,
         observer: &mut observer,
     };
-    let decision = placement::place(request, &mut context);
+    let decision = placement::try_to_place(request, &mut context);
     let count = match &decision {
         Ok(plan) => plan.placements.len(),
         Err(_) => spec.components.len(),
     };
     let may_probe = placement::may_try_out(request, grid.sites());
     let sites = grid.sites().iter();
-    let sites = sites.map(|site| (site.name.clone(), figures(shared, site, may_probe)));
+    let sites = sites.map(|site| (site.name.clone(), site_figures(shared, site, may_probe)));
     Explanation {
         estimate: StartEstimate::None,
         transfers: decision
             .as_ref()
-            .map(|plan| transfers(shared, plan))
+            .map(|plan| expected_transfers(shared, plan))
             .unwrap_or_default(),
         sites: sites.collect(),
         components: spec.names(count),
@@ -237,7 +241,7 @@ fn ask(
         missing_link: decision
             .as_ref()
             .err()
-            .and_then(|_| placement::missing_link(request, grid)),
+            .and_then(|_| placement::find_missing_link(request, grid)),
         decision,
         verdicts: observer.verdicts,
         bids: observer.bids,
@@ -250,7 +254,7 @@ fn ask(
     }
 }
 
-fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
+fn site_figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
     let view = shared.view.load();
     let now = shared.clock.now();
     let fresh = SiteRecord::new(site.name.clone());
@@ -258,7 +262,11 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
         .sites
         .get(&site.name)
         .map_or(&fresh, |record| record.as_ref());
-    let contact = shared.live.site(&site.name).unwrap_or_default().contact;
+    let contact = shared
+        .live
+        .site_report(&site.name)
+        .unwrap_or_default()
+        .contact;
     let held = view
         .holdings
         .get(&site.name)
@@ -270,7 +278,7 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
             .processors
     });
     SiteFigures {
-        age: site.age(now),
+        age: site.report_age(now),
         idle: idle.map(|idle| idle.processors),
         quota_leaves: within,
         pending: site.pending.processors,
@@ -279,12 +287,12 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
             Breaker::Open { probe_at, .. } => Some(probe_at),
             Breaker::Closed | Breaker::HalfOpen { .. } => None,
         },
-        obstacles: obstacles(record, contact, held, may_probe, now),
+        obstacles: list_obstacles(record, contact, held, may_probe, now),
     }
 }
 
 /// Lists the transfers that a plan needs, and over which links.
-fn transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
+fn expected_transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
     plan.placements
         .iter()
         .enumerate()

@@ -12,7 +12,7 @@ use cospan_domain::placement::{
 };
 use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::{serves_files, state};
+use cospan_domain::site::availability::{serves_files, site_state};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
@@ -21,7 +21,7 @@ use imbl::OrdMap;
 use crate::actor_context::Shared;
 use crate::api::View;
 use crate::live_state::KnownSite;
-use crate::transfer::{CopyKey, staged};
+use crate::transfer::{CopyKey, staged_everywhere};
 
 type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 
@@ -42,7 +42,7 @@ impl GridMaker {
     /// Makes a snapshot for a job that waits: what is deducted for the job itself is there for it.
     pub fn snapshot_for(&mut self, shared: &Shared, job: JobId) -> Arc<GridSnapshot> {
         self.without_promises(shared, |site| {
-            shared.deductions.lock().of_job(site, job).placing
+            shared.deductions.lock().deducted_for_job(site, job).placing
         })
     }
 
@@ -51,10 +51,10 @@ impl GridMaker {
         shared: &Shared,
         own: impl Fn(&SiteName) -> Resources,
     ) -> Arc<GridSnapshot> {
-        let isolated = shared.live.isolated();
-        shared.deductions.expire(shared.clock.now());
-        Arc::new(self.known(shared, |mut site| {
-            let mut promised = shared.deductions.at(&site.name).placing;
+        let isolated = shared.live.is_isolated();
+        shared.deductions.expire_deductions(shared.clock.now());
+        Arc::new(self.build_snapshot(shared, |mut site| {
+            let mut promised = shared.deductions.deducted_at(&site.name).placing;
             promised.subtract(&own(&site.name));
             site.pending.add(&promised);
             if isolated {
@@ -67,7 +67,7 @@ impl GridMaker {
     /// Makes a snapshot as it would be if this job had nothing: what its sites are to it.
     pub fn snapshot_without(&mut self, shared: &Shared, job: &Job) -> GridSnapshot {
         let held = holdings(job);
-        self.known(shared, |mut site| {
+        self.build_snapshot(shared, |mut site| {
             for holding in held.iter().filter(|holding| holding.site == site.name) {
                 let is_visible =
                     |at: Timestamp| holding.visible_from.is_some_and(|from| from <= at);
@@ -86,29 +86,33 @@ impl GridMaker {
     /// Makes a snapshot without idle processors and with nothing of ours pending, for components of
     /// jobs that are being claimed.
     pub fn for_claim(&mut self, shared: &Shared) -> GridSnapshot {
-        self.known(shared, |site| GridSite {
+        self.build_snapshot(shared, |site| GridSite {
             idle: None,
             pending: Resources::default(),
             ..site
         })
     }
 
-    fn known(&mut self, shared: &Shared, change: impl Fn(GridSite) -> GridSite) -> GridSnapshot {
+    fn build_snapshot(
+        &mut self,
+        shared: &Shared,
+        change: impl Fn(GridSite) -> GridSite,
+    ) -> GridSnapshot {
         let view = shared.view.load();
         let keeps = shared
             .settings
             .staging
             .values()
             .any(|staging| staging.replicas > Bytes(0));
-        self.index(&view, keeps);
+        self.index_replicas(&view, keeps);
         let now = shared.clock.now();
-        let staged = staged(shared, &view);
+        let staged = staged_everywhere(shared, &view);
         let sites = shared.sites.keys().map(|name| {
-            let report = shared.live.site(name).unwrap_or_default();
+            let report = shared.live.site_report(name).unwrap_or_default();
             let staging_left = staged.left_at(shared, name);
             change(GridSite {
                 staging_left,
-                ..site(shared, &view, name, &report, now)
+                ..grid_site(shared, &view, name, &report, now)
             })
         });
         let network = shared.network();
@@ -117,7 +121,7 @@ impl GridMaker {
     }
 
     /// Indexes where files are; with copies in stores, if such are kept as replicas.
-    fn index(&mut self, view: &View, keeps: bool) {
+    fn index_replicas(&mut self, view: &View, keeps: bool) {
         if self.files.ptr_eq(&view.files) && (!keeps || self.copies.ptr_eq(&view.copies)) {
             return;
         }
@@ -137,7 +141,7 @@ impl GridMaker {
     }
 }
 
-fn site(
+fn grid_site(
     shared: &Shared,
     view: &View,
     name: &SiteName,
@@ -151,14 +155,14 @@ fn site(
         .map_or(&fresh, |record| record.as_ref());
     let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
     let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at);
-    let state = state(record, report.contact, held, now);
+    let state = site_state(record, report.contact, held, now);
     GridSite {
         name: name.clone(),
         shape: report.shape.clone(),
-        acceptance: acceptance(state.acceptance(), report),
-        idle: belief(shared, name, report, now),
+        acceptance: acceptance_for_claims(state.acceptance(), report),
+        idle: believed_idle(shared, name, report, now),
         idle_in: report.idle_in.clone(),
-        ebbs: aged(report, now),
+        ebbs: ebbs_from_now(report, now),
         pending,
         ours,
         quota: shared
@@ -177,14 +181,14 @@ fn site(
             .has_waits()
             .then(|| report.obtainable.clone()),
         bans: record
-            .bans(now)
+            .barred_owners(now)
             .map(|(owner, ban)| (owner.clone(), ban))
             .collect(),
     }
 }
 
 /// Closes a site that takes components only into its own queue, for all that claim.
-fn acceptance(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcceptance {
+fn acceptance_for_claims(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcceptance {
     let queues_only = report.shape.as_ref().is_some_and(|shape| shape.queues_only);
     match of_state {
         PlacementAcceptance::Open if queues_only => {
@@ -229,8 +233,8 @@ pub(crate) fn may_try_out(
     let view = shared.view.load();
     let now = shared.clock.now();
     let others = shared.sites.keys().filter(|name| *name != at).map(|name| {
-        let report = shared.live.site(name).unwrap_or_default();
-        site(shared, &view, name, &report, now)
+        let report = shared.live.site_report(name).unwrap_or_default();
+        grid_site(shared, &view, name, &report, now)
     });
     let others: Vec<GridSite> = others.collect();
     let alone = PlacementRequest::of_one(job, index, defaults);
@@ -241,7 +245,7 @@ pub(crate) fn may_try_out(
 /// Returns what a site is believed to have idle: what it reported last, or less if it has refused a
 /// claim since. It is asked again once its report expires, and has as long again to answer: a
 /// report twice as old as its expiry is no information any more.
-pub(crate) fn belief(
+pub(crate) fn believed_idle(
     shared: &Shared,
     site: &SiteName,
     report: &KnownSite,
@@ -255,7 +259,7 @@ pub(crate) fn belief(
 }
 
 /// Returns when less is left of the idle processors that a site reported, counted from now on.
-pub(crate) fn aged(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
+pub(crate) fn ebbs_from_now(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
     }
@@ -264,7 +268,7 @@ pub(crate) fn aged(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
         .as_ref()
         .map(|(asked_at, _)| now.since(*asked_at))
         .unwrap_or_default();
-    report.ebbs.iter().map(|ebb| ebb.aged(age)).collect()
+    report.ebbs.iter().map(|ebb| ebb.aged_by(age)).collect()
 }
 
 /// Returns true if a report of that time still counts.

@@ -27,11 +27,11 @@ impl CoAllocator {
         let shared = self.shared.clone();
         let owed = OwedAnswer::new(ctx.address(), heard);
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
+            chaos::reach_point(CrashPoint::SpawnedFuture);
             if let Some(addr) = shared.job_actor(job).await {
                 let _ = addr.send(JobOrder(command)).await;
             }
-            owed.settle_so().await;
+            owed.settle_by_default().await;
         });
     }
 }

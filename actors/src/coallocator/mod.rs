@@ -22,8 +22,11 @@ pub use division::Division;
 pub(crate) use division::would_divide;
 pub use estimate::StartEstimate;
 pub use explain::{
-    ExpectedTransfer, Explanation, SiteFigures, WaitCause, explain, explain_verdicts, preview,
+    ExpectedTransfer, Explanation, SiteFigures, WaitCause, explain_in_full, explain_unsubmitted,
+    explain_verdicts,
 };
 pub use grid_snapshot::GridMaker;
-pub(crate) use grid_snapshot::{aged, belief, holding_sums, is_believed, may_try_out};
+pub(crate) use grid_snapshot::{
+    believed_idle, ebbs_from_now, holding_sums, is_believed, may_try_out,
+};
 pub(crate) use reservation_sites::would_rank;

@@ -90,13 +90,13 @@ impl Forwarding {
     }
 
     /// Follows a job as it stands in the view.
-    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
-        let Some(job) = job.filter(|job| job.is_promised_flexibly()) else {
+    pub(super) fn follow_reserved_job(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+        let Some(job) = job.filter(|job| job.is_flexibly_reserved()) else {
             self.jobs.remove(&id);
-            return self.ended(id);
+            return self.rest_after(id);
         };
         let tried = self.jobs.entry(id).or_default();
-        let Some(forward) = job.forward(now) else {
+        let Some(forward) = job.earlier_start_basis(now) else {
             return;
         };
         if let ForwardTurn::Told(told, before) = self.turn
@@ -114,15 +114,15 @@ impl Forwarding {
         }
     }
 
-    fn ended(&mut self, id: JobId) {
+    fn rest_after(&mut self, id: JobId) {
         if matches!(self.turn, ForwardTurn::Told(told, _) if told == id) {
             self.turn = ForwardTurn::Rests;
         }
     }
 
     /// Notes the sites whose report differs from the last look, or is their first.
-    fn note(&mut self, shared: &Shared) {
-        for (name, report) in shared.live.sites() {
+    fn note_changed_sites(&mut self, shared: &Shared) {
+        for (name, report) in shared.live.all_reports() {
             let idle = report.idle.as_ref().map(|(_, idle)| idle.clone());
             let left = report.ebbs.iter().map(|ebb| ebb.left.clone()).collect();
             let said = (idle, left);
@@ -134,7 +134,7 @@ impl Forwarding {
     }
 
     /// Lists the jobs that may get the command now, and when the next one may.
-    fn due(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
+    fn due_jobs(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
         let (due, later): (Vec<_>, Vec<_>) = self
             .jobs
             .iter()
@@ -146,12 +146,12 @@ impl Forwarding {
 
 impl CoAllocator {
     /// Looks for a reserved start that can be brought forward, if something was freed.
-    pub(super) fn bring_forward(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn schedule_rescheduling(&mut self, ctx: &mut Context<Self>) {
         if !self.forwarding.is_wanted() {
             self.forwarding = Forwarding::default();
             return;
         }
-        self.forwarding.note(&self.shared);
+        self.forwarding.note_changed_sites(&self.shared);
         if self.forwarding.turn != ForwardTurn::Rests
             || self.forwarding.freed.is_empty()
             || self.forwarding.wake.is_some()
@@ -160,16 +160,16 @@ impl CoAllocator {
         }
         self.forwarding.wake = Some(ctx.run_later(Duration::from_millis(GAP.0), |this, ctx| {
             this.forwarding.wake = None;
-            this.forward_one(ctx);
+            this.reschedule_one(ctx);
         }));
     }
 
-    fn forward_one(&mut self, ctx: &mut Context<Self>) {
+    fn reschedule_one(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let (due, next) = self.forwarding.due(now);
-        let front = front(&self.shared, &due, now);
+        let (due, next) = self.forwarding.due_jobs(now);
+        let front = first_to_start(&self.shared, &due, now);
         if self.forwarding.turn != ForwardTurn::Rests || front.is_empty() {
-            self.forward_later(next.map(|next| next.since(now)), ctx);
+            self.reschedule_later(next.map(|next| next.since(now)), ctx);
             return;
         }
         self.forwarding.turn = ForwardTurn::Asks;
@@ -182,35 +182,35 @@ impl CoAllocator {
         };
         let owed = OwedAnswer::new(ctx.address(), died);
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
-            let told = tell_first(&shared, &grid, front, &freed).await;
+            chaos::reach_point(CrashPoint::SpawnedFuture);
+            let told = command_first_movable(&shared, &grid, front, &freed).await;
             let freed = if told.is_some() {
                 freed
             } else {
                 BTreeSet::new()
             };
-            owed.settle(Forwarded { told, freed }).await;
+            owed.settle_with(Forwarded { told, freed }).await;
         });
     }
 
-    fn forward_later(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+    fn reschedule_later(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
         let Some(pause) = pause.filter(|_| self.forwarding.wake.is_none()) else {
             return;
         };
         let pause = Duration::from_millis(pause.0.max(GAP.0));
         self.forwarding.wake = Some(ctx.run_later(pause, |this, ctx| {
             this.forwarding.wake = None;
-            this.bring_forward(ctx);
+            this.schedule_rescheduling(ctx);
         }));
     }
 }
 
 /// Lists the first of these jobs to start, with what each of them has.
-fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
+fn first_to_start(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
     let view = shared.view.load();
     let forward = due
         .iter()
-        .filter_map(|id| Some((*id, view.jobs.get(id)?.forward(now)?)));
+        .filter_map(|id| Some((*id, view.jobs.get(id)?.earlier_start_basis(now)?)));
     let mut front: Vec<_> = forward.collect();
     front.sort_by_key(|(id, forward)| (forward.present.start, *id));
     front.truncate(FRONT);
@@ -218,7 +218,7 @@ fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)
 }
 
 /// Sends the first job that could have a better plan the command to look for it.
-async fn tell_first(
+async fn command_first_movable(
     shared: &Shared,
     grid: &GridSnapshot,
     front: Vec<(JobId, Forward)>,
@@ -226,7 +226,7 @@ async fn tell_first(
 ) -> Option<(JobId, Timestamp)> {
     let ends = front
         .iter()
-        .map(|(_, f)| f.present.start + longest(f))
+        .map(|(_, f)| f.present.start + longest_run(f))
         .max()?;
     let now = shared.clock.now();
     let free = free_times(shared, grid, Span::new(now, ends)).await;
@@ -236,8 +236,8 @@ async fn tell_first(
         .collect();
     for (job, forward) in front {
         let command = match &forward.divided {
-            Some(divided) => divided_anew(shared, grid, job, divided, &free, freed),
-            None => brought_forward(&forward, &offers, now, freed),
+            Some(divided) => plan_better_division(shared, grid, job, divided, &free, freed),
+            None => plan_earlier_start(&forward, &offers, now, freed),
         };
         tokio::task::yield_now().await;
         let Some(command) = command else { continue };
@@ -252,7 +252,7 @@ async fn tell_first(
     None
 }
 
-fn brought_forward(
+fn plan_earlier_start(
     forward: &Forward,
     offers: &[SiteOffer<'_>],
     now: Timestamp,
@@ -264,13 +264,13 @@ fn brought_forward(
         window,
         ..
     } = forward;
-    let plan = flexco::bring_forward(parts, present, offers, *window, now)?;
-    let freed = cause(plan.sites.iter(), freed);
+    let plan = flexco::reschedule_parts(parts, present, offers, *window, now)?;
+    let freed = freed_sites_used(plan.sites.iter(), freed);
     Some(JobCommand::BringForward { plan, freed })
 }
 
 /// Plans a better division of a flexible job, beside what it has.
-fn divided_anew(
+fn plan_better_division(
     shared: &Shared,
     grid: &GridSnapshot,
     job: JobId,
@@ -281,17 +281,17 @@ fn divided_anew(
     let view = shared.view.load();
     let job = view.jobs.get(&job)?;
     let now = shared.clock.now();
-    let offers = division::offers(shared, grid, job, free, now);
-    let offers = division::offered(&offers);
+    let offers = division::free_for_job(shared, grid, job, free, now);
+    let offers = division::as_site_offers(&offers);
     let turn = division::turn_of(job.id);
     let all = Operations {
         shift: true,
         remap: true,
         mold: true,
     };
-    let plan = flexco::reschedule(meta, present, all, &offers, turn, now)?;
+    let plan = flexco::reschedule_job(meta, present, all, &offers, turn, now)?;
     let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
-    let freed = cause(plan.parts.iter().map(|(site, _)| site), freed);
+    let freed = freed_sites_used(plan.parts.iter().map(|(site, _)| site), freed);
     Some(JobCommand::DivideAnew {
         plan,
         placements,
@@ -299,9 +299,9 @@ fn divided_anew(
     })
 }
 
-fn longest(forward: &Forward) -> DurationMs {
+fn longest_run(forward: &Forward) -> DurationMs {
     match &forward.divided {
-        Some((job, _)) => job.longest(),
+        Some((job, _)) => job.longest_run(),
         None => forward
             .parts
             .iter()
@@ -313,7 +313,7 @@ fn longest(forward: &Forward) -> DurationMs {
 
 /// Lists the sites that made a plan possible: the changed ones among its sites, or else all that
 /// changed.
-fn cause<'a>(
+fn freed_sites_used<'a>(
     sites: impl Iterator<Item = &'a SiteName> + Clone,
     freed: &BTreeSet<SiteName>,
 ) -> Vec<SiteName> {
@@ -348,7 +348,7 @@ pub(super) async fn free_times(
         let slots = free_slots(shared, name, span, SLOTS_MAX).await.ok()?;
         Some((
             name.clone(),
-            flexco::published(total, span.from, &slots).ok()?,
+            flexco::timeline_of_slots(total, span.from, &slots).ok()?,
         ))
     });
     join_all(free).await.into_iter().flatten().collect()
@@ -358,7 +358,7 @@ impl Handler<Forwarded> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, done: Forwarded, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::CoAllocator);
         self.forwarding.freed.extend(done.freed);
         self.forwarding.turn = ForwardTurn::Rests;
         if let Some((id, start)) = done.told {
@@ -366,8 +366,8 @@ impl Handler<Forwarded> for CoAllocator {
             let view = self.shared.view.load();
             let now = self.shared.clock.now();
             self.forwarding
-                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+                .follow_reserved_job(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
-        self.bring_forward(ctx);
+        self.schedule_rescheduling(ctx);
     }
 }

@@ -44,9 +44,9 @@ pub(super) struct ReservationSitesSent(JobId);
 
 impl Seeking {
     /// Follows a job as it stands in the view.
-    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
+    pub(super) fn follow_seeking_job(&mut self, id: JobId, job: Option<&Job>) {
         let seeking = job.filter(|job| job.seeks_reservation());
-        match seeking.and_then(|job| Some((&job.phase, job.reservation_asked_at()?))) {
+        match seeking.and_then(|job| Some((&job.phase, job.reservation_due_at()?))) {
             Some((JobPhase::Queued { not_before, .. }, asked_at)) => {
                 self.jobs.insert(id, asked_at.max(*not_before));
             }
@@ -54,19 +54,19 @@ impl Seeking {
         }
     }
 
-    pub(super) fn begin_to_tell(&mut self, job: JobId) {
+    pub(super) fn mark_sending(&mut self, job: JobId) {
         self.told.insert(job);
     }
 
     /// Notes that a job's command is over, or is not to be sent before that time.
-    pub(super) fn told_or_later(&mut self, job: JobId, not_before: Timestamp) {
+    pub(super) fn mark_sent_or_later(&mut self, job: JobId, not_before: Timestamp) {
         self.told.remove(&job);
         self.jobs
             .entry(job)
             .and_modify(|time| *time = not_before.max(*time));
     }
 
-    fn untold(&self) -> Vec<(JobId, Timestamp)> {
+    fn jobs_to_send(&self) -> Vec<(JobId, Timestamp)> {
         let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
         jobs.map(|(id, not_before)| (*id, *not_before)).collect()
     }
@@ -74,13 +74,13 @@ impl Seeking {
 
 impl CoAllocator {
     /// Sends the jobs whose time has come their sites, as far as there are sites to ask.
-    pub(super) fn tell_seeking(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn send_due_sites(&mut self, ctx: &mut Context<Self>) {
         if self.seeking.jobs.is_empty() {
             return;
         }
         let view = self.shared.view.load();
         let now = self.shared.clock.now();
-        let untold = self.seeking.untold();
+        let untold = self.seeking.jobs_to_send();
         let mut next = untold
             .iter()
             .map(|(_, time)| *time)
@@ -95,30 +95,30 @@ impl CoAllocator {
             let mut to_rank = Vec::new();
             for job in due {
                 if is_divided(job) {
-                    self.divide(job, &grid, ctx);
+                    self.divide_job(job, &grid, ctx);
                     continue;
                 }
                 match sites_for(&self.shared, job, &grid, now) {
                     Ok(candidates) if job.ranks_sites() => to_rank.push((job.clone(), candidates)),
-                    Ok(candidates) => self.tell_sites(job, candidates, ctx),
+                    Ok(candidates) => self.send_sites(job, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
                 }
             }
             if !to_rank.is_empty() {
-                self.rank_and_tell(to_rank, grid, ctx);
+                self.rank_and_send(to_rank, grid, ctx);
             }
         }
         self.wake_seeking(next.map(|next| next.since(now)), ctx);
     }
 
-    fn tell_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
+    fn send_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job.id);
         let Candidates {
             reserved: candidates,
             unreserved,
         } = sites;
         let rankings = Vec::new();
-        let wish = job.reservation_wish();
+        let wish = job.reservation_terms();
         let reserve = JobCommand::Reserve {
             candidates,
             unreserved,
@@ -130,7 +130,7 @@ impl CoAllocator {
 
     /// Ranks the sites for each of these jobs by its preferences and by what the sites publish,
     /// then sends the job its sites.
-    fn rank_and_tell(
+    fn rank_and_send(
         &mut self,
         jobs: Vec<(Arc<Job>, Candidates)>,
         grid: Arc<GridSnapshot>,
@@ -146,15 +146,15 @@ impl CoAllocator {
             })
             .collect();
         actix_rt::spawn(async move {
-            chaos::reach(CrashPoint::SpawnedFuture);
-            let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
+            chaos::reach_point(CrashPoint::SpawnedFuture);
+            let free = free_for_jobs(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
             for (job, sites, owed) in jobs {
                 let Candidates {
                     reserved: mut candidates,
                     unreserved,
                 } = sites;
-                let rankings = rank(&shared, &job, &mut candidates, &free);
-                let wish = job.reservation_wish();
+                let rankings = rank_candidates_of(&shared, &job, &mut candidates, &free);
+                let wish = job.reservation_terms();
                 let reserve = JobCommand::Reserve {
                     candidates,
                     unreserved,
@@ -164,7 +164,7 @@ impl CoAllocator {
                 if let Some(addr) = shared.job_actor(job.id).await {
                     let _ = addr.send(JobOrder(reserve)).await;
                 }
-                owed.settle_so().await;
+                owed.settle_by_default().await;
             }
         });
     }
@@ -181,7 +181,7 @@ impl CoAllocator {
         self.seeking.wake = pause.map(|pause| {
             ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
                 this.seeking.wake = None;
-                this.tell_seeking(ctx);
+                this.send_due_sites(ctx);
             })
         });
     }
@@ -194,8 +194,8 @@ pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
         return Vec::new();
     }
     let grid = GridMaker::default().snapshot(shared);
-    let free = free_for(shared, &grid, std::iter::once(job)).await;
-    rank(
+    let free = free_for_jobs(shared, &grid, std::iter::once(job)).await;
+    rank_candidates_of(
         shared,
         job,
         &mut Candidates::of(shared, job, &grid).reserved,
@@ -204,7 +204,7 @@ pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
 }
 
 /// Asks sites what they have free for as long as one of these jobs may run.
-async fn free_for(
+async fn free_for_jobs(
     shared: &Shared,
     grid: &GridSnapshot,
     jobs: impl Iterator<Item = &Job>,
@@ -212,7 +212,7 @@ async fn free_for(
     let now = shared.clock.now();
     let ends = jobs
         .filter_map(|job: &Job| {
-            let wish = job.reservation_wish()?;
+            let wish = job.reservation_terms()?;
             let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
             Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
         })
@@ -222,13 +222,13 @@ async fn free_for(
 }
 
 /// Sorts the sites that a job with preferences may ask, by component; returns how.
-fn rank(
+fn rank_candidates_of(
     shared: &Shared,
     job: &Job,
     candidates: &mut [Vec<Placement>],
     free: &BTreeMap<SiteName, Timeline>,
 ) -> Vec<Ranking> {
-    let Some(wish) = job.reservation_wish() else {
+    let Some(wish) = job.reservation_terms() else {
         return Vec::new();
     };
     let outlook = Outlook {
@@ -253,7 +253,7 @@ fn sites_for(
     // A job that can do without them goes on without.
     let may_wait = job.claims_first() || may_change(grid, &job.owner);
     let waits = candidates.lack_some(job, grid) && may_wait;
-    let latest = job.reservation_wish().map(|wish| wish.window.latest);
+    let latest = job.reservation_terms().map(|wish| wish.window.latest);
     match latest.filter(|latest| waits && now <= *latest) {
         Some(latest) => Err(latest + DurationMs(1)),
         None => Ok(candidates),
@@ -272,14 +272,14 @@ struct Candidates {
 impl Candidates {
     fn of(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Self {
         let defaults = &shared.settings.default_policies;
-        let without = job.reservation_wish().is_some_and(|wish| wish.unreserved);
+        let without = job.reservation_terms().is_some_and(|wish| wish.unreserved);
         let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
         let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
         let ranked = requests.map(|request| {
             let Some(request) = request else {
                 return (Vec::new(), Vec::new());
             };
-            let request = shared.asked_by(Arc::new(request), &job.owner);
+            let request = shared.asked_by_owner(Arc::new(request), &job.owner);
             let reserved = rank_to_reserve(&request, grid);
             // A component that a site could reserve, but takes nothing now, is not claimed
             // elsewhere meanwhile.
@@ -326,8 +326,8 @@ pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
         .iter()
         .any(|site: &GridSite| match site.grants_reservations() {
             Some(grants) => {
-                let is_open = site.acceptance_of_promised() == PlacementAcceptance::Open;
-                grants && (!is_open || site.ban_of(Some(owner)).is_some())
+                let is_open = site.acceptance_of_reserved() == PlacementAcceptance::Open;
+                grants && (!is_open || site.owner_bar(Some(owner)).is_some())
             }
             None => true,
         })
@@ -337,7 +337,7 @@ impl Handler<ReservationSitesSent> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, ReservationSitesSent(job): ReservationSitesSent, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::CoAllocator);
         self.seeking.told.remove(&job);
         self.look_at_seeking_soon(ctx);
     }
@@ -367,7 +367,7 @@ mod tests {
             shape: Some(Arc::new(shape)),
             acceptance: PlacementAcceptance::Open,
             bans: [(mallory.clone(), Ban::Probed)].into(),
-            ..GridSite::unheard(SiteName::new("delft").expect("a name"))
+            ..GridSite::never_answered(SiteName::new("delft").expect("a name"))
         };
         let catalogue = Arc::new(BTreeMap::<_, BTreeSet<SiteName>>::new());
         let network = Arc::new(Network::from_links(std::iter::empty()));

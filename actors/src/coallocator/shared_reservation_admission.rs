@@ -61,20 +61,23 @@ enum WaitingVerdict {
 
 impl Within {
     /// Follows a job as it stands in the view.
-    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
-        let job = job.filter(|job| job.shares().is_some() && !job.is_final());
+    pub(super) fn follow_sharing_job(&mut self, id: JobId, job: Option<&Job>) {
+        let job = job.filter(|job| job.shared_reservation().is_some() && !job.is_final());
         match job {
             Some(_) => drop(self.sharing.insert(id)),
             None => drop(self.sharing.remove(&id)),
         }
-        match job.filter(|job| job.waits_within()).map(|job| &job.phase) {
+        match job
+            .filter(|job| job.waits_in_shared_reservation())
+            .map(|job| &job.phase)
+        {
             Some(JobPhase::Queued { not_before, .. }) => drop(self.waiting.insert(id, *not_before)),
             Some(_) | None => drop(self.waiting.remove(&id)),
         }
     }
 
     /// Returns what jobs take of a reservation, or are about to.
-    fn taken(&self, view: &View, place: &ReservationPlace) -> Resources {
+    fn taken_of(&self, view: &View, place: &ReservationPlace) -> Resources {
         let mut taken = Resources::default();
         let told = self.told.values().flatten().filter(|(of, _)| of == place);
         told.for_each(|(_, resources)| taken.add(resources));
@@ -91,7 +94,7 @@ fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
     let mut taken = Resources::default();
     let waits = matches!(job.phase, JobPhase::Queued { .. });
     for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
-        let promised = component.acquisition().promised();
+        let promised = component.acquisition().reservation_use();
         let there = component
             .placement
             .as_ref()
@@ -128,7 +131,7 @@ impl CoAllocator {
                 continue;
             };
             let verdict = if not_before <= now {
-                self.verdict(job, &view, &grid, now)
+                self.decide_admission(job, &view, &grid, now)
             } else {
                 WaitingVerdict::Wait(Some(not_before))
             };
@@ -143,7 +146,7 @@ impl CoAllocator {
                 }
                 WaitingVerdict::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
-                    let wish = job.reservation_wish();
+                    let wish = job.reservation_terms();
                     let command = JobCommand::LoseReservation { reason, wish };
                     self.order_job(id, command, PlaceTold(id), ctx);
                 }
@@ -153,18 +156,18 @@ impl CoAllocator {
         self.wake_sharing(next.map(|next| next.since(now)), ctx);
     }
 
-    fn verdict(
+    fn decide_admission(
         &self,
         job: &Job,
         view: &View,
         grid: &GridSnapshot,
         now: Timestamp,
     ) -> WaitingVerdict {
-        let Some(name) = job.shares() else {
+        let Some(name) = job.shared_reservation() else {
             return WaitingVerdict::Wait(None);
         };
         let group = view.shared_group(name, now);
-        let leader = group.as_ref().and_then(|group| group.leader(now));
+        let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
             return WaitingVerdict::Fail(format!("its reservation {name} is no more").into());
         };
@@ -172,7 +175,7 @@ impl CoAllocator {
             return WaitingVerdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
         let parts = group
-            .kept(now)
+            .usable_parts(now)
             .filter_map(|(_, part)| Some((part, part.lease()?)));
         let parts: Vec<_> = parts.collect();
         // A job that comes to its gate from then on does not begin before the reservation does.
@@ -192,14 +195,14 @@ impl CoAllocator {
             // The reservation may be extended.
             return WaitingVerdict::Wait(Some(to));
         }
-        let left = group.kept(now).map(|(site, part)| {
+        let left = group.usable_parts(now).map(|(site, part)| {
             let mut left = part.wish.resources.clone();
-            left.subtract(&self.within.taken(view, &(site.clone(), part.serial)));
+            left.subtract(&self.within.taken_of(view, &(site.clone(), part.serial)));
             (site.clone(), left)
         });
         let request = self.shared.request_of(job);
         match place_within(&request, grid, &left.collect()) {
-            Some(placements) => promised(job, placements, group, now),
+            Some(placements) => admit_within(job, placements, group, now),
             None => WaitingVerdict::Wait(Some(to)),
         }
     }
@@ -218,17 +221,20 @@ impl CoAllocator {
 }
 
 /// Places a job under the reservations that it shares, with what it takes of them.
-fn promised(
+fn admit_within(
     job: &Job,
     placements: Vec<Placement>,
     group: &JointReservation<'_>,
     now: Timestamp,
 ) -> WaitingVerdict {
-    let parts: BTreeMap<&SiteName, &SharedReservation> = group.kept(now).collect();
-    let uses = job.spec.uses(&placements).filter_map(|(site, used)| {
-        let serial = parts.get(&site)?.serial;
-        Some(((site, serial), used))
-    });
+    let parts: BTreeMap<&SiteName, &SharedReservation> = group.usable_parts(now).collect();
+    let uses = job
+        .spec
+        .resource_uses(&placements)
+        .filter_map(|(site, used)| {
+            let serial = parts.get(&site)?.serial;
+            Some(((site, serial), used))
+        });
     let takes = uses.collect();
     WaitingVerdict::Place(
         takes,
@@ -260,7 +266,7 @@ impl Handler<PlaceTold> for CoAllocator {
     type Result = ();
 
     fn handle(&mut self, PlaceTold(job): PlaceTold, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::CoAllocator);
+        chaos::enter_handler(ActorKind::CoAllocator);
         self.within.told.remove(&job);
         // The command may have come to nothing.
         self.wake_sharing(Some(DurationMs(20)), ctx);

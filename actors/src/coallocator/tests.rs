@@ -18,7 +18,8 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::{
-    AskStanding, CoAllocator, Explanation, WaitCause, aged, belief, explain, may_try_out, preview,
+    AskStanding, CoAllocator, Explanation, WaitCause, believed_idle, ebbs_from_now,
+    explain_in_full, explain_unsubmitted, may_try_out,
 };
 use crate::actor_registry::{Dirty, LookAgain, RegisteredActor};
 use crate::journal::JournalChange;
@@ -37,7 +38,7 @@ impl MemoryWorld {
         self.shared
             .actors
             .co_allocator
-            .enter((), RegisteredActor::new(addr.clone(), dirty));
+            .enter_actor((), RegisteredActor::new(addr.clone(), dirty));
         addr
     }
 }
@@ -61,7 +62,7 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         let waits = standing(&co_allocator).await;
         assert!(waits.is_some(), "no site has its input yet");
         // Nobody tells the queues that it is gone.
-        world.shared.view.change(|view| view.jobs.remove(&JOB));
+        world.shared.view.change_with(|view| view.jobs.remove(&JOB));
         world.add_file("input", content(1), &["Delft"]).await;
         co_allocator.send(LookAgain).await.expect("it lives");
         world.settle().await;
@@ -132,8 +133,11 @@ fn says(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
         idle: Some((now, Resources::processors(idle))),
         ..KnownSite::default()
     };
-    report.describe(description);
-    world.shared.live.publish(site(name), Arc::new(report));
+    report.set_description(description);
+    world
+        .shared
+        .live
+        .publish_report(site(name), Arc::new(report));
 }
 
 #[test]
@@ -142,15 +146,16 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
         let world = MemoryWorld::new(&["Delft"]);
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
-        let report = world.shared.live.site(&delft).expect("a report");
+        let report = world.shared.live.site_report(&delft).expect("a report");
         let (asked_at, _) = report.idle.clone().expect("what is idle");
         let expiry = world.shared.settings.information_expiry;
-        let idle = |now| belief(&world.shared, &delft, &report, now).map(|b| b.idle.processors);
+        let idle =
+            |now| believed_idle(&world.shared, &delft, &report, now).map(|b| b.idle.processors);
         assert_eq!(idle(asked_at + expiry), Some(8), "it is being asked again");
         assert_eq!(idle(asked_at + expiry + expiry), Some(8));
         assert_eq!(idle(asked_at + expiry + expiry + DurationMs(1)), None);
         // A refusal after the report counts beside it, one before does not.
-        world.shared.live.refuse(&delft, 5, asked_at);
+        world.shared.live.note_refusal(&delft, 5, asked_at);
         assert_eq!(idle(asked_at), Some(4));
     });
 }
@@ -167,7 +172,8 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
             .await;
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
-        let mut report = KnownSite::clone(&*world.shared.live.site(&delft).expect("a report"));
+        let mut report =
+            KnownSite::clone(&*world.shared.live.site_report(&delft).expect("a report"));
         let now = world.shared.clock.now();
         // A job of a minute is asked for with eleven more: the hold, and the margin.
         let soon = DurationMs(13 * 60_000);
@@ -181,15 +187,17 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
         world
             .shared
             .live
-            .publish(delft.clone(), Arc::new(report.clone()));
+            .publish_report(delft.clone(), Arc::new(report.clone()));
         let outcome = || {
             let job = world.shared.view.load().jobs[&JOB].clone();
-            explain(&world.shared, &job).verdicts[0].outcome.clone()
+            explain_in_full(&world.shared, &job).verdicts[0]
+                .outcome
+                .clone()
         };
         assert_eq!(outcome(), Suitability::Chosen, "it is over by then");
-        report.ebbs = aged(&report, now + DurationMs(60_000));
+        report.ebbs = ebbs_from_now(&report, now + DurationMs(60_000));
         assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
-        world.shared.live.publish(delft, Arc::new(report));
+        world.shared.live.publish_report(delft, Arc::new(report));
         let Suitability::Refused(reasons) = outcome() else {
             panic!("it is a minute nearer")
         };
@@ -244,7 +252,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             .await;
         says(&world, "Delft", 10, 8);
         says(&world, "Leiden", 10, 4);
-        let explanation = explain(&world.shared, &new);
+        let explanation = explain_in_full(&world.shared, &new);
         assert_eq!(explanation.wait, WaitCause::Phase);
         let delft = &explanation.sites[&at_delft];
         assert_eq!(
@@ -287,7 +295,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             })
             .await;
         says(&world, "Delft", 10, 2);
-        let idle = explain(&world.shared, &new).sites[&at_delft].idle;
+        let idle = explain_in_full(&world.shared, &new).sites[&at_delft].idle;
         assert_eq!(idle, Some(10), "2 that are idle and 8 of its own");
     });
 }
@@ -326,7 +334,9 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
         let now = world.shared.clock.now();
         for pair in [(one, other), (other, one)] {
             let pair = (pair.0.clone(), pair.1.clone());
-            world.shared.transferred(pair, Bytes(10_000_000), slow, now);
+            world
+                .shared
+                .record_transfer(pair, Bytes(10_000_000), slow, now);
         }
         let after = connected_pair(&world);
         assert!(
@@ -427,7 +437,7 @@ fn previewed(world: &MemoryWorld, spec: JobSpec) -> Explanation {
         spec: spec.into(),
         ..queued(JOB.0, content(1))
     };
-    preview(&world.shared, &job.spec, &world.shared.request_of(&job))
+    explain_unsubmitted(&world.shared, &job.spec, &world.shared.request_of(&job))
 }
 
 /// The job where it would be placed now, and whether its last component may try Delft out.

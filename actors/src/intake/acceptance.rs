@@ -7,7 +7,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
 use cospan_domain::ids::Seq;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_storage::record::job::submission;
+use cospan_storage::record::job::submission_changes;
 
 use super::Intake;
 use super::intake_actor::ApiAnswerSender;
@@ -29,7 +29,7 @@ pub(super) struct AcceptedRequest {
 impl Intake {
     /// Has a request's jobs made durable, with those of others that came in meanwhile: waiting
     /// messages are taken up before the journal is asked.
-    pub(super) fn accept(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
+    pub(super) fn accept_request(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
         if bug(Bug::AnswerEarly) {
             return self.answer_early(one, ctx);
         }
@@ -47,11 +47,11 @@ impl Intake {
     fn keep_accepted(&mut self, ctx: &mut Context<Self>) {
         let together = std::mem::take(&mut self.accepting);
         if !together.is_empty() {
-            self.keep(together, ctx);
+            self.append_jobs(together, ctx);
         }
     }
 
-    fn keep(&mut self, together: Vec<AcceptedRequest>, ctx: &mut Context<Self>) {
+    fn append_jobs(&mut self, together: Vec<AcceptedRequest>, ctx: &mut Context<Self>) {
         let jobs: Vec<_> = together
             .iter()
             .flat_map(|one| one.jobs.iter().cloned())
@@ -66,56 +66,58 @@ impl Intake {
         ctx.spawn(
             append
                 .into_actor(self)
-                .map(|kept, this, ctx| this.kept(kept, together, ctx)),
+                .map(|kept, this, ctx| this.finish_append(kept, together, ctx)),
         );
     }
 
-    fn kept(
+    fn finish_append(
         &mut self,
         kept: Result<Result<Seq, AppendError>, MailboxError>,
         together: Vec<AcceptedRequest>,
         ctx: &mut Context<Self>,
     ) {
         match (kept, together.len()) {
-            (Ok(Ok(_)), _) => together.into_iter().for_each(|one| self.acknowledge(one)),
+            (Ok(Ok(_)), _) => together
+                .into_iter()
+                .for_each(|one| self.acknowledge_request(one)),
             // One of them is too large; the others must not suffer for it.
             (Ok(Err(AppendError::Unfit(_))), 2..) => {
                 together
                     .into_iter()
-                    .for_each(|one| self.keep(vec![one], ctx));
+                    .for_each(|one| self.append_jobs(vec![one], ctx));
             }
             (Ok(Err(AppendError::Unfit(problem))), _) => {
                 together.into_iter().for_each(|one| {
-                    let index = unfit(&one);
+                    let index = first_unfit(&one);
                     let problem = problem.to_string();
-                    self.refuse(one, ApiRefusal::Invalid { index, problem });
+                    self.refuse_request(one, ApiRefusal::Invalid { index, problem });
                 });
             }
             _ => together
                 .into_iter()
-                .for_each(|one| self.refuse(one, ApiRefusal::Stopping)),
+                .for_each(|one| self.refuse_request(one, ApiRefusal::Stopping)),
         }
     }
 
-    fn acknowledge(&mut self, one: AcceptedRequest) {
+    fn acknowledge_request(&mut self, one: AcceptedRequest) {
         // The job that it repeats may have been refused since.
         if one.submitted.iter().any(|job: &SubmittedJob| {
             job.repeated && !self.shared.view.load().jobs.contains_key(&job.id)
         }) {
-            self.answer(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }))
+            self.answer_command(one.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }))
         } else {
-            self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)))
+            self.answer_command(one.answer, Ok(ApiAnswer::Submitted(one.submitted)))
         }
     }
 
-    fn refuse(&mut self, one: AcceptedRequest, refusal: ApiRefusal) {
-        one.jobs.iter().for_each(|job| self.let_go(job));
-        self.answer(one.answer, Err(refusal));
+    fn refuse_request(&mut self, one: AcceptedRequest, refusal: ApiRefusal) {
+        one.jobs.iter().for_each(|job| self.forget_job(job));
+        self.answer_command(one.answer, Err(refusal));
     }
 
     /// The planted bug of that name.
     fn answer_early(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
-        self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
+        self.answer_command(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
         let change = JournalChange::NewJobs(one.jobs);
         ctx.run_later(Duration::from_millis(100), |this, _| {
             this.shared.journal().do_send(Append(change));
@@ -124,11 +126,11 @@ impl Intake {
 }
 
 /// Returns the position in its request of the first job that the store does not take.
-fn unfit(one: &AcceptedRequest) -> usize {
+fn first_unfit(one: &AcceptedRequest) -> usize {
     let unfit = one
         .jobs
         .iter()
-        .find(|job| submission(job).is_err())
+        .find(|job| submission_changes(job).is_err())
         .map(|job| job.id);
     one.submitted
         .iter()

@@ -15,7 +15,7 @@ use super::shared_reservation_commands;
 use crate::actor_context::Shared;
 use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome, SiteOrder};
 use crate::catalogue::{AddFile, RemoveFile};
-use crate::job::{JobOrder, JobSilence, not_given_up};
+use crate::job::{JobOrder, JobSilence, not_given_up_text};
 use crate::site::SiteCommandMessage;
 use crate::supervision::ActorId;
 
@@ -24,43 +24,45 @@ const REBUILD_WAIT: Duration = Duration::from_secs(10);
 const REBUILD_LOOK: Duration = Duration::from_millis(20);
 
 /// Carries out any command but a submission.
-pub(super) async fn carry_out(
+pub(super) async fn carry_out_command(
     shared: Arc<Shared>,
     by: KeyName,
     ask: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
     match ask {
         ApiRequest::Cancel(jobs) => {
-            let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
-            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
-                JobSilence::of(&shared, job).told(job)
+            let answer = command_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
+            Ok(add_pending_waits(&shared, answer?, |job: &Job| {
+                JobSilence::from_job(&shared, job).warning(job)
             }))
         }
         ApiRequest::Abandon(jobs) => {
-            let answer = on_jobs(&shared, jobs, |id| JobCommand::Abandon {
+            let answer = command_jobs(&shared, jobs, |id| JobCommand::Abandon {
                 by: by.clone(),
                 silent: silent_sites(&shared, id),
             })
             .await;
-            Ok(with_what_it_waits_for(&shared, answer?, |job: &Job| {
-                not_given_up(&shared, job)
+            Ok(add_pending_waits(&shared, answer?, |job: &Job| {
+                not_given_up_text(&shared, job)
             }))
         }
         ApiRequest::Freeze(jobs) => {
-            on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await
+            command_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await
         }
-        ApiRequest::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
+        ApiRequest::Thaw(jobs) => {
+            command_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await
+        }
         ApiRequest::Release(jobs) => {
-            on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await
+            command_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await
         }
         ApiRequest::SetPriority { jobs, to, uncapped } => {
             set_priority(&shared, jobs, to, uncapped, &by).await
         }
         ApiRequest::ChangeReservation { job, wish } => {
             let command = JobCommand::ChangeReservation { wish, by };
-            on_jobs(&shared, vec![job], |_| command.clone()).await
+            command_jobs(&shared, vec![job], |_| command.clone()).await
         }
-        ApiRequest::Site(site, order) => on_site(&shared, site, by, order).await,
+        ApiRequest::Site(site, order) => command_site(&shared, site, by, order).await,
         ApiRequest::AddFile {
             name,
             site,
@@ -72,7 +74,7 @@ pub(super) async fn carry_out(
                 key: by,
                 reaches_all,
             };
-            ask_information(
+            ask_catalogue(
                 &shared,
                 AddFile {
                     name,
@@ -94,7 +96,7 @@ pub(super) async fn carry_out(
                 key: by,
                 reaches_all,
             };
-            ask_information(
+            ask_catalogue(
                 &shared,
                 RemoveFile {
                     name,
@@ -109,7 +111,7 @@ pub(super) async fn carry_out(
     }
 }
 
-async fn ask_information<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
+async fn ask_catalogue<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
 where
     M: actix::Message<Result = Result<(), ApiRefusal>> + Send + 'static,
     crate::catalogue::InformationActor: actix::Handler<M>,
@@ -124,13 +126,13 @@ where
     Ok(ApiAnswer::Done)
 }
 
-async fn on_jobs(
+async fn command_jobs(
     shared: &Arc<Shared>,
     jobs: Vec<JobId>,
     command: impl Fn(JobId) -> JobCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let outcomes = jobs.into_iter().map(|id| {
-        let order = order_job(shared, id, command(id));
+        let order = command_job(shared, id, command(id));
         async move { (id, order.await) }
     });
     // Side by side, so that all of them share the journal's flushes.
@@ -150,7 +152,7 @@ async fn set_priority(
 ) -> Result<ApiAnswer, ApiRefusal> {
     let outcomes = jobs.into_iter().map(|id| {
         let refused = class_refused(shared, id, to, uncapped);
-        let order = order_job(shared, id, JobCommand::SetPriority(to, by.clone()));
+        let order = command_job(shared, id, JobCommand::SetPriority(to, by.clone()));
         async move {
             match refused {
                 Some(why) => (id, JobOutcome::Refused(why)),
@@ -171,7 +173,7 @@ fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Op
         names_none: false,
         uncapped,
     };
-    let job = JobTraits::of(&job.owner, &job.spec);
+    let job = JobTraits::for_job(&job.owner, &job.spec);
     let above = class_of(to, how, &job, &shared.settings.classes).err()?;
     Some(format!("{above}; {}", above.remedy()))
 }
@@ -181,7 +183,7 @@ fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
     let silence = view
         .jobs
         .get(&id)
-        .map(|job| JobSilence::of(shared, job))
+        .map(|job| JobSilence::from_job(shared, job))
         .unwrap_or_default();
     silence
         .attempts
@@ -191,7 +193,7 @@ fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
 }
 
 /// Adds to the outcome of each cancelled job what it waits for, where that may take long.
-fn with_what_it_waits_for(
+fn add_pending_waits(
     shared: &Shared,
     answer: ApiAnswer,
     told: impl Fn(&Job) -> Option<String>,
@@ -211,7 +213,7 @@ fn with_what_it_waits_for(
     ApiAnswer::Jobs(told.collect())
 }
 
-async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {
+async fn command_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {
     let deadline = tokio::time::Instant::now() + REBUILD_WAIT;
     let mut woken = false;
     loop {
@@ -225,7 +227,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
             Some(job) if job.held.is_some() && !woken => {
                 woken = true;
                 if shared.actors.jobs.addr(&id).is_none() {
-                    shared.start(ActorId::Job(id));
+                    shared.start_actor(ActorId::Job(id));
                 }
             }
             Some(_) => {}
@@ -233,7 +235,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
         if let Some(addr) = shared.job_actor(id).await
             && let Ok(answer) = addr.send(JobOrder(command.clone())).await
         {
-            return outcome(answer);
+            return outcome_of_answer(answer);
         }
         if tokio::time::Instant::now() >= deadline {
             return JobOutcome::Refused("its actor is being rebuilt; try again".into());
@@ -242,7 +244,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
     }
 }
 
-fn outcome(answer: Result<(), JobRejection>) -> JobOutcome {
+fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobOutcome {
     match answer {
         Ok(()) => JobOutcome::Done,
         Err(JobRejection::Impossible(why)) => JobOutcome::Refused(why.into()),
@@ -254,7 +256,7 @@ fn outcome(answer: Result<(), JobRejection>) -> JobOutcome {
     }
 }
 
-async fn on_site(
+async fn command_site(
     shared: &Arc<Shared>,
     site: SiteName,
     by: KeyName,
@@ -273,8 +275,8 @@ async fn on_site(
         .clusters
         .addr(&site)
         .ok_or_else(|| busy.clone())?;
-    let _named = shared_reservation_commands::named(shared, &what)?;
-    let what = shared_reservation_commands::completed(shared, &site, what)?;
+    let _named = shared_reservation_commands::take_name(shared, &what)?;
+    let what = shared_reservation_commands::complete_command(shared, &site, what)?;
     let leaves = what == SiteOrder::Drain;
     let answer = cluster
         .send(SiteCommandMessage { by, what })

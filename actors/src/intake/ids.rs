@@ -43,7 +43,7 @@ impl Ids {
     }
 
     /// Takes `count` ids in a row; `None` if so many are not reserved.
-    pub(super) fn take(&mut self, count: usize) -> Option<u64> {
+    pub(super) fn take_ids(&mut self, count: usize) -> Option<u64> {
         let first = self.next;
         let next = first.checked_add(count as u64)?;
         (next <= self.end).then(|| {
@@ -104,11 +104,11 @@ mod tests {
     #[test]
     fn ids_are_given_out_only_within_the_reserved_block() {
         let mut ids = Ids::new(JobId(0));
-        assert_eq!(ids.take(1), None);
+        assert_eq!(ids.take_ids(1), None);
         ids.end = 4;
-        assert_eq!(ids.take(2), Some(1));
-        assert_eq!(ids.take(2), None);
-        assert_eq!(ids.take(1), Some(3));
+        assert_eq!(ids.take_ids(2), Some(1));
+        assert_eq!(ids.take_ids(2), None);
+        assert_eq!(ids.take_ids(1), Some(3));
     }
 
     #[test]

@@ -54,11 +54,15 @@ impl Intake {
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let view = shared.view.load();
         let ids = Ids::new(view.next_id);
-        let known = KnownKeys::of(&view);
-        let kept = KeptJobs::of(&view);
+        let known = KnownKeys::from_view(&view);
+        let kept = KeptJobs::from_view(&view);
         let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
         shared.metrics.job_memory.limit.set(bound as i64);
-        shared.metrics.job_memory.taken.set(kept.bytes().0 as i64);
+        shared
+            .metrics
+            .job_memory
+            .taken
+            .set(kept.total_bytes().0 as i64);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
         depth.set(0);
         Self {
@@ -75,23 +79,23 @@ impl Intake {
         }
     }
 
-    fn take(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
+    fn take_command(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
         let IntakeCommand {
             command,
             refused,
             answer,
         } = message;
         if self.shared.is_stopping() {
-            return reply(answer, Err(ApiRefusal::Stopping));
+            return send_reply(answer, Err(ApiRefusal::Stopping));
         }
         if self.under_way >= self.shared.settings.intake_bound {
-            return reply(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+            return send_reply(answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
         self.under_way += 1;
         self.depth.set(self.under_way as i64);
         match command.what {
             ApiRequest::Submit(submissions) => {
-                self.submit(
+                self.submit_jobs(
                     SubmissionRequest {
                         submissions,
                         refused,
@@ -102,27 +106,28 @@ impl Intake {
                 );
             }
             ask => {
-                let work = forwarded_commands::carry_out(self.shared.clone(), command.by, ask);
+                let work =
+                    forwarded_commands::carry_out_command(self.shared.clone(), command.by, ask);
                 ctx.spawn(work.into_actor(self).map(move |result, this, _| {
-                    this.answer(answer, result);
+                    this.answer_command(answer, result);
                 }));
             }
         }
     }
 
-    pub(super) fn answer(
+    pub(super) fn answer_command(
         &mut self,
         answer: ApiAnswerSender,
         result: Result<ApiAnswer, ApiRefusal>,
     ) {
         self.under_way = self.under_way.saturating_sub(1);
         self.depth.set(self.under_way as i64);
-        chaos::reach(CrashPoint::BeforeAnswer);
-        reply(answer, result);
+        chaos::reach_point(CrashPoint::BeforeAnswer);
+        send_reply(answer, result);
     }
 }
 
-fn reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
+fn send_reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
     // A client that went away gets no answer; the decision holds.
     let _ = answer.send(result);
 }
@@ -131,7 +136,7 @@ impl Actor for Intake {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Intake.mailbox_bound(&self.shared.settings));
         self.schedule_archiving(ctx);
     }
@@ -141,8 +146,8 @@ impl Handler<IntakeCommand> for Intake {
     type Result = ();
 
     fn handle(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Intake);
-        self.take(message, ctx);
+        chaos::enter_handler(ActorKind::Intake);
+        self.take_command(message, ctx);
     }
 }
 
@@ -150,8 +155,8 @@ impl Handler<LookAgain> for Intake {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
-        chaos::enter(ActorKind::Intake);
-        self.dirty.take();
+        chaos::enter_handler(ActorKind::Intake);
+        self.dirty.take_look();
         self.archive_some();
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct JobUsage {
 }
 
 impl JobUsage {
-    pub(super) fn of<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
+    pub(super) fn from_specs<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
         specs.fold(Self::default(), |mut all, spec| {
             all += Self {
                 jobs: 1,
@@ -64,15 +64,15 @@ pub(super) struct KeptJobs {
 }
 
 impl KeptJobs {
-    pub(super) fn of(view: &View) -> Self {
+    pub(super) fn from_view(view: &View) -> Self {
         let mut kept = Self::default();
         view.jobs
             .values()
-            .for_each(|job| kept.add(&job.owner, JobUsage::of(once(&*job.spec))));
+            .for_each(|job| kept.add_share(&job.owner, JobUsage::from_specs(once(&*job.spec))));
         kept
     }
 
-    pub(super) fn add(&mut self, owner: &KeyName, share: JobUsage) {
+    pub(super) fn add_share(&mut self, owner: &KeyName, share: JobUsage) {
         self.all += share;
         match self.keys.get_mut(owner) {
             Some(own) => *own += share,
@@ -80,8 +80,8 @@ impl KeptJobs {
         }
     }
 
-    pub(super) fn remove(&mut self, job: &Job) {
-        let share = JobUsage::of(once(&*job.spec));
+    pub(super) fn remove_job(&mut self, job: &Job) {
+        let share = JobUsage::from_specs(once(&*job.spec));
         self.all -= share;
         let Some(own) = self.keys.get_mut(&job.owner) else {
             return;
@@ -93,7 +93,7 @@ impl KeptJobs {
     }
 
     /// The memory that all of them take.
-    pub(super) fn bytes(&self) -> Bytes {
+    pub(super) fn total_bytes(&self) -> Bytes {
         Bytes(self.all.bytes)
     }
 
@@ -107,7 +107,7 @@ impl KeptJobs {
     }
 
     /// Checks that so much more of this key fits.
-    pub(super) fn admit(
+    pub(super) fn check_room(
         &self,
         by: &KeyName,
         more: JobUsage,

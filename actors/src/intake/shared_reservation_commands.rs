@@ -32,7 +32,10 @@ pub(super) struct Named {
 /// # Errors
 ///
 /// Another reservation of that name is being made.
-pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Named>, ApiRefusal> {
+pub(super) fn take_name(
+    shared: &Arc<Shared>,
+    what: &SiteOrder,
+) -> Result<Option<Named>, ApiRefusal> {
     let SiteOrder::Reserve(wish) = what else {
         return Ok(None);
     };
@@ -67,7 +70,7 @@ impl Drop for Named {
 /// # Errors
 ///
 /// There can be no such reservation there.
-pub(super) fn completed(
+pub(super) fn complete_command(
     shared: &Shared,
     site: &SiteName,
     what: SiteOrder,
@@ -135,7 +138,7 @@ fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<Shared
 fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
     let shape = shared
         .live
-        .site(site)
+        .site_report(site)
         .and_then(|report| report.shape.clone());
     let Some(shape) = shape else {
         let problem = format!("site {site} has not answered since the server was started");

@@ -10,7 +10,7 @@ use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::planted_bugs::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_storage::record::events::{EventTexts, history_texts};
+use cospan_storage::record::events::{EventTexts, read_history_texts};
 
 use tracing::warn;
 
@@ -43,7 +43,10 @@ pub(super) struct SubmissionRequest {
 
 impl SubmissionRequest {
     /// The specifications of jobs that were not accepted before.
-    fn fresh<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
+    fn fresh_specs<'a>(
+        &'a self,
+        earlier: &'a [Option<JobId>],
+    ) -> impl Iterator<Item = &'a JobSpec> {
         let with_earlier = self.submissions.iter().zip(earlier);
         with_earlier
             .filter(|(_, known)| known.is_none())
@@ -59,15 +62,15 @@ pub(super) struct KnownKeys {
 }
 
 impl KnownKeys {
-    pub(super) fn of(view: &View) -> Self {
+    pub(super) fn from_view(view: &View) -> Self {
         let mut known = KnownKeys::default();
         if !bug(Bug::ForgetKeys) {
-            view.jobs.values().for_each(|job| known.learn(job));
+            view.jobs.values().for_each(|job| known.learn_key(job));
         }
         known
     }
 
-    fn learn(&mut self, job: &Job) {
+    fn learn_key(&mut self, job: &Job) {
         if let Some(name) = &job.idempotency {
             let accepted = AcceptedSubmission {
                 body: name.body,
@@ -78,7 +81,7 @@ impl KnownKeys {
         }
     }
 
-    pub(super) fn forget(&mut self, job: &Job) {
+    pub(super) fn forget_key(&mut self, job: &Job) {
         if let Some(name) = &job.idempotency {
             self.keys.remove(&(job.owner.clone(), name.key.clone()));
         }
@@ -86,7 +89,7 @@ impl KnownKeys {
 
     /// Returns the job accepted before under the name of each submission, if any. The others are
     /// judged by what holds now.
-    fn earlier(&self, asked: &SubmissionRequest) -> Result<Vec<Option<JobId>>, ApiRefusal> {
+    fn earlier_jobs(&self, asked: &SubmissionRequest) -> Result<Vec<Option<JobId>>, ApiRefusal> {
         let known = asked
             .submissions
             .iter()
@@ -115,21 +118,21 @@ impl KnownKeys {
 }
 
 impl Intake {
-    pub(super) fn submit(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
-        let earlier = match self.known.earlier(&asked) {
+    pub(super) fn submit_jobs(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
+        let earlier = match self.known.earlier_jobs(&asked) {
             Ok(earlier) => earlier,
-            Err(refusal) => return self.answer(asked.answer, Err(refusal)),
+            Err(refusal) => return self.answer_command(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
-        let share = JobUsage::of(asked.fresh(&earlier));
-        if let Err(refusal) = self
-            .kept
-            .admit(&asked.by, share, &self.shared.settings.job_memory)
+        let share = JobUsage::from_specs(asked.fresh_specs(&earlier));
+        if let Err(refusal) =
+            self.kept
+                .check_room(&asked.by, share, &self.shared.settings.job_memory)
         {
             self.seek_room(ctx);
-            return self.answer(asked.answer, Err(refusal));
+            return self.answer_command(asked.answer, Err(refusal));
         }
-        let Some(first) = self.ids.take(fresh) else {
+        let Some(first) = self.ids.take_ids(fresh) else {
             return self.wait_for_ids(asked, ctx);
         };
         let SubmissionRequest {
@@ -139,7 +142,7 @@ impl Intake {
             ..
         } = asked;
         self.reserve_ids(0, ctx);
-        self.kept.add(&by, share);
+        self.kept.add_share(&by, share);
         self.show_memory();
         let now = self.shared.clock.now();
         let mut jobs = Vec::with_capacity(fresh);
@@ -147,7 +150,7 @@ impl Intake {
         let mut groups = SweepNaming::default();
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
-            let group = groups.enter(&mut submission.spec, id);
+            let group = groups.enter_group(&mut submission.spec, id);
             submitted.push(SubmittedJob {
                 id,
                 repeated: known.is_some(),
@@ -155,11 +158,11 @@ impl Intake {
             });
             if known.is_none() {
                 let job = Arc::new(new_job(id, submission, by.clone(), now));
-                self.known.learn(&job);
+                self.known.learn_key(&job);
                 jobs.push(job);
             }
         }
-        self.accept(
+        self.accept_request(
             AcceptedRequest {
                 jobs,
                 submitted,
@@ -171,7 +174,7 @@ impl Intake {
 
     fn wait_for_ids(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
         if self.known.waiting.len() >= WAITING_BOUND {
-            return self.answer(asked.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
+            return self.answer_command(asked.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
         let wanted = asked.submissions.len();
         self.known.waiting.push(asked);
@@ -180,19 +183,19 @@ impl Intake {
 
     pub(super) fn retry_waiting(&mut self, ctx: &mut Context<Self>) {
         for asked in std::mem::take(&mut self.known.waiting) {
-            self.submit(asked, ctx);
+            self.submit_jobs(asked, ctx);
         }
     }
 
     /// Forgets a job that is kept no more.
-    pub(super) fn let_go(&mut self, job: &Job) {
-        self.known.forget(job);
-        self.kept.remove(job);
+    pub(super) fn forget_job(&mut self, job: &Job) {
+        self.known.forget_key(job);
+        self.kept.remove_job(job);
         self.show_memory();
     }
 
     fn show_memory(&self) {
-        let Bytes(bytes) = self.kept.bytes();
+        let Bytes(bytes) = self.kept.total_bytes();
         self.shared
             .metrics
             .job_memory
@@ -233,19 +236,19 @@ impl Intake {
             .jobs
             .values()
             .filter(|job| {
-                ended_at(job).is_some_and(|at| now >= at + self.keep_time(&job.owner))
-                    && job.untold().next().is_none()
+                end_time_of(job).is_some_and(|at| now >= at + self.keep_time(&job.owner))
+                    && job.pending_end_receivers().next().is_none()
             })
             .take(AT_ONCE)
             .cloned()
             .collect();
         let more = old.len() == AT_ONCE;
         for job in old {
-            let events = history_texts(&*self.shared.store, &job).unwrap_or_else(|problem| {
+            let events = read_history_texts(&*self.shared.store, &job).unwrap_or_else(|problem| {
                 warn!(job = %job.id, %problem, "archived without its history");
                 EventTexts::default()
             });
-            self.let_go(&job);
+            self.forget_job(&job);
             // Nobody waits for it: a job that was not taken is found again by the next look.
             self.shared
                 .journal()
@@ -265,7 +268,7 @@ impl Intake {
     }
 }
 
-fn ended_at(job: &Job) -> Option<Timestamp> {
+fn end_time_of(job: &Job) -> Option<Timestamp> {
     match job.phase {
         JobPhase::Finished { at }
         | JobPhase::Failed { at, .. }
@@ -279,7 +282,7 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
 struct SweepNaming(Option<JobId>);
 
 impl SweepNaming {
-    fn enter(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
+    fn enter_group(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
         let first = spec.run.task.as_ref()?.index == 0;
         let group = *if first {
             self.0.insert(id)

@@ -32,7 +32,7 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
                 by: key(),
                 what: ApiRequest::Cancel(vec![JobId(1)]),
             };
-            plane.command(cancel).now_or_never()
+            plane.execute_command(cancel).now_or_never()
         });
         let (turned_away, waiting): (Vec<_>, Vec<_>) = answers.partition(Option::is_some);
         assert_eq!(waiting.len(), bound);
@@ -50,8 +50,8 @@ fn submission(argument_bytes: usize) -> Submission {
     let arguments = vec!["a".repeat(argument_bytes).into()];
     spec.components[0]
         .program
-        .change(|program| program.arguments = arguments);
-    let submission = Submission::of(Arc::new(spec));
+        .change_program(|program| program.arguments = arguments);
+    let submission = Submission::from_spec(Arc::new(spec));
     Submission {
         allow_unplaceable: true,
         ..submission
@@ -73,7 +73,7 @@ async fn submit(
     submissions: Vec<Submission>,
 ) -> Result<Vec<SubmittedJob>, ApiRefusal> {
     match plane
-        .command(ApiCommand {
+        .execute_command(ApiCommand {
             by,
             what: ApiRequest::Submit(submissions),
         })
@@ -127,7 +127,7 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
         };
         assert!(problem.contains("cut the job up"), "{problem}");
         let what = ApiRequest::Submit(vec![submission(3), large]);
-        let answer = plane.command(ApiCommand { by: key(), what }).await;
+        let answer = plane.execute_command(ApiCommand { by: key(), what }).await;
         assert!(
             matches!(answer, Err(ApiRefusal::Invalid { index: 1, .. })),
             "{answer:?}"
@@ -240,7 +240,10 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
         let (world, plane) = with_room(5, 3).await;
         let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
         let what = ApiRequest::Cancel(jobs.iter().map(|job| job.id).collect());
-        plane.command(ApiCommand { by: key(), what }).await.unwrap();
+        plane
+            .execute_command(ApiCommand { by: key(), what })
+            .await
+            .unwrap();
         world
             .until("all are cancelled", |world: &MemoryWorld| {
                 world

@@ -86,20 +86,20 @@ impl JobActor {
         self.steps.state()
     }
 
-    fn turn(&mut self, ctx: &mut Context<Self>) {
+    fn decide_next(&mut self, ctx: &mut Context<Self>) {
         if self.steps.is_writing() {
             return;
         }
         let now = self.shared.clock.now();
-        let step = self.steps.decide(&self.shared.settings.job, now);
-        chaos::reach(CrashPoint::Decided);
+        let step = self.steps.decide_inbox(&self.shared.settings.job, now);
+        chaos::reach_point(CrashPoint::Decided);
         match step {
-            Some(step) => self.write(step, ctx),
+            Some(step) => self.write_step(step, ctx),
             None => self.perform_due(ctx),
         }
     }
 
-    fn write(&mut self, step: DecidedStep<JobMachine>, ctx: &mut Context<Self>) {
+    fn write_step(&mut self, step: DecidedStep<JobMachine>, ctx: &mut Context<Self>) {
         let (mut next, events, answers) = step.into_parts();
         next.revision += 1;
         let next = Arc::new(next);
@@ -124,18 +124,18 @@ impl JobActor {
             .map(move |result, this, ctx| match result {
                 Ok(Ok(_)) => {
                     chaos::reach_each(&kinds, CrashPoint::AfterJournal);
-                    chaos::reach(CrashPoint::BeforeAnswer);
-                    this.steps.committed(next, answers);
+                    chaos::reach_point(CrashPoint::BeforeAnswer);
+                    this.steps.finish_write(next, answers);
                     this.unfit = false;
                     if looks_again && !this.job().is_final() {
-                        this.dirty.owe();
+                        this.dirty.owe_look();
                     }
                     if bug(Bug::PerformTwice) {
                         this.perform_due(ctx);
                     }
                     this.go_on(ctx);
                 }
-                Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+                Ok(Err(AppendError::Conflict)) => this.reload_record(ctx),
                 Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
                 // The process is ending; nothing more may be decided.
                 Ok(Err(AppendError::Stopped)) | Err(_) => {}
@@ -144,22 +144,23 @@ impl JobActor {
     }
 
     /// Loads the record anew, which changed without us: never overwrite it.
-    fn reload(&mut self, ctx: &mut Context<Self>) {
+    fn reload_record(&mut self, ctx: &mut Context<Self>) {
         let job = self.shared.view.load().jobs.get(&self.job().id).cloned();
         let job = job.unwrap_or_else(|| self.job().clone());
-        self.steps.reloaded(job);
+        self.steps.reset_to(job);
         self.go_on(ctx);
     }
 
     /// Holds a job whose change does not fit the store, with the reason. The same change would
     /// otherwise be decided again and again.
     fn hold_unfit(&mut self, problem: &str, ctx: &mut Context<Self>) {
-        self.steps.reloaded(self.job().clone());
+        self.steps.reset_to(self.job().clone());
         self.steps.drop_commands();
         if self.job().held.is_none() && !std::mem::replace(&mut self.unfit, true) {
             let reason = format!("{problem}; `cospan cancel` it, and submit it in smaller parts");
-            self.steps.push(JobCommand::Hold(reason.into()), None);
-            self.turn(ctx);
+            self.steps
+                .push_command(JobCommand::Hold(reason.into()), None);
+            self.decide_next(ctx);
         }
     }
 
@@ -168,35 +169,35 @@ impl JobActor {
     /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
     /// component elsewhere, where its input is not yet.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        let looks_first = bug(Bug::LookFirst) && self.dirty.owed();
-        if !looks_first && (self.steps.has_commands() || !self.dirty.owed()) {
-            self.turn(ctx);
+        let looks_first = bug(Bug::LookFirst) && self.dirty.owes_look();
+        if !looks_first && (self.steps.has_commands() || !self.dirty.owes_look()) {
+            self.decide_next(ctx);
         }
-        if !self.steps.is_writing() && self.dirty.owed() && !self.job().is_final() {
-            self.look(ctx);
+        if !self.steps.is_writing() && self.dirty.owes_look() && !self.job().is_final() {
+            self.look_outside(ctx);
         }
     }
 
     /// Performs the effects that are due. Start, restart, hint and timer all run this line.
     pub(super) fn perform_due(&mut self, ctx: &mut Context<Self>) {
         if self.job().is_final() {
-            self.retire(ctx);
+            self.retire_actor(ctx);
             return;
         }
         let now = self.shared.clock.now();
         let mut due = job_due::due(self.job(), now);
-        if let Some(noted) = self.steps.noted() {
+        if let Some(noted) = self.steps.noted_state() {
             let still_due = job_due::due(noted, now);
             due.retain(|effect| still_due.contains(effect));
         }
-        self.again.keep(&due);
+        self.again.retain_due(&due);
         for effect in due {
-            let waits = self.again.waits(&effect, now);
+            let waits = self.again.is_too_soon(&effect, now);
             let busy = self
                 .under_way
                 .iter()
                 .any(|other| other.component == effect.component);
-            if !waits && !busy && job_effects::perform(self, &effect, ctx) {
+            if !waits && !busy && job_effects::perform_effect(self, &effect, ctx) {
                 self.under_way.insert(effect);
             }
         }
@@ -217,11 +218,12 @@ impl JobActor {
         match command {
             Some(command) if may_wait(&command, self.job()) => {
                 let now = self.shared.clock.now();
-                self.steps.note(command, &self.shared.settings.job, now);
+                self.steps
+                    .note_ahead(command, &self.shared.settings.job, now);
             }
             Some(command) => {
-                self.steps.push(command, None);
-                return self.turn(ctx);
+                self.steps.push_command(command, None);
+                return self.decide_next(ctx);
             }
             None => {}
         }
@@ -230,17 +232,17 @@ impl JobActor {
         }
     }
 
-    fn retire(&mut self, ctx: &mut Context<Self>) {
+    fn retire_actor(&mut self, ctx: &mut Context<Self>) {
         self.guard.disarm();
         let id = self.job().id;
-        self.shared.actors.jobs.leave(&id);
+        self.shared.actors.jobs.remove_actor(&id);
         ctx.stop();
     }
 
     fn set_wake(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let state = job_due::next_wake(self.job(), &self.shared.settings.job, now);
         let silent = job_external_state::next_wake(&self.shared, self.job());
-        let again = self.again.next(now);
+        let again = self.again.next_time(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
         let state = match self.job().phase {
             JobPhase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
@@ -265,33 +267,33 @@ impl JobActor {
     }
 
     /// Looks at sites' reports and at copies.
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        if self.takes_in() {
-            self.turn(ctx);
+    fn look_outside(&mut self, ctx: &mut Context<Self>) {
+        if self.take_in_external_state() {
+            self.decide_next(ctx);
         }
     }
 
     /// Looks at them, and decides everything for which the time has come.
     fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
-        if self.takes_in() {
+        if self.take_in_external_state() {
             self.steps
-                .push(JobCommand::Look(ExternalState::default()), None);
-            self.turn(ctx);
+                .push_command(JobCommand::Look(ExternalState::default()), None);
+            self.decide_next(ctx);
         }
     }
 
     /// Takes in the state outside. Returns false while that would be decided on the old state, and
     /// has to come later.
-    fn takes_in(&mut self) -> bool {
-        self.dirty.take();
+    fn take_in_external_state(&mut self) -> bool {
+        self.dirty.take_look();
         if self.steps.is_writing() {
             if !bug(Bug::ForgetLook) {
-                self.dirty.owe();
+                self.dirty.owe_look();
             }
             return false;
         }
-        for command in job_external_state::commands(&self.shared, self.job()) {
-            self.steps.push(command, None);
+        for command in job_external_state::pending_commands(&self.shared, self.job()) {
+            self.steps.push_command(command, None);
         }
         true
     }
@@ -325,15 +327,16 @@ impl Actor for JobActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Job.mailbox_bound(&self.shared.settings));
         if self.rebuilt {
             let settle = job_effects::settle_times(self);
-            self.steps.push(JobCommand::Recover { settle }, None);
-            for command in job_external_state::commands(&self.shared, self.job()) {
-                self.steps.push(command, None);
+            self.steps
+                .push_command(JobCommand::Recover { settle }, None);
+            for command in job_external_state::pending_commands(&self.shared, self.job()) {
+                self.steps.push_command(command, None);
             }
-            self.turn(ctx);
+            self.decide_next(ctx);
         } else {
             self.perform_due(ctx);
         }
@@ -344,8 +347,8 @@ impl Handler<LookAgain> for JobActor {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Job);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::Job);
+        self.look_outside(ctx);
     }
 }
 
@@ -353,10 +356,10 @@ impl Handler<LeaseGone> for JobActor {
     type Result = ();
 
     fn handle(&mut self, LeaseGone { site, serial }: LeaseGone, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Job);
+        chaos::enter_handler(ActorKind::Job);
         self.steps
-            .push(JobCommand::ReservationGone { site, serial }, None);
-        self.turn(ctx);
+            .push_command(JobCommand::ReservationGone { site, serial }, None);
+        self.decide_next(ctx);
     }
 }
 
@@ -364,12 +367,12 @@ impl Handler<JobOrder> for JobActor {
     type Result = actix::ResponseFuture<Result<(), JobRejection>>;
 
     fn handle(&mut self, message: JobOrder, ctx: &mut Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Job);
+        chaos::enter_handler(ActorKind::Job);
         let (reply, answer) = oneshot::channel();
-        self.steps.push(message.0, Some(reply));
-        self.turn(ctx);
-        if !self.steps.is_writing() && self.dirty.owed() {
-            self.look(ctx);
+        self.steps.push_command(message.0, Some(reply));
+        self.decide_next(ctx);
+        if !self.steps.is_writing() && self.dirty.owes_look() {
+            self.look_outside(ctx);
         }
         Box::pin(async move { answer.await.unwrap_or(Err(JobRejection::Stale)) })
     }

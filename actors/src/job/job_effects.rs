@@ -43,12 +43,12 @@ type EffectOutcome = (Option<JobCommand>, DurationMs);
 pub(super) type PendingEffect = futures_util::future::BoxFuture<'static, EffectOutcome>;
 
 /// Starts an effect. Returns false if it must wait for something that will make the job look again.
-pub(super) fn perform(
+pub(super) fn perform_effect(
     actor: &mut JobActor,
     effect: &JobEffect,
     ctx: &mut Context<JobActor>,
 ) -> bool {
-    let Some(pending) = pending(actor, effect) else {
+    let Some(pending) = start_effect(actor, effect) else {
         return false;
     };
     chaos::reach_for(effect.kind.name(), CrashPoint::BeforeEffect);
@@ -63,21 +63,21 @@ pub(super) fn perform(
     true
 }
 
-fn pending(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
+fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
     match effect.kind {
-        EffectKind::Submit => Some(submit(actor, effect)),
-        EffectKind::Withdraw => Some(withdraw(effect)),
+        EffectKind::Submit => Some(submit_attempt(actor, effect)),
+        EffectKind::Withdraw => Some(withdraw_submission(effect)),
         EffectKind::LookUp => Some(look_up(actor, effect)),
         EffectKind::OpenGate => Some(open_gate(actor, effect)),
-        EffectKind::End => Some(end(actor, effect)),
+        EffectKind::End => Some(end_attempt(actor, effect)),
         EffectKind::RecordCharge => Some(record_charge(actor, effect)),
         EffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
         EffectKind::RegisterOutput(output) => register_output(actor, effect, output),
-        EffectKind::Reserve => reservation_calls::ask(actor),
+        EffectKind::Reserve => reservation_calls::call_due_site(actor),
     }
 }
 
-fn tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
+fn effect_tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
     let attempt = if bug(Bug::DropAttempt) {
         Attempt(1)
     } else {
@@ -89,7 +89,7 @@ fn tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
 }
 
 /// Makes one call to the site of the effect's component, through the site's actor.
-fn call<T: Send + 'static>(
+fn call_own_site<T: Send + 'static>(
     actor: &JobActor,
     effect: &JobEffect,
     call: Call<T>,
@@ -105,7 +105,7 @@ pub(super) fn call_at<T: Send + 'static>(
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
     let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
     Box::pin(async move {
-        chaos::reach(CrashPoint::SpawnedFuture);
+        chaos::reach_point(CrashPoint::SpawnedFuture);
         match cluster {
             None => Err(SiteError::NotSent(
                 "the site is not served at the moment".into(),
@@ -127,25 +127,25 @@ pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
         .map(|component| {
             let placement = component.placement.as_ref();
             placement
-                .map(|placement| actor.shared.settle(&placement.site))
+                .map(|placement| actor.shared.settle_time(&placement.site))
                 .unwrap_or_default()
         })
         .collect()
 }
 
-fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
     let settle = actor
         .site_of(effect)
-        .map(|site| actor.shared.settle(&site))
+        .map(|site| actor.shared.settle_time(&site))
         .unwrap_or_default();
-    let order = order(actor, effect);
+    let order = attempt_order(actor, effect);
     let processors = order.resources.processors;
     let shared = actor.shared.clone();
     let site = actor.site_of(effect);
-    let admission = admission(actor, effect);
-    let answer = call(
+    let admission = request_admission(actor, effect);
+    let answer = call_own_site(
         actor,
         effect,
         Call::new(CallKind::Submit, move |site| {
@@ -173,7 +173,9 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
             Err(SiteError::SiteFull(detail)) => {
                 // Noted at once, before anybody places on what the site is believed to have.
                 if let Some(site) = &site {
-                    shared.live.refuse(site, processors, shared.clock.now());
+                    shared
+                        .live
+                        .note_refusal(site, processors, shared.clock.now());
                 }
                 SubmitAnswer::Full(detail.into())
             }
@@ -195,7 +197,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 
 /// Asks the site to admit an attempt: while the site is probed, only a few are let through, and
 /// none of a barred owner.
-fn admission(
+fn request_admission(
     actor: &JobActor,
     effect: &JobEffect,
 ) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
@@ -213,7 +215,7 @@ fn admission(
         let owner = job.owner.clone();
         let now = shared.clock.now();
         if record.is_none_or(|record: Arc<SiteRecord>| {
-            record.breaker == Breaker::Closed && record.ban_of(&owner, now).is_none()
+            record.breaker == Breaker::Closed && record.bar_reason_for(&owner, now).is_none()
         }) {
             return Ok(());
         }
@@ -239,7 +241,7 @@ fn admission(
 
 /// Withdraws a submission. It is due only while nothing of the component is under way, and a
 /// rebuild has made every earlier submission uncertain: so it never left.
-fn withdraw(effect: &JobEffect) -> PendingEffect {
+fn withdraw_submission(effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
     let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
@@ -252,7 +254,7 @@ fn withdraw(effect: &JobEffect) -> PendingEffect {
 }
 
 /// Lists the chunks that a component reads, by position of its input.
-fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
+fn chunks_of(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
     let Some(spec) = job.spec_of(index) else {
         return BTreeMap::new();
     };
@@ -264,7 +266,7 @@ fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
     let inputs = spec.inputs.iter().enumerate();
     inputs
         .filter_map(|(at, input)| {
-            let chunk = job.spec.chunk(index.0 as usize, input, &placements)?;
+            let chunk = job.spec.chunk_of(index.0 as usize, input, &placements)?;
             Some((at, chunk))
         })
         .collect()
@@ -272,7 +274,7 @@ fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
 
 /// Describes its chunks to a component: a line for each with offset, length, size of the whole
 /// file, and path.
-fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
+fn describe_chunks(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
     chunks
         .iter()
         .map(|(at, chunk): (&usize, &Chunk)| {
@@ -291,7 +293,7 @@ fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> 
         .into()
 }
 
-fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
+fn attempt_order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     let job = actor.job();
     let spec = job
         .spec_of(effect.component)
@@ -299,14 +301,14 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     let site = actor.site_of(effect);
     let labels = site
         .as_ref()
-        .map(|site| actor.shared.labels(site))
+        .map(|site| actor.shared.site_labels(site))
         .unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
-    let launch = site.and_then(|site| Launch::of(job, effect.component, &site, &labels));
-    let mut launch = launch.unwrap_or_else(|| Launch::plain(spec));
-    let chunks = chunks(job, effect.component);
+    let launch = site.and_then(|site| Launch::for_component(job, effect.component, &site, &labels));
+    let mut launch = launch.unwrap_or_else(|| Launch::as_described(spec));
+    let chunks = chunks_of(job, effect.component);
     if !chunks.is_empty() {
-        launch.set(CHUNKS, described(spec, &chunks));
+        launch.set_variable(CHUNKS, describe_chunks(spec, &chunks));
     }
     let inputs = spec.inputs.iter().enumerate();
     let inputs = inputs.filter_map(|(index, input)| {
@@ -322,12 +324,12 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
         earlier,
         lists_hosts,
     } = launch;
-    let staged = at_site.program.executable.content();
-    let tag = tag(actor, effect);
+    let staged = at_site.program.executable.staged_content();
+    let tag = effect_tag(actor, effect);
     let component = job.components.get(effect.component.0 as usize);
     let now = actor.shared.clock.now();
     let acquisition = component.map(Component::acquisition).unwrap_or_default();
-    let promised = acquisition.promised();
+    let promised = acquisition.reservation_use();
     // The time left of a reservation beside the wall time; see `lease_length`.
     let hold_max = match promised.filter(|promised| !promised.shared) {
         Some(promised) => promised.to.since(now + job.wall_time()),
@@ -367,7 +369,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
 fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
-    let tag = tag(actor, effect);
+    let tag = effect_tag(actor, effect);
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
     let asked_at = actor.shared.clock.now();
@@ -377,7 +379,7 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         .get(component.0 as usize)
         .map(|component| &component.run);
     let closes = run.is_some_and(|run| is_last_absence(run, asked_at));
-    let found = call(
+    let found = call_own_site(
         actor,
         effect,
         Call::new(CallKind::FindByTag, move |site| {
@@ -414,9 +416,9 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
-    let tag = tag(actor, effect);
-    let decision = GateDecision::Go(go(actor, effect));
-    let decided = call(
+    let tag = effect_tag(actor, effect);
+    let decision = GateDecision::Go(go_decision(actor, effect));
+    let decided = call_own_site(
         actor,
         effect,
         Call::new(CallKind::DecideGate, move |site| {
@@ -449,9 +451,9 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-fn go(actor: &JobActor, effect: &JobEffect) -> Go {
+fn go_decision(actor: &JobActor, effect: &JobEffect) -> Go {
     let job = actor.job();
-    let peers = job.indexed().filter_map(|(index, c)| {
+    let peers = job.indexed_components().filter_map(|(index, c)| {
         let host = match &c.run {
             AttemptState::AtGate { host, .. }
             | AttemptState::Opened { host, .. }
@@ -497,14 +499,14 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
         })
 }
 
-fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
+fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     if bug(Bug::ForgetEnd) {
         return Box::pin(async { (None, END_AGAIN) });
     }
-    let tag = tag(actor, effect);
+    let tag = effect_tag(actor, effect);
     let component = actor.job().components.get(effect.component.0 as usize);
     let lrm_id = component.and_then(|c| c.run.lrm_id().cloned());
-    let ended = call(
+    let ended = call_own_site(
         actor,
         effect,
         Call::new(CallKind::Cancel, move |site| {
@@ -524,11 +526,11 @@ fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         let Some(site) = site else {
             return (None, RETRY);
         };
-        shared.actors.clusters.look(&site);
+        shared.actors.clusters.request_look_of(&site);
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show the attempt has nothing more to report: shut is as good as seen
         // shut.
-        let report = shared.live.site(&site);
+        let report = shared.live.site_report(&site);
         let seen = report
             .as_ref()
             .and_then(|report| report.observed.attempts.get(&tag));
@@ -601,8 +603,8 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffe
     let path = spec
         .and_then(|spec| spec.outputs.get(output as usize))
         .map(|o| o.path.clone());
-    let tag = tag(actor, effect);
-    let inspected = call(
+    let tag = effect_tag(actor, effect);
+    let inspected = call_own_site(
         actor,
         effect,
         Call::new(CallKind::Inspect, move |site| {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::deadlock::{self, holds_and_waits, waits_at};
+use cospan_domain::job::deadlock::{self, holds_and_waits, sites_waited_at};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::job_command::{
     ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
 };
-use cospan_domain::job::job_due::avoids;
+use cospan_domain::job::job_due::has_avoided_sites;
 use cospan_domain::job::job_state::{Component, Job, JobPhase};
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::planted_bugs::{Bug, bug};
@@ -22,14 +22,14 @@ use cospan_sites::port::{EndedBySite, ErrorBlame, ExitCause, Observation, Payloa
 use crate::actor_context::Shared;
 
 /// Lists the commands with everything that may be new to a job.
-pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
-    let waits = matches!(job.phase, JobPhase::Queued { .. }) && !avoids(job);
+pub(super) fn pending_commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
+    let waits = matches!(job.phase, JobPhase::Queued { .. }) && !has_avoided_sites(job);
     if waits || job.is_final() {
         return Vec::new();
     }
     let mut commands: Vec<JobCommand> = job
-        .indexed()
-        .filter_map(|(index, component)| sighted(shared, job, index, component))
+        .indexed_components()
+        .filter_map(|(index, component)| observed_command(shared, job, index, component))
         .collect();
     let external = external_state(shared, job);
     if external != ExternalState::default() {
@@ -41,19 +41,19 @@ pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
 /// Collects the state outside that the job depends on.
 pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
     ExternalState {
-        inputs: inputs(shared, job),
-        unreachable: unreachable(shared, job),
-        removed: removed(shared, job),
-        yields: yields(shared, job),
-        stranded: stranded(shared, job),
+        inputs: inputs_state(shared, job),
+        unreachable: unreachable_components(shared, job),
+        removed: removed_components(shared, job),
+        yields: find_deadlock(shared, job),
+        stranded: stranded_outputs(shared, job),
     }
 }
 
 /// Lists outputs whose sites have refused them for long, and those whose name another key took.
-fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
+fn stranded_outputs(shared: &Shared, job: &Job) -> Vec<Stranded> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
-    let outputs = demands::outputs(job);
+    let outputs = demands::outputs_to_bring(job);
     outputs
         .filter_map(|(index, at, content, (site, name))| {
             let entry = view.files.get(name).and_then(|file| file.entry.as_ref());
@@ -61,7 +61,7 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
                 format!("the name {:?} is that of another key's file", name.as_str()).into()
             } else {
                 let copy = view.copies.get(&(content.digest, site.clone()))?;
-                copy.stranded(tries)?
+                copy.reason_stranded(tries)?
             };
             Some((index, at, why))
         })
@@ -70,13 +70,13 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
 
 /// Looks for a deadlock: jobs that have what this one waits for, and wait for what it has, or for
 /// each other.
-fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
+fn find_deadlock(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
     }
     let view = shared.view.load();
     let mut others: BTreeMap<JobId, &Job> = BTreeMap::new();
-    let mut sites: Vec<&SiteName> = waits_at(job).map(|(_, site)| site).collect();
+    let mut sites: Vec<&SiteName> = sites_waited_at(job).map(|(_, site)| site).collect();
     while let Some(site) = sites.pop() {
         let there = view
             .holdings
@@ -90,14 +90,14 @@ fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
             let other = view.jobs.get(id).filter(|other| holds_and_waits(other));
             if let Some(other) = other.filter(|_| !others.contains_key(id)) {
                 others.insert(*id, other);
-                sites.extend(waits_at(other).map(|(_, site)| site));
+                sites.extend(sites_waited_at(other).map(|(_, site)| site));
             }
         }
     }
-    deadlock::yields(job, others.into_values())
+    deadlock::find_yield(job, others.into_values())
 }
 
-fn sighted(
+fn observed_command(
     shared: &Shared,
     job: &Job,
     index: ComponentIndex,
@@ -106,8 +106,10 @@ fn sighted(
     if !component.run.may_live() {
         return None;
     }
-    let report = shared.live.site(&component.placement.as_ref()?.site)?;
-    let tag = job.tag(shared.instance, index);
+    let report = shared
+        .live
+        .site_report(&component.placement.as_ref()?.site)?;
+    let tag = job.latest_tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
     let asked_at = report.observed.asked_at;
     let clock = report.observed.clock;
@@ -120,13 +122,13 @@ fn sighted(
         } if component.run.has_begun() => {
             Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
         }
-        _ => sighting(observation, clock, || {
+        _ => to_sighting(observation, clock, || {
             let labels = report
                 .shape
                 .as_ref()
                 .map(|shape| shape.labels.clone())
                 .unwrap_or_default();
-            match Launch::of(job, index, site, &labels) {
+            match Launch::for_component(job, index, site, &labels) {
                 Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
                 None => "it".to_owned(),
             }
@@ -169,7 +171,7 @@ fn held_at(observation: &Observation) -> Option<Timestamp> {
 
 /// Translates an observation for a job, where the site's clock is so far ahead of ours; `None` if
 /// it means nothing. `program` names what was to be started.
-fn sighting(
+fn to_sighting(
     observation: &Observation,
     clock: ClockSkew,
     program: impl FnOnce() -> String,
@@ -184,7 +186,7 @@ fn sighting(
         Observation::Starting => Sighting::Pending,
         Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
         Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),
-        Observation::Exited(exit) => exited(exit, program),
+        Observation::Exited(exit) => sighting_of_exit(exit, program),
         Observation::Void => Sighting::Void,
         Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
         Observation::Ended {
@@ -192,7 +194,7 @@ fn sighting(
             detail,
             ..
         } => Sighting::NeverRuns(detail.as_str().into()),
-        Observation::Ended { why, detail, .. } => match why.blame() {
+        Observation::Ended { why, detail, .. } => match why.whose_error() {
             ErrorBlame::Job => Sighting::Failed(detail.as_str().into()),
             ErrorBlame::Site => Sighting::Vanished(detail.as_str().into()),
             ErrorBlame::Nobody => Sighting::Taken(detail.as_str().into()),
@@ -200,7 +202,7 @@ fn sighting(
     })
 }
 
-fn exited(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
+fn sighting_of_exit(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
     let how: Arc<str> = match &exit.cause {
         ExitCause::Code(0) => return Sighting::Succeeded,
         ExitCause::Code(code) => format!("exit code {code}").into(),
@@ -215,12 +217,12 @@ fn exited(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
     Sighting::Failed(how)
 }
 
-fn inputs(shared: &Shared, job: &Job) -> Inputs {
+fn inputs_state(shared: &Shared, job: &Job) -> Inputs {
     let needs = match job.phase {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
-            demands::needs(job)
+            demands::needed_digests(job)
         }
-        JobPhase::Running { .. } if job.is_staging() => demands::staging(job),
+        JobPhase::Running { .. } if job.is_staging() => demands::staging_content(job),
         _ => return Inputs::Unknown,
     };
     let view = shared.view.load();
@@ -231,9 +233,9 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
         if let Some(CopyLoss {
             detail,
             at_destination,
-        }) = copy.and_then(|copy| copy.lost())
+        }) = copy.and_then(|copy| copy.reason_lost())
         {
-            let components = demands::needing(job, digest, &site).collect();
+            let components = demands::components_needing(job, digest, &site).collect();
             return Inputs::Lost {
                 detail,
                 components,
@@ -242,7 +244,7 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;
-            let progress = shared.live.progress(digest, &site);
+            let progress = shared.live.copy_progress(digest, &site);
             expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
         }
     }
@@ -254,13 +256,15 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
 }
 
 /// Lists the components whose site is silent. None while the fault seems to be ours.
-fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
-    if shared.live.isolated() {
+fn unreachable_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    if shared.live.is_isolated() {
         return Vec::new();
     }
-    job.indexed()
+    job.indexed_components()
         .filter_map(|(index, component)| {
-            let report = shared.live.site(&component.placement.as_ref()?.site)?;
+            let report = shared
+                .live
+                .site_report(&component.placement.as_ref()?.site)?;
             let since = report.contact.unreachable_since()?;
             // A site that takes nothing new but reports what runs there is not silent, nor was it then.
             (!report.tells).then(|| (index, since.max(report.told_at.unwrap_or_default())))
@@ -270,8 +274,8 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
 
 /// Lists the components whose site left the configuration. Nobody knows how long their payloads
 /// have been out of sight, so that time counts from our start only.
-fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
-    let gone = job.indexed().filter(|(_, component)| {
+fn removed_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+    let gone = job.indexed_components().filter(|(_, component)| {
         let placement = component.placement.as_ref();
         placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
     });
@@ -293,9 +297,9 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
         return None;
     };
     let now = shared.clock.now();
-    let silent = unreachable(shared, job)
+    let silent = unreachable_components(shared, job)
         .into_iter()
-        .chain(removed(shared, job));
+        .chain(removed_components(shared, job));
     silent
         .map(|(_, since)| since + patience)
         .filter(|&end| end > now)

@@ -117,7 +117,9 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
         };
         world
             .until("an input would be given up", |world: &MemoryWorld| {
-                world.copy(&key).is_some_and(|copy| copy.lost().is_some())
+                world
+                    .copy(&key)
+                    .is_some_and(|copy| copy.reason_lost().is_some())
             })
             .await;
         assert_eq!(looks(&world.shared, &job()), []);
@@ -188,10 +190,15 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
         let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().trouble = Some("no space left on device");
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
-        let report =
-            |world: &MemoryWorld| world.shared.live.site(&site("Leiden")).expect("a report");
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
+        let report = |world: &MemoryWorld| {
+            world
+                .shared
+                .live
+                .site_report(&site("Leiden"))
+                .expect("a report")
+        };
         world
             .until("nothing new goes there", |world: &MemoryWorld| {
                 report(world).contact.unreachable_since().is_some()

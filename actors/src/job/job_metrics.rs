@@ -12,12 +12,12 @@ use crate::metrics::Metrics;
 
 /// Counts what happened to a job in one step. A step may lead through several phases: each event
 /// counts, not where the job stood before and stands now.
-pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
+pub(crate) fn count_step(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
     events
         .iter()
         .for_each(|event| count_event(metrics, old, new, event));
     if new.is_final() && !old.is_final() {
-        let cost = Accounting::of(new);
+        let cost = Accounting::from_job(new);
         metrics
             .gained_processor_seconds
             .inc_by(cost.gained_processor_ms / 1_000);
@@ -175,9 +175,9 @@ mod tests {
             },
             ..old.clone()
         };
-        count(&metrics, &old, &old, &[]);
-        count(&metrics, &old, &new, &[]);
-        count(&metrics, &new, &new, &[]);
+        count_step(&metrics, &old, &old, &[]);
+        count_step(&metrics, &old, &new, &[]);
+        count_step(&metrics, &new, &new, &[]);
         let of = |histogram: &Histogram| (histogram.get_sample_count(), histogram.get_sample_sum());
         assert_eq!(of(&metrics.costs.total_placement_seconds), (1, 7.0));
         assert_eq!(of(&metrics.costs.start_delay_seconds), (1, -3.0));
@@ -193,7 +193,7 @@ mod tests {
             },
             ..never.clone()
         };
-        count(&metrics, &never, &failed, &[]);
+        count_step(&metrics, &never, &failed, &[]);
         assert_eq!(of(&metrics.costs.sites).0, 1, "it was never placed");
     }
 
@@ -238,7 +238,7 @@ mod tests {
                 next_claim: Timestamp(2),
             },
         });
-        count(&metrics, &old, &new, &events);
+        count_step(&metrics, &old, &new, &events);
         let of = |cause| {
             metrics
                 .components_failed

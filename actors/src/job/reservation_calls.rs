@@ -9,7 +9,7 @@ use cospan_domain::placement::{Hindrance, PlacementAcceptance};
 use cospan_domain::reservation::{
     ReservationCall, ReservationOutcome, ReservationRequest, ReservationTag, Serial, StartWindow,
 };
-use cospan_domain::site::availability::state;
+use cospan_domain::site::availability::site_state;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{CallKind, Reservations, Site, SiteError, TaggedReservationRequest};
 
@@ -31,9 +31,9 @@ struct ReservationQuestion {
 }
 
 impl ReservationQuestion {
-    fn of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
+    fn due_call_of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
         let reservation = job.reservation.as_deref()?;
-        let (number, ask) = reservation.question()?;
+        let (number, ask) = reservation.due_call()?;
         let (serial, wanted) = match &ask {
             ReservationCall::Create {
                 serial,
@@ -46,7 +46,10 @@ impl ReservationQuestion {
                 part,
                 window,
                 ..
-            } => (*serial, Some(request(reservation, *part, *window)?)),
+            } => (
+                *serial,
+                Some(request_for_part(reservation, *part, *window)?),
+            ),
             ReservationCall::Check { serial, .. }
             | ReservationCall::Confirm { serial, .. }
             | ReservationCall::Cancel { serial, .. } => (*serial, None),
@@ -71,7 +74,7 @@ impl ReservationQuestion {
         match (&self.ask, &self.order) {
             (ReservationCall::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
                 Some(seen) => Ok(ReservationOutcome::Granted {
-                    start: seen.start(order.request.window),
+                    start: seen.granted_start(order.request.window),
                 }),
                 None => granting.request(order).await.map(ReservationOutcome::from),
             },
@@ -97,7 +100,7 @@ impl ReservationQuestion {
 
     /// Returns the outcome that an error stands for, if it is certain that nothing was done and
     /// will be.
-    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
+    fn outcome_of_error(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(self.ask.without_answer())
@@ -118,12 +121,12 @@ fn done_or_lost(is_there: bool) -> ReservationOutcome {
     }
 }
 
-fn request(
+fn request_for_part(
     reservation: &JobReservations,
     part: usize,
     window: StartWindow,
 ) -> Option<ReservationRequest> {
-    let part = reservation.asking()?.job.parts.get(part)?;
+    let part = reservation.calling_search()?.job.parts.get(part)?;
     let resources = part.resources.clone();
     Some(ReservationRequest {
         resources,
@@ -137,10 +140,10 @@ fn request(
 /// any more. A silent site is asked.
 fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
     let reservation = actor.job().reservation.as_deref();
-    let owned = reservation.and_then(JobReservations::asking);
+    let owned = reservation.and_then(JobReservations::calling_search);
     let held = owned
         .into_iter()
-        .flat_map(|search| search.owned().map(|owned| &owned.site));
+        .flat_map(|search| search.owned_reservations().map(|owned| &owned.site));
     // Components are not placed either where they would be claimed while the site takes none.
     let claimed = reservation
         .into_iter()
@@ -154,17 +157,17 @@ fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
         && held
             .chain(claimed)
             .chain([ask.site()])
-            .any(|site| turns_away(&actor.shared, site))
+            .any(|site| refuses_jobs(&actor.shared, site))
 }
 
-fn turns_away(shared: &Shared, name: &SiteName) -> bool {
+fn refuses_jobs(shared: &Shared, name: &SiteName) -> bool {
     let view = shared.view.load();
     let Some(record) = view.sites.get(name) else {
         return false;
     };
-    let report = shared.live.site(name).unwrap_or_default();
+    let report = shared.live.site_report(name).unwrap_or_default();
     let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
-    match state(record, report.contact, held, shared.clock.now()).acceptance() {
+    match site_state(record, report.contact, held, shared.clock.now()).acceptance() {
         PlacementAcceptance::Open | PlacementAcceptance::ProbesOnly => false,
         PlacementAcceptance::Closed(hindrance) => matches!(
             hindrance,
@@ -178,21 +181,22 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
 }
 
 /// Makes the call that is due at its site; `None` if none is.
-pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
+pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
     let instance = actor.shared.instance;
     let job = actor.job().id;
-    let (question, asked) = ReservationQuestion::of(actor.job(), |serial| ReservationTag {
-        instance,
-        job,
-        serial,
-    })?;
+    let (question, asked) =
+        ReservationQuestion::due_call_of(actor.job(), |serial| ReservationTag {
+            instance,
+            job,
+            serial,
+        })?;
     let site: SiteName = asked.ask.site().clone();
     if is_closed(actor, &asked.ask) {
         let outcome = asked.ask.without_answer();
         let answered = Some(JobCommand::ReservationAnswered { question, outcome });
         return Some(Box::pin(async move { (answered, RETRY) }));
     }
-    match reservation_quota::permission(actor, &asked.ask) {
+    match reservation_quota::check_permission(actor, &asked.ask) {
         Permission::Granted => {}
         Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
         Permission::Withheld { most, next } => {
@@ -213,7 +217,7 @@ pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
     Some(Box::pin(async move {
         let outcome = match answer.await {
             Ok(outcome) => Some(outcome),
-            Err(error) => asked.refused(&error),
+            Err(error) => asked.outcome_of_error(&error),
         };
         (
             outcome.map(|outcome| JobCommand::ReservationAnswered { question, outcome }),

@@ -11,14 +11,14 @@ use cospan_domain::units::Timestamp;
 use crate::metrics::ReservationMetrics;
 
 /// Adds `change` to the count for each reservation that sites have for a job.
-pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
+pub(crate) fn count_live_reservations(metrics: &ReservationMetrics, job: &Job, change: i64) {
     let Some(reservation) = job.reservation.as_deref() else {
         return;
     };
     let other = reservation.other.as_ref().map(|other| &other.search);
     for search in [&reservation.search].into_iter().chain(other) {
-        let state = state(search);
-        for owned in search.owned() {
+        let state = state_label(search);
+        for owned in search.owned_reservations() {
             metrics
                 .held
                 .with_label_values(&[owned.site.as_str(), state])
@@ -27,7 +27,7 @@ pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
     }
 }
 
-fn state(search: &ReservationSearch) -> &'static str {
+fn state_label(search: &ReservationSearch) -> &'static str {
     match search.standing() {
         SearchState::Confirmed => "confirmed",
         SearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => "released",
@@ -39,7 +39,7 @@ fn state(search: &ReservationSearch) -> &'static str {
 pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
     match &event.what {
         JobEventKind::ReservationAnswered { site, outcome } => {
-            answered(metrics, old, site, *outcome);
+            count_answer(metrics, old, site, *outcome);
         }
         JobEventKind::ReservationWithheld { site, .. } => {
             count_refusal(metrics, site, "quota");
@@ -53,7 +53,8 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
             ..
         } => {
             let lost = old.components.get(component.0 as usize);
-            let lost = lost.filter(|c| c.acquisition().promised().is_some_and(|p| !p.shared));
+            let lost =
+                lost.filter(|c| c.acquisition().reservation_use().is_some_and(|p| !p.shared));
             if let Some(placed) = lost.and_then(|component| component.placement.as_ref()) {
                 metrics
                     .lost
@@ -70,11 +71,16 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
     }
 }
 
-fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: ReservationOutcome) {
+fn count_answer(
+    metrics: &ReservationMetrics,
+    old: &Job,
+    site: &SiteName,
+    outcome: ReservationOutcome,
+) {
     let asked = old
         .reservation
         .as_deref()
-        .and_then(JobReservations::question);
+        .and_then(JobReservations::due_call);
     match outcome {
         ReservationOutcome::Refused { next: None } => count_refusal(metrics, site, "never"),
         ReservationOutcome::Refused { next: Some(_) } => count_refusal(metrics, site, "later"),
@@ -100,7 +106,7 @@ fn count_refusal(metrics: &ReservationMetrics, site: &SiteName, reason: &str) {
 /// Counts the time that was reserved until the job ended, and the unused part of it.
 fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
     for (index, component) in old.components.iter().enumerate() {
-        let promised = component.acquisition().promised();
+        let promised = component.acquisition().reservation_use();
         let Some(promised) = promised.filter(|promised| !promised.shared) else {
             continue;
         };

@@ -59,15 +59,15 @@ fn event(what: JobEventKind) -> JobEvent {
 fn answer(metrics: &Metrics, job: &Job, outcome: ReservationOutcome) -> Job {
     let mut new = job.clone();
     if let Some(reservation) = &mut new.reservation {
-        reservation.search.record(outcome);
+        reservation.search.record_outcome(outcome);
     }
     let answered = JobEventKind::ReservationAnswered {
         site: site("Delft"),
         outcome,
     };
     count_event(&metrics.reservations, job, &new, &event(answered));
-    hold(&metrics.reservations, job, -1);
-    hold(&metrics.reservations, &new, 1);
+    count_live_reservations(&metrics.reservations, job, -1);
+    count_live_reservations(&metrics.reservations, &new, 1);
     new
 }
 
@@ -97,8 +97,8 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
         .reservation
         .iter_mut()
         .for_each(|reservation| reservation.search.give_up());
-    hold(&metrics.reservations, &job, -1);
-    hold(&metrics.reservations, &given_up, 1);
+    count_live_reservations(&metrics.reservations, &job, -1);
+    count_live_reservations(&metrics.reservations, &given_up, 1);
     assert_eq!(held(&metrics), [0, 0, 1]);
     answer(&metrics, &given_up, ReservationOutcome::Done);
     assert_eq!(held(&metrics), [0, 0, 0]);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobReservations};
 use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::reservation::owner_quota::{Allowance, HeldFor, allowance, share_of};
+use cospan_domain::reservation::owner_quota::{Allowance, HeldFor, decide_allowance, share_of};
 use cospan_domain::reservation::{
     CoallocationPart, PartReservation, ReservationCall, ReservationSearch, Serial, Span,
 };
@@ -36,25 +36,25 @@ pub(super) enum Permission {
 impl Put {
     /// Takes over the calls that wait for an answer at our start: nobody knows whether they were
     /// made.
-    pub(crate) fn before(view: &View) -> Self {
+    pub(crate) fn from_view(view: &View) -> Self {
         let wanted = view
             .jobs
             .iter()
-            .filter_map(|(id, job)| Some((*id, wanted_by(job)?.serial)));
+            .filter_map(|(id, job)| Some((*id, demand_of_job(job)?.serial)));
         Self(Mutex::new(wanted.collect()))
     }
 
     /// Notes a call, and forgets those that have been answered.
-    fn note(&self, job: JobId, serial: Serial, view: &View) {
+    fn note_call(&self, job: JobId, serial: Serial, view: &View) {
         let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         put.retain(|id, serial| {
-            let wanted = view.jobs.get(id).and_then(|job| wanted_by(job));
+            let wanted = view.jobs.get(id).and_then(|job| demand_of_job(job));
             wanted.is_some_and(|wanted| wanted.serial == *serial)
         });
         put.insert(job, serial);
     }
 
-    fn has(&self, job: JobId, serial: Serial) -> bool {
+    fn has_call(&self, job: JobId, serial: Serial) -> bool {
         let put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         put.get(&job) == Some(&serial)
     }
@@ -68,21 +68,21 @@ struct WantedReservation {
 }
 
 /// Decides whether the user of a job may have a call made to a site now.
-pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
+pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
     let shared = &actor.shared;
     let job = actor.job();
     let share = shared.settings.job.reservation_share;
-    if share >= PerMillion::ONE || !counts(job) {
+    if share >= PerMillion::ONE || !counts_for_quota(job) {
         return Permission::Granted;
     }
     let wanted = job
         .reservation
         .as_deref()
-        .and_then(|reservation| wanted(reservation, ask));
+        .and_then(|reservation| demand_of_call(reservation, ask));
     let Some(wanted) = wanted else {
         return Permission::Granted;
     };
-    let report = shared.live.site(&wanted.site);
+    let report = shared.live.site_report(&wanted.site);
     let Some(shape) = report.and_then(|report| report.shape.clone()) else {
         return Permission::Later;
     };
@@ -94,19 +94,19 @@ pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission 
         .filter(|other| other.owner == job.owner && other.id != job.id);
     let others: Vec<&Job> = others
         .map(AsRef::as_ref)
-        .filter(|other| counts(other))
+        .filter(|other| counts_for_quota(other))
         .collect();
     let asked = others.iter().filter_map(|other| {
-        let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
+        let theirs = demand_of_job(other).filter(|theirs| theirs.site == wanted.site)?;
         // Of two calls that wait, the older job's comes first.
-        let counts = other.id < job.id || shared.put.has(other.id, theirs.serial);
+        let counts = other.id < job.id || shared.put.has_call(other.id, theirs.serial);
         counts.then_some(theirs.held)
     });
     let held = others
         .iter()
         .copied()
         .chain([job.as_ref()])
-        .flat_map(|job| held_at(job, &wanted.site));
+        .flat_map(|job| reserved_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
     let held: Vec<HeldFor> = held.map(|(.., held)| held).chain(asked).collect();
     let held = if bug(Bug::HoldBeyondShare) {
@@ -114,9 +114,9 @@ pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission 
     } else {
         held
     };
-    let next = match allowance(&held, wanted.held, most) {
+    let next = match decide_allowance(&held, wanted.held, most) {
         Allowance::Allowed => {
-            shared.put.note(job.id, wanted.serial, &view);
+            shared.put.note_call(job.id, wanted.serial, &view);
             return Permission::Granted;
         }
         Allowance::From(next) => Some(next),
@@ -126,11 +126,14 @@ pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission 
 }
 
 /// Returns true if the reservations of a job count; those that an operator asked for do not.
-fn counts(job: &Job) -> bool {
-    job.reservation_wish().is_some_and(|wish| !wish.exempt)
+fn counts_for_quota(job: &Job) -> bool {
+    job.reservation_terms().is_some_and(|wish| !wish.exempt)
 }
 
-fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<WantedReservation> {
+fn demand_of_call(
+    reservation: &JobReservations,
+    ask: &ReservationCall,
+) -> Option<WantedReservation> {
     let (ReservationCall::Create {
         site,
         serial,
@@ -146,7 +149,7 @@ fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<Wanted
     else {
         return None;
     };
-    let part = reservation.asking()?.job.parts.get(*part)?;
+    let part = reservation.calling_search()?.job.parts.get(*part)?;
     let span = Span::new(window.earliest, window.latest + part.length);
     let held = HeldFor {
         span,
@@ -161,21 +164,21 @@ fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<Wanted
 }
 
 /// Returns what the job's present call asks its site to reserve, if anything.
-fn wanted_by(job: &Job) -> Option<WantedReservation> {
+fn demand_of_job(job: &Job) -> Option<WantedReservation> {
     let reservation = job.reservation.as_deref()?;
-    let (_, ask) = reservation.question()?;
-    wanted(reservation, &ask)
+    let (_, ask) = reservation.due_call()?;
+    demand_of_call(reservation, &ask)
 }
 
 /// Lists the reservations of a job at a site.
-fn held_at<'a>(
+fn reserved_at<'a>(
     job: &'a Job,
     site: &'a SiteName,
 ) -> impl Iterator<Item = (JobId, Serial, HeldFor)> + 'a {
     let reservation = job.reservation.as_deref();
     let parts = reservation
         .into_iter()
-        .flat_map(searches)
+        .flat_map(searches_of)
         .flat_map(|search| {
             search
                 .job
@@ -199,7 +202,7 @@ fn held_at<'a>(
     )
 }
 
-fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {
+fn searches_of(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {
     let other = reservation.other.as_ref().map(|other| &other.search);
     [&reservation.search].into_iter().chain(other)
 }

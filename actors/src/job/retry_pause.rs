@@ -29,17 +29,17 @@ impl Again {
     }
 
     /// Forgets effects that are no longer due.
-    pub(super) fn keep(&mut self, due: &[JobEffect]) {
+    pub(super) fn retain_due(&mut self, due: &[JobEffect]) {
         self.0.retain(|effect, _| due.contains(effect));
     }
 
     /// Returns true if it is too soon for an effect.
-    pub(super) fn waits(&self, effect: &JobEffect, now: Timestamp) -> bool {
+    pub(super) fn is_too_soon(&self, effect: &JobEffect, now: Timestamp) -> bool {
         self.0.get(effect).is_some_and(|(until, _)| *until > now)
     }
 
     /// Returns the next time at which an effect that was put off may be made again.
-    pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_time(&self, now: Timestamp) -> Option<Timestamp> {
         self.0
             .values()
             .map(|(until, _)| *until)
@@ -65,9 +65,9 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..times {
             again.put_off(&effect, DurationMs::from_secs(first), now);
-            assert!(again.waits(&effect, now));
-            let next = again.next(now).expect("it is made again");
-            assert!(!again.waits(&effect, next));
+            assert!(again.is_too_soon(&effect, now));
+            let next = again.next_time(now).expect("it is made again");
+            assert!(!again.is_too_soon(&effect, next));
             pauses.push(next.since(now).0 / 1_000);
             now = next;
         }
@@ -86,7 +86,7 @@ mod tests {
     fn what_was_not_due_for_a_while_is_asked_for_as_soon_as_at_first() {
         let mut again = Again::default();
         pauses(&mut again, EffectKind::End, 5, 5);
-        again.keep(&[]);
+        again.retain_due(&[]);
         assert_eq!(pauses(&mut again, EffectKind::End, 5, 2), [5, 10]);
     }
 }

@@ -29,8 +29,8 @@ pub struct JobSilence {
 
 impl JobSilence {
     /// Collects what is known now.
-    pub fn of(shared: &Shared, job: &Job) -> Self {
-        let attempts = living(job)
+    pub fn from_job(shared: &Shared, job: &Job) -> Self {
+        let attempts = living_components(job)
             .filter_map(|(component, site): (String, SiteName)| {
                 let why = why_silent(shared, &site)?;
                 Some(SilentAttempt {
@@ -42,12 +42,12 @@ impl JobSilence {
             .collect();
         Self {
             attempts,
-            isolated: shared.live.isolated(),
+            isolated: shared.live.is_isolated(),
         }
     }
 
     /// Warns of them, and says what to do about it; `None` if every site answers.
-    pub fn told(&self, job: &Job) -> Option<String> {
+    pub fn warning(&self, job: &Job) -> Option<String> {
         let attempts: Vec<String> = self
             .attempts
             .iter()
@@ -88,11 +88,11 @@ impl JobSilence {
 
 /// Describes what may still live of a job that its user abandoned, and why it was not given up: a
 /// site is not silent before it failed to answer for a while, which takes as long after our start.
-pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
+pub fn not_given_up_text(shared: &Shared, job: &Job) -> Option<String> {
     let now = shared.clock.now();
-    let left: Vec<String> = living(job)
+    let left: Vec<String> = living_components(job)
         .map(|(component, site): (String, SiteName)| {
-            let heard = match shared.live.site(&site).unwrap_or_default().contact {
+            let heard = match shared.live.site_report(&site).unwrap_or_default().contact {
                 Contact::Answering { last_at } => {
                     format!("which answered {} ago", now.since(last_at))
                 }
@@ -112,9 +112,9 @@ pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
 }
 
 /// Lists the components of which something may exist at a site, with that site.
-fn living(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
+fn living_components(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
     let living = job
-        .indexed()
+        .indexed_components()
         .filter(|(_, component)| component.run.may_live());
     living.filter_map(|(index, component)| {
         Some((
@@ -128,7 +128,7 @@ fn why_silent(shared: &Shared, site: &SiteName) -> Option<&'static str> {
     if !shared.sites.contains_key(site) {
         return Some("which is no longer in the configuration");
     }
-    match shared.live.site(site).unwrap_or_default().contact {
+    match shared.live.site_report(site).unwrap_or_default().contact {
         Contact::Unreachable { .. } => Some("which does not answer"),
         Contact::CredentialsExpired { .. } => Some("which refuses our credentials"),
         Contact::NeverAnswered | Contact::Answering { .. } => None,

@@ -42,7 +42,7 @@ async fn abandon(world: &MemoryWorld) -> JobOutcome {
         by: key(),
         what: ApiRequest::Abandon(vec![JOB]),
     };
-    match plane.command(command).await {
+    match plane.execute_command(command).await {
         Ok(ApiAnswer::Jobs(outcomes)) => outcomes[0].1.clone(),
         answer => panic!("{answer:?}"),
     }
@@ -64,7 +64,7 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
         let contact = |w: &MemoryWorld| {
             w.shared
                 .live
-                .site(&site("Delft"))
+                .site_report(&site("Delft"))
                 .map(|report| report.contact)
         };
         world
@@ -86,7 +86,7 @@ fn told(job: &Job, isolated: bool) -> String {
         why,
     }];
     JobSilence { attempts, isolated }
-        .told(job)
+        .warning(job)
         .expect("something is silent")
 }
 

@@ -116,7 +116,7 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             )
             .await;
         let actor = start(&world);
-        let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
+        let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
         let gone = Observation::Vanished {
             began: true,
             detail: "its node failed".into(),
@@ -131,7 +131,10 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             observed,
             ..KnownSite::default()
         };
-        world.shared.live.publish(site("delft"), Arc::new(report));
+        world
+            .shared
+            .live
+            .publish_report(site("delft"), Arc::new(report));
         actor.send(LookAgain).await.unwrap();
         assert!(
             matches!(job(&world).components[0].run, AttemptState::Running { .. }),
@@ -190,7 +193,7 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
             before.revision,
             "nothing was written for it"
         );
-        let tag = before.tag(world.shared.instance, ComponentIndex(0));
+        let tag = before.latest_tag(world.shared.instance, ComponentIndex(0));
         let asked_at = world.shared.clock.now();
         let begun = Observation::Begun(PayloadBegin {
             host: "node".into(),
@@ -205,7 +208,10 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
             observed,
             ..KnownSite::default()
         };
-        world.shared.live.publish(site("delft"), Arc::new(report));
+        world
+            .shared
+            .live
+            .publish_report(site("delft"), Arc::new(report));
         actor.send(LookAgain).await.unwrap();
         world
             .until("it runs", |world: &MemoryWorld| {
@@ -236,7 +242,7 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         let ahead = DurationMs::from_secs(10 * 86_400);
         let asked_at = began + ahead;
         let clock = ClockSkew(-(ahead.0 as i64));
-        let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
+        let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
         let seen = |what: Observation| {
             let attempts = [(tag, what)].into();
             let observed = Arc::new(Observed {
@@ -248,7 +254,10 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
                 observed,
                 ..KnownSite::default()
             };
-            world.shared.live.publish(site("delft"), Arc::new(report));
+            world
+                .shared
+                .live
+                .publish_report(site("delft"), Arc::new(report));
         };
         let actor = start(&world);
         seen(Observation::Begun(PayloadBegin {

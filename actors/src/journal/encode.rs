@@ -7,40 +7,48 @@ use cospan_storage::record::{RecordError, batch, job, small_records};
 use super::JournalChange;
 
 /// Encodes a change as units, in order; the change is in force from the last one on.
-pub(super) fn units(
+pub(super) fn units_of_change(
     change: &JournalChange,
     texts: &mut SpecTexts,
 ) -> Result<Vec<Unit>, RecordError> {
     match change {
-        JournalChange::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref), texts),
-        JournalChange::Job { old, new, events } => Ok(one(job::update(old, new, events)?)),
+        JournalChange::NewJobs(jobs) => {
+            batch::submission_units(jobs.iter().map(AsRef::as_ref), texts)
+        }
+        JournalChange::Job { old, new, events } => {
+            Ok(single_unit(job::update_changes(old, new, events)?))
+        }
         JournalChange::JobArchived { job, events } => {
-            let units = job::archive(job, events)?;
+            let units = job::archive_units(job, events)?;
             Ok(units.into_iter().map(|changes| Unit { changes }).collect())
         }
-        JournalChange::Site { new, .. } => Ok(one(vec![small_records::put_site(new, None)?])),
+        JournalChange::Site { new, .. } => {
+            Ok(single_unit(vec![small_records::put_site(new, None)?]))
+        }
         JournalChange::Copy { key, new, .. } => {
             let (digest, site) = key;
-            Ok(one(vec![match new {
+            Ok(single_unit(vec![match new {
                 Some(copy) => small_records::put_copy(copy, None)?,
                 None => small_records::remove_copy(digest, site, None),
             }]))
         }
-        JournalChange::File { name, new, .. } => Ok(one(vec![match new {
+        JournalChange::File { name, new, .. } => Ok(single_unit(vec![match new {
             Some(file) => small_records::put_file(file, None)?,
             None => small_records::remove_file(name, None),
         }])),
-        JournalChange::IdsReserved { next } => Ok(one(vec![small_records::put_next_job(*next)?])),
-        JournalChange::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(delete).collect()),
+        JournalChange::IdsReserved { next } => {
+            Ok(single_unit(vec![small_records::put_next_job(*next)?]))
+        }
+        JournalChange::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(deletion_unit).collect()),
         JournalChange::Barrier => Ok(vec![Unit::default()]),
     }
 }
 
-fn one(changes: Vec<KeyChange>) -> Vec<Unit> {
+fn single_unit(changes: Vec<KeyChange>) -> Vec<Unit> {
     vec![Unit { changes }]
 }
 
-fn delete(keys: &[Key]) -> Unit {
+fn deletion_unit(keys: &[Key]) -> Unit {
     Unit {
         changes: keys
             .iter()

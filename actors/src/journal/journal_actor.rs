@@ -64,7 +64,7 @@ enum AppendAnswer {
 }
 
 impl AppendReply {
-    fn give(&self, result: Result<Seq, AppendError>) {
+    fn give_result(&self, result: Result<Seq, AppendError>) {
         let before = self.0.replace(AppendAnswer::Awaited);
         match before {
             // The asker may be gone.
@@ -84,7 +84,7 @@ impl MessageResponse<JournalActor, Append> for AppendReply {
     ) {
         let Some(asker) = asker else { return };
         match self.0.replace(AppendAnswer::Asked(asker)) {
-            AppendAnswer::Given(result) => self.give(result),
+            AppendAnswer::Given(result) => self.give_result(result),
             AppendAnswer::Awaited | AppendAnswer::Asked(_) => {}
         }
     }
@@ -130,17 +130,17 @@ impl JournalActor {
         }
     }
 
-    fn append(&mut self, change: JournalChange) -> AppendReply {
+    fn append_change(&mut self, change: JournalChange) -> AppendReply {
         let reply = AppendReply::default();
-        match encode::units(&change, &mut self.texts) {
-            _ if self.stopped => reply.give(Err(AppendError::Stopped)),
-            _ if !self.follows(&change) => {
+        match encode::units_of_change(&change, &mut self.texts) {
+            _ if self.stopped => reply.give_result(Err(AppendError::Stopped)),
+            _ if !self.follows_latest(&change) => {
                 self.shared.metrics.journal_conflicts.inc();
-                reply.give(Err(AppendError::Conflict));
+                reply.give_result(Err(AppendError::Conflict));
             }
             Err(problem) => {
                 error!(%problem, "a change does not fit the store");
-                reply.give(Err(AppendError::Unfit(problem.to_string().into())));
+                reply.give_result(Err(AppendError::Unfit(problem.to_string().into())));
             }
             Ok(units) => {
                 let first = UnitToken(self.next_token);
@@ -165,7 +165,7 @@ impl JournalActor {
 
     /// Returns true if a change of an object with one writer was decided on its latest state. Jobs
     /// are guarded by their version in the store itself.
-    fn follows(&self, change: &JournalChange) -> bool {
+    fn follows_latest(&self, change: &JournalChange) -> bool {
         let view = self.shared.view.load();
         match change {
             JournalChange::Site { old, new } => {
@@ -212,22 +212,22 @@ impl JournalActor {
         self.pending.iter().rev().map(|pending| &pending.change)
     }
 
-    fn group(&mut self, group: AppendGroup) {
+    fn take_group(&mut self, group: AppendGroup) {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
         let shared = self.shared.clone();
         let mut done = Vec::with_capacity(group.outcomes.len());
-        shared.view.change(|view| {
+        shared.view.change_with(|view| {
             for (token, outcome) in group.outcomes {
-                self.outcome(token, outcome, view, &mut done);
+                self.apply_outcome(token, outcome, view, &mut done);
             }
         });
         self.depth.set(self.pending.len() as i64);
-        self.publish(done);
+        self.publish_results(done);
     }
 
-    fn outcome(
+    fn apply_outcome(
         &mut self,
         token: UnitToken,
         outcome: AppendOutcome,
@@ -266,7 +266,7 @@ impl JournalActor {
         let result = match finished.failed.clone() {
             Some(problem) => Err(problem),
             None => {
-                view.apply(&finished.change);
+                view.apply_change(&finished.change);
                 Ok(seq)
             }
         };
@@ -274,29 +274,29 @@ impl JournalActor {
     }
 
     /// Publishes changes to followers, then answers the askers.
-    fn publish(&mut self, done: Vec<(PendingAppend, Result<Seq, AppendError>)>) {
+    fn publish_results(&mut self, done: Vec<(PendingAppend, Result<Seq, AppendError>)>) {
         let mut fenced = false;
         for (finished, result) in done {
             if let Ok(seq) = result {
-                self.shared.committed(seq, finished.change);
+                self.shared.follow_change(seq, finished.change);
             }
             fenced |= result == Err(AppendError::Stopped);
-            finished.reply.give(result);
+            finished.reply.give_result(result);
         }
         if fenced {
-            self.stop("another control plane has taken the store");
+            self.stop_appends("another control plane has taken the store");
         }
     }
 
-    fn stop(&mut self, problem: &str) {
+    fn stop_appends(&mut self, problem: &str) {
         if !self.stopped {
             self.stopped = true;
             error!(problem, "the store takes no more changes; the process ends");
             for unanswered in self.pending.drain(..) {
-                unanswered.reply.give(Err(AppendError::Stopped));
+                unanswered.reply.give_result(Err(AppendError::Stopped));
             }
             self.shared
-                .fatal(&ActorId::Journal, SupervisorVerdict::Exit, problem);
+                .end_process(&ActorId::Journal, SupervisorVerdict::Exit, problem);
         }
     }
 }
@@ -327,23 +327,23 @@ impl Handler<Append> for JournalActor {
     type Result = AppendReply;
 
     fn handle(&mut self, message: Append, _: &mut Context<Self>) -> AppendReply {
-        chaos::enter(ActorKind::Journal);
-        self.append(message.0)
+        chaos::enter_handler(ActorKind::Journal);
+        self.append_change(message.0)
     }
 }
 
 impl StreamHandler<JournalReport> for JournalActor {
     fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
-        chaos::enter(ActorKind::Journal);
+        chaos::enter_handler(ActorKind::Journal);
         match report.0 {
-            CommitReport::Group(group) => self.group(group),
-            CommitReport::Fatal(problem) => self.stop(&problem),
+            CommitReport::Group(group) => self.take_group(group),
+            CommitReport::Fatal(problem) => self.stop_appends(&problem),
         }
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
         if !self.shared.is_stopping() {
-            self.stop("the store has ended by itself");
+            self.stop_appends("the store has ended by itself");
         }
     }
 }

@@ -16,19 +16,19 @@ pub fn view_of(loaded: LoadedRecords) -> View {
     };
     let recent = Recent::default();
     let jobs = loaded.jobs.into_iter().map(|mut job| {
-        job.spec = recent.share(&job.spec);
+        job.spec = recent.shared_copy(&job.spec);
         Arc::new(job)
     });
-    view.apply(&JournalChange::NewJobs(jobs.collect()));
+    view.apply_change(&JournalChange::NewJobs(jobs.collect()));
     for site in loaded.sites {
-        view.apply(&JournalChange::Site {
+        view.apply_change(&JournalChange::Site {
             old: None,
             new: Arc::new(site),
         });
     }
     for copy in loaded.copies {
         let key = (copy.content.digest, copy.site.clone());
-        view.apply(&JournalChange::Copy {
+        view.apply_change(&JournalChange::Copy {
             key,
             old: None,
             new: Some(Arc::new(copy)),
@@ -36,7 +36,7 @@ pub fn view_of(loaded: LoadedRecords) -> View {
     }
     for file in loaded.files {
         let name = file.name.clone();
-        view.apply(&JournalChange::File {
+        view.apply_change(&JournalChange::File {
             name,
             old: None,
             new: Some(Arc::new(file)),

@@ -67,29 +67,31 @@ impl EndNotices {
 
 impl Notifier {
     /// Sends the messages that are owed, as far as targets take them.
-    pub(super) fn tell_of_ended(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn send_owed(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for job in view.untold.iter().filter_map(|id| view.jobs.get(id)) {
             if self.ended.are_full(self.shared.settings.targets.keys()) {
                 return;
             }
-            let ends = job.untold().map(|target| (target, None));
-            let starts = job.unsent().map(|(notice, target)| (target, Some(notice)));
+            let ends = job.pending_end_receivers().map(|target| (target, None));
+            let starts = job
+                .unsent_notices()
+                .map(|(notice, target)| (target, Some(notice)));
             for (target, notice) in ends.chain(starts) {
                 if self.ended.is_full(target) {
                     continue;
                 }
                 let key = (job.id, target.clone(), notice.map(|notice| notice.id));
-                match self.next(job, notice, &key) {
-                    NoticeStep::Send(address) => self.tell(job, notice, key, &address, ctx),
-                    NoticeStep::GiveUp(problem) => self.note(key, Some(problem), ctx),
+                match self.next_step(job, notice, &key) {
+                    NoticeStep::Send(address) => self.send_message(job, notice, key, &address, ctx),
+                    NoticeStep::GiveUp(problem) => self.record_result(key, Some(problem), ctx),
                     NoticeStep::Wait => {}
                 }
             }
         }
     }
 
-    fn next(&self, job: &Job, notice: Option<&StartNotice>, key: &NoticeKey) -> NoticeStep {
+    fn next_step(&self, job: &Job, notice: Option<&StartNotice>, key: &NoticeKey) -> NoticeStep {
         if self.ended.under_way.contains(key) {
             return NoticeStep::Wait;
         }
@@ -119,7 +121,7 @@ impl Notifier {
         }
     }
 
-    fn tell(
+    fn send_message(
         &mut self,
         job: &Arc<Job>,
         notice: Option<&StartNotice>,
@@ -146,15 +148,15 @@ impl Notifier {
             match sent {
                 Ok(()) => {
                     this.ended.silent.remove(&key.1);
-                    this.note(key, None, ctx);
+                    this.record_result(key, None, ctx);
                 }
-                Err(_) if bug(Bug::TellNobody) => this.note(key, None, ctx),
-                Err(problem) => this.failed(key, problem, ctx),
+                Err(_) if bug(Bug::TellNobody) => this.record_result(key, None, ctx),
+                Err(problem) => this.handle_failure(key, problem, ctx),
             }
         }));
     }
 
-    fn failed(&mut self, key: NoticeKey, problem: String, ctx: &mut Context<Self>) {
+    fn handle_failure(&mut self, key: NoticeKey, problem: String, ctx: &mut Context<Self>) {
         warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
         let failures = self
             .ended
@@ -173,26 +175,24 @@ impl Notifier {
             },
         );
         self.ended.under_way.remove(&key);
-        ctx.run_later(Duration::from_secs(pause), |this, ctx| {
-            this.tell_of_ended(ctx)
-        });
+        ctx.run_later(Duration::from_secs(pause), |this, ctx| this.send_owed(ctx));
         // Other messages may wait for this place, or to be given up.
-        self.tell_of_ended(ctx);
+        self.send_owed(ctx);
     }
 
     /// Makes durable that a message was delivered, or cannot be.
-    fn note(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
+    fn record_result(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
         if bug(Bug::TellTwice) {
             self.ended.under_way.remove(&key)
         } else {
             self.ended.under_way.insert(key.clone())
         };
-        let written = write(self.shared.clone(), key.clone(), problem.map(Arc::from));
+        let written = write_result(self.shared.clone(), key.clone(), problem.map(Arc::from));
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
             // Otherwise the process is ending, and the message would be sent again.
             if written {
                 this.ended.under_way.remove(&key);
-                this.tell_of_ended(ctx);
+                this.send_owed(ctx);
             }
         }));
     }
@@ -200,7 +200,7 @@ impl Notifier {
 
 /// Writes that a message was delivered, or cannot be. Returns false if nothing can be written any
 /// more.
-async fn write(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
+async fn write_result(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
     match key {
         (id, target, None) => write_end(shared, (id, target), problem).await,
         (id, target, Some(notice)) => {
@@ -244,7 +244,7 @@ fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
     let view = shared.view.load();
     let job = view.jobs.get(&id);
     job.is_some_and(|job| {
-        job.unsent()
+        job.unsent_notices()
             .any(|(owed, to)| owed.id == *notice && to == target)
     })
 }
@@ -257,7 +257,7 @@ async fn write_end(
     key: (JobId, TargetName),
     problem: Option<Arc<str>>,
 ) -> bool {
-    while let Some(change) = told(&shared, &key, problem.clone()) {
+    while let Some(change) = record_delivery(&shared, &key, problem.clone()) {
         let written = shared.journal().send(Append(change)).await;
         if !matches!(written, Ok(Err(AppendError::Conflict))) {
             return matches!(written, Ok(Ok(_)));
@@ -268,7 +268,7 @@ async fn write_end(
     true
 }
 
-fn told(
+fn record_delivery(
     shared: &Shared,
     (id, target): &(JobId, TargetName),
     problem: Option<Arc<str>>,

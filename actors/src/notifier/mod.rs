@@ -91,11 +91,11 @@ impl Notifier {
         }
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take();
-        self.tell_of_ended(ctx);
+    fn send_due(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_look();
+        self.send_owed(ctx);
         let view = self.shared.view.load();
-        self.under_way.retain(|key| owes(&view, key));
+        self.under_way.retain(|key| is_still_owed(&view, key));
         self.depth.set(self.under_way.len() as i64);
         for (site, record) in &view.sites {
             let under_way = self
@@ -109,11 +109,16 @@ impl Notifier {
                 .take(Self::AT_ONCE.saturating_sub(under_way))
                 .collect();
             new.into_iter()
-                .for_each(|notification| self.send(site, notification, ctx));
+                .for_each(|notification| self.send_notification(site, notification, ctx));
         }
     }
 
-    fn send(&mut self, site: &SiteName, notification: &Notification, ctx: &mut Context<Self>) {
+    fn send_notification(
+        &mut self,
+        site: &SiteName,
+        notification: &Notification,
+        ctx: &mut Context<Self>,
+    ) {
         let key = (site.clone(), notification.id);
         self.under_way.insert(key.clone());
         self.depth.set(self.under_way.len() as i64);
@@ -146,11 +151,11 @@ impl Notifier {
         };
         ctx.spawn(
             sent.into_actor(self)
-                .map(move |sent, this, ctx| this.sent(key, sent, ctx)),
+                .map(move |sent, this, ctx| this.handle_sent(key, sent, ctx)),
         );
     }
 
-    fn sent(
+    fn handle_sent(
         &mut self,
         key: (SiteName, NotificationId),
         sent: Result<(), String>,
@@ -165,7 +170,7 @@ impl Notifier {
         match sent {
             Ok(()) => {
                 self.failures = 0;
-                self.say_that_it_is_out(key, ctx);
+                self.confirm_sent(key, ctx);
             }
             Err(problem) => {
                 self.failures = self.failures.saturating_add(1);
@@ -174,7 +179,7 @@ impl Notifier {
                 ctx.run_later(Duration::from_secs(pause), move |this, ctx| {
                     this.under_way.remove(&key);
                     this.depth.set(this.under_way.len() as i64);
-                    this.look(ctx);
+                    this.send_due(ctx);
                 });
             }
         }
@@ -183,25 +188,23 @@ impl Notifier {
     /// Reports to the site's actor that a message was sent, until the site's record shows it: the
     /// actor may have no room for that, or die of something else. Until then the message is under
     /// way, so that it is not sent twice.
-    fn say_that_it_is_out(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
-        if !owes(&self.shared.view.load(), &key) {
+    fn confirm_sent(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
+        if !is_still_owed(&self.shared.view.load(), &key) {
             return;
         }
         let _ = self
             .shared
             .actors
             .clusters
-            .offer(&key.0, NotificationSent(key.1));
+            .send_bounded(&key.0, NotificationSent(key.1));
         if !bug(Bug::SayOnce) {
-            ctx.run_later(Self::SAY_AGAIN, |this, ctx| {
-                this.say_that_it_is_out(key, ctx)
-            });
+            ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
         }
     }
 }
 
 /// Returns true if the site's record has this as still to be sent.
-fn owes(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
+fn is_still_owed(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
     view.sites
         .get(site)
         .is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
@@ -211,9 +214,9 @@ impl Actor for Notifier {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Notifier.mailbox_bound(&self.shared.settings));
-        self.look(ctx);
+        self.send_due(ctx);
     }
 }
 
@@ -221,7 +224,7 @@ impl Handler<LookAgain> for Notifier {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Notifier);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::Notifier);
+        self.send_due(ctx);
     }
 }

@@ -88,7 +88,7 @@ impl MemoryWorld {
         self.shared
             .actors
             .notifier
-            .enter((), RegisteredActor::new(addr, dirty));
+            .enter_actor((), RegisteredActor::new(addr, dirty));
     }
 
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
@@ -98,7 +98,7 @@ impl MemoryWorld {
         let dirty = Dirty::default();
         let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
         let entry = RegisteredActor::new(cluster.start(), dirty);
-        self.shared.actors.clusters.enter(name.clone(), entry);
+        self.shared.actors.clusters.enter_actor(name.clone(), entry);
     }
 
     /// A job that has just ended, and whom it names.
@@ -263,7 +263,7 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
         world.settle().await;
         // One that nobody reaches lives on, and is not built anew.
         let _apart = world.shared.actors.clusters.addr(&delft);
-        world.shared.actors.clusters.leave(&delft);
+        world.shared.actors.clusters.remove_actor(&delft);
         world
             .append(JournalChange::Site {
                 old: None,

@@ -78,7 +78,7 @@ impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
     type Result = actix::ResponseFuture<Result<T, SiteError>>;
 
     fn handle(&mut self, call: Call<T>, _: &mut actix::Context<Self>) -> Self::Result {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         let permits = if call.kind.is_long() {
             &self.long_calls
         } else {
@@ -99,7 +99,7 @@ impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
             if matches!(result, Err(SiteError::OutOfOrder(_))) {
                 // The site itself must report that it is out of order before anybody else tries.
                 shared.live.want_fresh(&name, shared.clock.now());
-                shared.actors.clusters.look(&name);
+                shared.actors.clusters.request_look_of(&name);
             }
             result
         })

@@ -12,7 +12,7 @@ use crate::live_state::SitesLeft;
 
 impl ClusterActor {
     /// The site's state as operators see it.
-    pub(super) fn state(&self, now: Timestamp) -> SiteState {
+    pub(super) fn current_state(&self, now: Timestamp) -> SiteState {
         let view = self.shared.view.load();
         let mut held = 0;
         let mut last = None;
@@ -25,16 +25,16 @@ impl ClusterActor {
         {
             held += u32::from(last.replace(*job) != Some(*job));
         }
-        availability::state(self.record.state(), self.current_contact(), held, now)
+        availability::site_state(self.record.state(), self.current_contact(), held, now)
     }
 
     /// Shows the site's state, and logs an error when no site is left that takes work: each site's
     /// administrator hears of that one site only.
     pub(super) fn show_state(&self) {
-        let state = self.state(self.now());
-        self.gauges.show_state(self.report.shown(state));
+        let state = self.current_state(self.now());
+        self.gauges.show_state(self.report.shown_state(state));
         let live = &self.shared.live;
-        match live.stands(&self.name, state, self.shared.sites.len()) {
+        match live.note_site_state(&self.name, state, self.shared.sites.len()) {
             Some(SitesLeft::None(states)) => {
                 let states: Vec<String> = states
                     .iter()
@@ -51,31 +51,31 @@ impl ClusterActor {
         }
     }
 
-    pub(super) fn contact_turned(&mut self, contact: Contact, now: Timestamp) {
+    pub(super) fn handle_contact_change(&mut self, contact: Contact, now: Timestamp) {
         match contact {
             Contact::Answering { .. } => {
                 info!(site = %self.name, "the site answers");
-                self.answers_again();
+                self.note_answers_again();
             }
-            Contact::Unreachable { .. } => self.fell_silent(now),
+            Contact::Unreachable { .. } => self.handle_silence(now),
             Contact::CredentialsExpired { .. } => {
                 let told = self.report.trouble.as_deref().unwrap_or("renew them");
                 let text = format!("site {} refuses our credentials: {told}", self.name);
                 warn!(site = %self.name, "the site refuses our credentials: {told}");
-                self.notify(NotificationKind::CredentialsExpired, text);
+                self.push_notification(NotificationKind::CredentialsExpired, text);
             }
             Contact::NeverAnswered => {}
         }
     }
 
-    pub(super) fn answers_again(&self) {
-        if self.shared.live.answered(&self.name) {
+    pub(super) fn note_answers_again(&self) {
+        if self.shared.live.note_site_answered(&self.name) {
             warn!("a site answers again; no longer isolated");
-            self.isolation_changed(false);
+            self.announce_isolation(false);
         }
     }
 
-    fn fell_silent(&mut self, now: Timestamp) {
+    fn handle_silence(&mut self, now: Timestamp) {
         let error = self.report.trouble.as_deref().unwrap_or("no answer");
         if self.report.out_of_order {
             warn!(
@@ -84,7 +84,7 @@ impl ClusterActor {
                 "the site cannot be used: nothing new goes there until that is mended"
             );
             let text = format!("site {} cannot be used: {error}", self.name);
-            return self.notify(NotificationKind::Unreachable, text);
+            return self.push_notification(NotificationKind::Unreachable, text);
         }
         warn!(
             site = %self.name,
@@ -92,34 +92,34 @@ impl ClusterActor {
             "the site is unreachable: nothing new goes there, and what runs there is unknown, \
              not failed"
         );
-        let newly_isolated = self.shared.live.lost(&self.name, now);
+        let newly_isolated = self.shared.live.note_site_lost(&self.name, now);
         if newly_isolated {
             error!(
                 "so many sites are silent at once that the fault is ours; nothing is charged or moved"
             );
-            self.isolation_changed(true);
+            self.announce_isolation(true);
         }
-        if !self.shared.live.isolated() {
+        if !self.shared.live.is_isolated() {
             // Sites where no job of ours runs are not polled, and would seem well.
-            self.shared.live.doubt(now);
-            self.shared.actors.clusters.look_all();
+            self.shared.live.doubt_all_sites(now);
+            self.shared.actors.clusters.request_look_of_all();
             let text = format!("site {} does not answer", self.name);
-            self.notify(NotificationKind::Unreachable, text);
+            self.push_notification(NotificationKind::Unreachable, text);
         }
     }
 
-    fn isolation_changed(&self, isolated: bool) {
+    fn announce_isolation(&self, isolated: bool) {
         self.shared.metrics.isolated.set(i64::from(isolated));
-        self.shared.actors.jobs.look_all();
-        self.shared.actors.co_allocator.look(&());
+        self.shared.actors.jobs.request_look_of_all();
+        self.shared.actors.co_allocator.request_look_of(&());
     }
 
-    fn notify(&mut self, kind: NotificationKind, text: String) {
+    fn push_notification(&mut self, kind: NotificationKind, text: String) {
         let command = SiteCommand::Notify {
             kind,
             text: text.into(),
             details: Vec::new(),
         };
-        self.record.push(command, None);
+        self.record.push_command(command, None);
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct SeenHoldings {
 
 impl SeenHoldings {
     /// Follows a change of the holdings; returns true if there was one.
-    pub(super) fn follow(
+    pub(super) fn update_holdings(
         &mut self,
         holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
         now: Timestamp,
@@ -57,7 +57,7 @@ impl SeenHoldings {
     }
 
     /// The number of processors that jobs have or will claim.
-    pub(super) fn held(&self) -> u32 {
+    pub(super) fn held_processors(&self) -> u32 {
         let held = self
             .holdings
             .values()
@@ -67,7 +67,7 @@ impl SeenHoldings {
 
     /// Returns when to ask for the attempts that live there; `None` while none does. An attempt
     /// submitted just now is not asked for.
-    pub(super) fn due(
+    pub(super) fn next_attempts_poll(
         &self,
         polled_at: Timestamp,
         interval: DurationMs,
@@ -101,9 +101,13 @@ mod tests {
         holding.visible_from = Some(Timestamp(10_000));
         let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
         let mut seen = SeenHoldings::default();
-        seen.follow(Some(&held), Timestamp(10_000));
-        let pause =
-            |polled_at| seen.due(Timestamp(polled_at), interval, soon).unwrap().0 - polled_at;
+        seen.update_holdings(Some(&held), Timestamp(10_000));
+        let pause = |polled_at| {
+            seen.next_attempts_poll(Timestamp(polled_at), interval, soon)
+                .unwrap()
+                .0
+                - polled_at
+        };
         assert_eq!(pause(10_000), 2_000, "submitted just now");
         assert_eq!(pause(50_000), 5_000, "for 40 s");
         assert_eq!(pause(900_000), 15_000, "for a quarter of an hour");
@@ -141,8 +145,8 @@ mod tests {
         let soon = DurationMs(1_000);
         let mut seen = SeenHoldings::default();
         let mut due = |held: &[(u64, bool)], now| {
-            seen.follow(Some(&holdings(held)), Timestamp(now));
-            seen.due(Timestamp(100), interval, soon)
+            seen.update_holdings(Some(&holdings(held)), Timestamp(now));
+            seen.next_attempts_poll(Timestamp(100), interval, soon)
         };
         assert_eq!(due(&[], 90_000), None, "nothing lives there");
         assert_eq!(

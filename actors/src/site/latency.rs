@@ -65,12 +65,12 @@ impl RoundTripSchedule {
         }
     }
 
-    fn due(&self) -> Option<Timestamp> {
+    fn next_measurement_due(&self) -> Option<Timestamp> {
         (!self.under_way && !self.peers.is_empty()).then_some(self.due)
     }
 
     /// Takes the next peer, and sets the turn of the one after it a step later.
-    fn take(&mut self, now: Timestamp) -> Option<(SiteName, HostName)> {
+    fn take_peer(&mut self, now: Timestamp) -> Option<(SiteName, HostName)> {
         let peer = self.peers.get(self.next).cloned()?;
         self.next = (self.next + 1) % self.peers.len();
         self.due = now + self.step;
@@ -85,7 +85,7 @@ impl ClusterActor {
         self.contact
             .contact()
             .is_answering()
-            .then(|| self.schedule.due())?
+            .then(|| self.schedule.next_measurement_due())?
     }
 
     /// Has the site measure the latency to the next peer. Nothing waits for that.
@@ -93,7 +93,7 @@ impl ClusterActor {
         if self.next_measurement().is_none_or(|due| due > now) {
             return;
         }
-        let Some((peer, host)) = self.schedule.take(now) else {
+        let Some((peer, host)) = self.schedule.take_peer(now) else {
             return;
         };
         let site = self.site.clone();
@@ -104,13 +104,13 @@ impl ClusterActor {
                 let late = format!("no answer within {LONGEST}");
                 Err(SiteError::OutcomeUnknown(late))
             });
-            this.measured(peer, answer);
+            this.record_measurement(peer, answer);
             let now = this.now();
             this.set_wake(ctx, now);
         }));
     }
 
-    fn measured(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
+    fn record_measurement(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
         self.schedule.under_way = false;
         let labels = [CallKind::RoundTrip.as_str(), outcome_label(&answer)];
         self.shared
@@ -125,7 +125,7 @@ impl ClusterActor {
                     info!(%site, %peer, %round_trip, "the way to a site is measured again");
                 }
                 self.shared
-                    .came_back((site.clone(), peer), round_trip, self.now());
+                    .record_round_trip((site.clone(), peer), round_trip, self.now());
             }
             Err(error) if !self.schedule.failing.contains(&peer) => {
                 warn!(

@@ -131,8 +131,8 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
         );
         assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         let hangs = asked(&world, "Delft", "Leiden");
         world
             .until("the next one hangs", |w| {
@@ -140,7 +140,11 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
             })
             .await;
         let age = || {
-            let report = world.shared.live.site(&site("Delft")).expect("a report");
+            let report = world
+                .shared
+                .live
+                .site_report(&site("Delft"))
+                .expect("a report");
             report
                 .idle
                 .as_ref()
@@ -183,11 +187,11 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         let world = world(|_| ());
         world.settle().await;
         world.at("Leiden").inside().up = false;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         world
             .until("it is silent", |w: &MemoryWorld| {
-                let report = w.shared.live.site(&site("Leiden"));
+                let report = w.shared.live.site_report(&site("Leiden"));
                 report.is_some_and(|report| !report.contact.is_answering())
             })
             .await;

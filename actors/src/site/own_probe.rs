@@ -81,10 +81,10 @@ impl ClusterActor {
             return;
         }
         self.sent.busy = true;
-        let ends = probe.given_up_at().max(reached_since + OWN_PROBE_PATIENCE);
+        let ends = probe.gives_up_at().max(reached_since + OWN_PROBE_PATIENCE);
         let step = ProbeStep {
             is_last: now >= ends,
-            ..self.step_of(&probe, now)
+            ..self.next_step_of(&probe, now)
         };
         let permits = self.calls.clone();
         let site = self.site.clone();
@@ -93,17 +93,17 @@ impl ClusterActor {
             let Ok(_permit) = permits.acquire_owned().await else {
                 return ProbeStepResult::NotYet;
             };
-            step.take(&*site, &metrics).await
+            step.take_step(&*site, &metrics).await
         };
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
             this.sent.busy = false;
             match told {
                 ProbeStepResult::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
                     // A site that cannot be reached may be well.
-                    return this.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
+                    return this.end_own_probe(&probe, ProbeOutcome::Inconclusive, why, ctx);
                 }
                 ProbeStepResult::Over(outcome, why) => {
-                    return this.own_probe_over(&probe, outcome, why, ctx);
+                    return this.end_own_probe(&probe, outcome, why, ctx);
                 }
                 ProbeStepResult::NotYet => {}
                 ProbeStepResult::Nothing => {
@@ -120,10 +120,10 @@ impl ClusterActor {
     }
 
     fn reaches_for_probe(&self) -> bool {
-        self.contact.contact().is_answering() && !self.shared.live.isolated()
+        self.contact.contact().is_answering() && !self.shared.live.is_isolated()
     }
 
-    fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
+    fn next_step_of(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
         ProbeStep {
             tag: probe.tag(self.shared.instance, &self.name),
             site: self.name.clone(),
@@ -135,7 +135,7 @@ impl ClusterActor {
         }
     }
 
-    fn own_probe_over(
+    fn end_own_probe(
         &mut self,
         probe: &OwnProbe,
         outcome: ProbeOutcome,
@@ -154,9 +154,9 @@ impl ClusterActor {
             .with_label_values(&[told])
             .inc();
         let number = probe.number;
-        let jitter = self.jitter();
+        let jitter = self.draw_jitter();
         let detail = why.into();
-        self.record.push(
+        self.record.push_command(
             SiteCommand::OwnProbeOver {
                 number,
                 outcome,
@@ -165,7 +165,7 @@ impl ClusterActor {
             },
             None,
         );
-        self.turn(ctx);
+        self.commit_record(ctx);
     }
 }
 
@@ -182,9 +182,9 @@ struct ProbeStep {
 }
 
 impl ProbeStep {
-    async fn take(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
+    async fn take_step(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
         if !self.is_submitted && !self.is_last {
-            let submitted = site.submit(&self.order()).await;
+            let submitted = site.submit(&self.attempt_order()).await;
             count_call(metrics, CallKind::Submit, &submitted);
             match submitted {
                 // The tag shows whether it was submitted.
@@ -214,7 +214,7 @@ impl ProbeStep {
         };
         let seen = status.attempts.remove(&self.tag);
         if self.is_last {
-            return match seen.map(judge) {
+            return match seen.map(judge_observation) {
                 Some(over @ ProbeStepResult::Over(..)) => over,
                 _ => {
                     let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
@@ -224,17 +224,17 @@ impl ProbeStep {
         }
         match seen {
             Some(Observation::Ready(at_gate)) => {
-                let go = GateDecision::Go(self.go(&at_gate.host));
+                let go = GateDecision::Go(self.go_decision(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;
                 count_call(metrics, CallKind::DecideGate, &decided);
                 ProbeStepResult::Nothing
             }
-            Some(seen) => judge(seen),
+            Some(seen) => judge_observation(seen),
             None => ProbeStepResult::Nothing,
         }
     }
 
-    fn order(&self) -> SubmitRequest {
+    fn attempt_order(&self) -> SubmitRequest {
         let program = Program {
             executable: Executable::AtSite(PROGRAM.into()),
             arguments: Vec::new(),
@@ -242,7 +242,7 @@ impl ProbeStep {
             directory: None,
             setup: Vec::new(),
         };
-        let plain = SubmitRequest::plain(self.tag, program, WALL_TIME);
+        let plain = SubmitRequest::with_one_processor(self.tag, program, WALL_TIME);
         let hold_max = OWN_PROBE_PATIENCE;
         SubmitRequest {
             epoch: self.epoch,
@@ -252,7 +252,7 @@ impl ProbeStep {
         }
     }
 
-    fn go(&self, host: &str) -> Go {
+    fn go_decision(&self, host: &str) -> Go {
         let attempt = self.tag.attempt;
         let site = self.site.clone();
         let host = host.to_owned();
@@ -274,7 +274,7 @@ impl ProbeStep {
 
 /// Judges an observation of the probe. It blames the site only for what no payload beside the probe
 /// could have caused.
-fn judge(seen: Observation) -> ProbeStepResult {
+fn judge_observation(seen: Observation) -> ProbeStepResult {
     use ProbeStepResult::Over;
     match seen {
         Observation::Absent
@@ -299,7 +299,7 @@ fn judge(seen: Observation) -> ProbeStepResult {
         },
         Observation::Void => Over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
         Observation::Vanished { detail, .. } => Over(ProbeOutcome::Failed, detail),
-        Observation::Ended { why, detail, .. } => match why.blame() {
+        Observation::Ended { why, detail, .. } => match why.whose_error() {
             ErrorBlame::Site => Over(ProbeOutcome::Failed, detail),
             ErrorBlame::Job | ErrorBlame::Nobody => Over(ProbeOutcome::Inconclusive, detail),
         },

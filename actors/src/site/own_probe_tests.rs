@@ -90,10 +90,10 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
             (&Breaker::Closed, 0)
         );
         assert!(matches!(
-            known.ban_of(&key("mallory"), now),
+            known.bar_reason_for(&key("mallory"), now),
             Some(Ban::KeptOff { .. })
         ));
-        assert_eq!(known.ban_of(&key("alice"), now), None);
+        assert_eq!(known.bar_reason_for(&key("alice"), now), None);
         let opened = world.at("Leiden").inside().opened.clone();
         assert_eq!(
             opened.iter().map(|tag| tag.job).collect::<Vec<_>>(),
@@ -102,15 +102,15 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
         let grid = GridMaker::default().snapshot(&world.shared);
         let seen = grid.site(&site("Leiden")).expect("a site");
         assert_eq!(seen.acceptance, PlacementAcceptance::Open);
-        assert!(seen.ban_of(Some(&key("mallory"))).is_some());
-        assert!(world.shared.live.is_suspect(&key("mallory")));
+        assert!(seen.owner_bar(Some(&key("mallory"))).is_some());
+        assert!(world.shared.live.is_barred_owner(&key("mallory")));
         assert_eq!(told(&world, "succeeded"), 1);
-        let is_suspect = |world: &MemoryWorld| world.shared.live.is_suspect(&key("mallory"));
+        let is_suspect = |world: &MemoryWorld| world.shared.live.is_barred_owner(&key("mallory"));
         world
             .until("nobody is suspect any more", |world| !is_suspect(world))
             .await;
         assert_eq!(
-            record(&world).ban_of(&key("mallory"), world.shared.clock.now()),
+            record(&world).bar_reason_for(&key("mallory"), world.shared.clock.now()),
             None
         );
     });
@@ -152,12 +152,12 @@ fn a_probe_waits_for_a_site_that_does_not_answer() {
         world.settle().await;
         world.at("Leiden").inside().runs = true;
         world.at("Leiden").inside().hanging = true;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         let contact = |w: &MemoryWorld| {
             w.shared
                 .live
-                .site(&site("Leiden"))
+                .site_report(&site("Leiden"))
                 .expect("a report")
                 .contact
         };
@@ -224,12 +224,12 @@ fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
         world.at("Leiden").inside().submit_time = Duration::from_secs(1_000);
         accuse(&world).await;
         world.at("Leiden").inside().hanging = true;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         let contact = |w: &MemoryWorld| {
             w.shared
                 .live
-                .site(&site("Leiden"))
+                .site_report(&site("Leiden"))
                 .expect("a report")
                 .contact
         };

@@ -27,13 +27,13 @@ struct AttemptDemand {
 impl ClusterActor {
     /// Half of the time that a claim has to start, if that is less: a claim that is given up must
     /// have shown by then that it waited.
-    fn at_once(&self) -> DurationMs {
+    fn at_once_limit(&self) -> DurationMs {
         let claims = self.shared.settings.job.claims_at([&self.name]);
         AT_ONCE.min(DurationMs(claims.ready_within.0 / 2))
     }
 
     /// Learns from what the attempts here were last seen to do.
-    pub(super) fn learn(&mut self) {
+    pub(super) fn learn_from_attempts(&mut self) {
         if self
             .report
             .shape
@@ -43,7 +43,7 @@ impl ClusterActor {
             return;
         }
         let observed = self.report.observed.clone();
-        let at_once = self.at_once();
+        let at_once = self.at_once_limit();
         let before = std::mem::take(&mut self.behind);
         for (tag, observation) in &observed.attempts {
             match observation {
@@ -54,14 +54,14 @@ impl ClusterActor {
                     self.behind.insert(*tag, since);
                     // An attempt that was to begin later has not waited for others before that.
                     let lasts = observed.asked_at.since(since) + SEEN_LATE >= at_once;
-                    if let Some(asked) = self.asked(*tag).filter(|_| lasts) {
-                        self.waited(asked, why, at_once);
+                    if let Some(asked) = self.demand_of(*tag).filter(|_| lasts) {
+                        self.learn_wait(asked, why, at_once);
                     }
                 }
                 Observation::Ready(at_gate) => {
                     let at = at_gate.held_at - observed.clock;
-                    if let Some(asked) = self.asked(*tag) {
-                        self.started(asked, at, at_once);
+                    if let Some(asked) = self.demand_of(*tag) {
+                        self.learn_start(asked, at, at_once);
                     }
                 }
                 _ => {}
@@ -69,7 +69,7 @@ impl ClusterActor {
         }
     }
 
-    fn started(&mut self, asked: AttemptDemand, at: Timestamp, at_once: DurationMs) {
+    fn learn_start(&mut self, asked: AttemptDemand, at: Timestamp, at_once: DurationMs) {
         let AttemptDemand {
             lane,
             ask,
@@ -77,27 +77,27 @@ impl ClusterActor {
         } = asked;
         let obtainable = Arc::make_mut(&mut self.report.obtainable);
         if at.since(asked_at) < at_once {
-            obtainable.started(lane, ask, asked_at, at);
+            obtainable.record_start(lane, ask, asked_at, at);
         } else {
-            obtainable.started_late(&lane, ask, asked_at, at);
+            obtainable.record_late_start(&lane, ask, asked_at, at);
         }
     }
 
-    fn waited(&mut self, asked: AttemptDemand, why: &Arc<str>, at_once: DurationMs) {
+    fn learn_wait(&mut self, asked: AttemptDemand, why: &Arc<str>, at_once: DurationMs) {
         let AttemptDemand { lane, ask, at } = asked;
         let seen_at = self.report.observed.asked_at;
         if seen_at.since(at) < at_once {
             return;
         }
-        if self.report.obtainable.in_the_way(&lane, &ask).is_none() {
+        if self.report.obtainable.blocking_wait(&lane, &ask).is_none() {
             info!(site = %self.name, %lane, processors = ask.processors, %why, "waits there");
         }
-        Arc::make_mut(&mut self.report.obtainable).waited(lane, ask, why, at, seen_at);
+        Arc::make_mut(&mut self.report.obtainable).record_wait(lane, ask, why, at, seen_at);
     }
 
     /// Returns the partition, resources and time that an attempt asked for; `None` once its job
     /// knows that it has them.
-    fn asked(&self, tag: AttemptTag) -> Option<AttemptDemand> {
+    fn demand_of(&self, tag: AttemptTag) -> Option<AttemptDemand> {
         let view = self.shared.view.load();
         let holding = view
             .holdings
@@ -109,7 +109,9 @@ impl ClusterActor {
         }
         let words = self.shared.settings.default_policies.lanes;
         let job = view.jobs.get(&tag.job)?;
-        let (lane, ask) = self.report.asked(words, &self.name, job, tag.component)?;
+        let (lane, ask) = self
+            .report
+            .partition_demand(words, &self.name, job, tag.component)?;
         Some(AttemptDemand { lane, ask, at })
     }
 
@@ -124,14 +126,14 @@ impl ClusterActor {
         {
             return;
         }
-        let ended = Arc::make_mut(&mut self.report.obtainable).forget(now);
+        let ended = Arc::make_mut(&mut self.report.obtainable).forget_expired(now);
         self.shared
             .live
-            .publish(self.name.clone(), Arc::new(self.report.clone()));
+            .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         if ended {
             self.shared.live.note_change();
-            self.shared.actors.co_allocator.look(&());
-            self.shared.actors.claimer.look(&());
+            self.shared.actors.co_allocator.request_look_of(&());
+            self.shared.actors.claimer.request_look_of(&());
         }
     }
 }

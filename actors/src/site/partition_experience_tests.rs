@@ -91,10 +91,10 @@ fn delft(world: &MemoryWorld) -> GridSite {
 }
 
 fn largest(world: &MemoryWorld) -> Option<u32> {
-    let report = world.shared.live.site(&site("Delft"))?;
+    let report = world.shared.live.site_report(&site("Delft"))?;
     report
         .obtainable
-        .lanes()
+        .list_experience()
         .find_map(|(_, known)| Some(known.got?.ask.processors))
 }
 
@@ -122,14 +122,14 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
         let waits = delft(&world).waits.expect("a wait");
         let half_an_hour = DurationMs::from_secs(1_800);
         let wait = waits
-            .in_the_way(&short(), &PartitionDemand::new(64, half_an_hour))
+            .blocking_wait(&short(), &PartitionDemand::new(64, half_an_hour))
             .expect("kept back");
         assert_eq!(
             (&*wait.why, wait.asked_at.since(asked_at)),
             ("Priority", DurationMs(0))
         );
         assert_eq!(
-            waits.in_the_way(&short(), &PartitionDemand::new(63, half_an_hour)),
+            waits.blocking_wait(&short(), &PartitionDemand::new(63, half_an_hour)),
             None,
             "smaller"
         );
@@ -137,7 +137,7 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
         says(&world, tag, Observation::Absent);
         world.finish_job(1).await;
         let given_up = world.shared.clock.now();
-        let changes = world.shared.live.changes();
+        let changes = world.shared.live.change_count();
         world
             .until("it counts no more", |world| delft(world).waits.is_none())
             .await;
@@ -147,7 +147,7 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
             "{after} ms after it was given up"
         );
         assert!(
-            world.shared.live.changes() > changes,
+            world.shared.live.change_count() > changes,
             "whoever waits for a place is told"
         );
     });

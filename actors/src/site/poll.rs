@@ -54,7 +54,7 @@ impl ClusterActor {
             return Vec::new();
         };
         let live = holdings.iter().filter(|(_, holding)| holding.live);
-        live.map(|((job, _), holding)| holding.tag(self.shared.instance, *job))
+        live.map(|((job, _), holding)| holding.attempt_tag(self.shared.instance, *job))
             .collect()
     }
 
@@ -63,7 +63,8 @@ impl ClusterActor {
     fn attempts_due(&self, polled_at: Timestamp) -> Option<Timestamp> {
         let settings = &self.shared.settings;
         let soon = DurationMs((settings.job.go_grace.0 / 4).max(1)).min(settings.poll_interval);
-        self.seen.due(polled_at, settings.poll_interval, soon)
+        self.seen
+            .next_attempts_poll(polled_at, settings.poll_interval, soon)
     }
 
     /// Returns when the site is to be asked again; `None` while nobody needs to know.
@@ -74,10 +75,10 @@ impl ClusterActor {
         // Shown on every change: a site where jobs have nothing any more is not polled.
         if self
             .seen
-            .follow(self.shared.view.load().holdings.get(&self.name), now)
+            .update_holdings(self.shared.view.load().holdings.get(&self.name), now)
         {
-            self.gauges.held.set(i64::from(self.seen.held()));
-            self.calm.stir();
+            self.gauges.held.set(i64::from(self.seen.held_processors()));
+            self.calm.note_activity();
             if self.seen.holdings.is_empty() {
                 self.show_state();
             }
@@ -87,7 +88,7 @@ impl ClusterActor {
         };
         // One failure proves nothing. The site is asked again until it counts as silent, also where
         // no job of ours is: else nobody would learn that it is we who are cut off.
-        if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
+        if !self.contact.contact().is_answering() || self.contact.failures_in_a_row() > 0 {
             let again = Some(polled_at + self.retry_pause());
             // The attempts are observed all the same.
             let says = self.half_silent || self.report.out_of_order;
@@ -110,8 +111,15 @@ impl ClusterActor {
         let live = self.attempts_due(polled_at);
         // While a job waits, processors freed since the last answer are worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
-        let pause = self.calm.pause(pause).min(self.refresh_pause());
-        let wanted = self.shared.live.wanted().then(|| polled_at + pause);
+        let pause = self
+            .calm
+            .pause_between_looks(pause)
+            .min(self.refresh_pause());
+        let wanted = self
+            .shared
+            .live
+            .is_placement_awaited()
+            .then(|| polled_at + pause);
         // Jobs are placed here, whether they have claimed anything yet or not.
         let is_busy = !self.seen.holdings.is_empty();
         let busy = is_busy.then(|| polled_at + self.refresh_pause());
@@ -137,18 +145,18 @@ impl ClusterActor {
             // A site out of order answers at no cost, and somebody is mending it.
             return self.shared.settings.poll_interval.min(RETRY_MAX);
         }
-        let doublings = self.contact.failures().min(10);
+        let doublings = self.contact.failures_in_a_row().min(10);
         RETRY_MAX.min(DurationMs(RETRY.0 << doublings.saturating_sub(1)))
     }
 
     /// Polls the site if it is time and no poll is under way.
     pub(super) fn poll_if_due(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         if self.next_poll(now).is_some_and(|time| time <= now) {
-            self.poll(ctx);
+            self.poll_site(ctx);
         }
     }
 
-    fn poll(&mut self, ctx: &mut Context<Self>) {
+    fn poll_site(&mut self, ctx: &mut Context<Self>) {
         self.polling = true;
         self.hinted = false;
         let site = self.site.clone();
@@ -211,17 +219,17 @@ impl ClusterActor {
         let answered = tokio::time::timeout(Duration::from_millis(longest.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |polled, this, ctx| {
             let polled = polled.unwrap_or_else(|_| Polled::unanswered(now, longest));
-            this.polled(polled, ctx);
+            this.handle_poll_result(polled, ctx);
         }));
     }
 
-    fn polled(&mut self, polled: Polled, ctx: &mut Context<Self>) {
+    fn handle_poll_result(&mut self, polled: Polled, ctx: &mut Context<Self>) {
         self.polling = false;
         let now = self.now();
         self.polled_at = Some(now);
         if let Some(description) = polled.description {
             self.described_at = Some(now);
-            self.report.describe(description);
+            self.report.set_description(description);
         }
         self.half_silent = polled
             .status
@@ -245,17 +253,18 @@ impl ClusterActor {
             }) => {
                 let read = site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
-                let mut concerned = self.observed(attempts, polled.asked_at, clock);
+                let mut concerned = self.apply_observations(attempts, polled.asked_at, clock);
                 let error = SiteError::OutcomeUnknown(silence.to_string());
-                concerned.extend(self.failed(&error, now));
+                concerned.extend(self.apply_failure(&error, now));
                 concerned
             }
             Ok(status) if self.site.trouble().is_some() => {
                 let error = SiteError::OutOfOrder(self.site.trouble().unwrap_or_default());
                 let read = status.site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
-                let mut concerned = self.observed(status.attempts, polled.asked_at, clock);
-                concerned.extend(self.failed(&error, now));
+                let mut concerned =
+                    self.apply_observations(status.attempts, polled.asked_at, clock);
+                concerned.extend(self.apply_failure(&error, now));
                 concerned
             }
             Ok(status) => {
@@ -263,9 +272,9 @@ impl ClusterActor {
                 // too early for its clock, never too late.
                 let read = status.site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
-                self.answered(status, polled.asked_at, clock, now)
+                self.apply_answer(status, polled.asked_at, clock, now)
             }
-            Err(error) => self.failed(&error, now),
+            Err(error) => self.apply_failure(&error, now),
         };
         // A site that fell silent only now is waited for from now on.
         if told_before && !self.report.tells && !self.contact.contact().is_answering() {
@@ -273,19 +282,23 @@ impl ClusterActor {
         }
         self.shared
             .live
-            .publish(self.name.clone(), Arc::new(self.report.clone()));
-        if self.shared.live.fresh_given(&self.name, polled.asked_at) {
-            self.shared.actors.claimer.look(&());
+            .publish_report(self.name.clone(), Arc::new(self.report.clone()));
+        if self
+            .shared
+            .live
+            .take_fresh_wanted(&self.name, polled.asked_at)
+        {
+            self.shared.actors.claimer.request_look_of(&());
         }
         self.show_metrics();
         concerned
             .iter()
-            .for_each(|job| self.shared.actors.jobs.look(job));
-        self.look(ctx);
+            .for_each(|job| self.shared.actors.jobs.request_look_of(job));
+        self.take_stock_of_site(ctx);
     }
 
     /// Takes in an answer. Returns the jobs that have something new to look at.
-    fn answered(
+    fn apply_answer(
         &mut self,
         status: SiteStatus,
         asked_at: Timestamp,
@@ -298,10 +311,10 @@ impl ClusterActor {
             info!(site = %self.name, "the site answers again");
             self.show_state();
         }
-        let mut concerned = self.contact_changed(QueryResult::Answered, now);
-        if self.shared.live.isolated() {
+        let mut concerned = self.observe_contact(QueryResult::Answered, now);
+        if self.shared.live.is_isolated() {
             // A site that never fell silent answers as well: it is not we who are cut off.
-            self.answers_again();
+            self.note_answers_again();
         }
         let idle = Some((asked_at, status.idle));
         let corrected = self.shared.live.forget_refusals(&self.name, asked_at);
@@ -316,23 +329,23 @@ impl ClusterActor {
         if changed {
             self.shared.live.note_change();
         }
-        if changed && self.shared.live.wanted() {
-            self.shared.actors.co_allocator.look(&());
+        if changed && self.shared.live.is_placement_awaited() {
+            self.shared.actors.co_allocator.request_look_of(&());
         }
         let total = self.report.description.as_ref().map(|site| &site.total);
         let is_idle = total.is_some() && before.map(|(_, idle)| idle) == total;
         let is_calm = self.site.is_ours_alone() && is_idle && !changed;
-        self.calm.answered(is_calm);
+        self.calm.count_answer(is_calm);
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);
         self.report.ebbs = status.ebbs.into();
-        concerned.extend(self.observed(status.attempts, asked_at, clock));
-        self.learn();
+        concerned.extend(self.apply_observations(status.attempts, asked_at, clock));
+        self.learn_from_attempts();
         concerned
     }
 
     /// Takes in observations. Returns the jobs of attempts that do something else than before.
-    fn observed(
+    fn apply_observations(
         &mut self,
         attempts: BTreeMap<AttemptTag, Observation>,
         asked_at: Timestamp,
@@ -357,7 +370,7 @@ impl ClusterActor {
     }
 
     /// Takes in a failed query. It is no information: what was known stays, and grows older.
-    fn failed(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
+    fn apply_failure(&mut self, error: &SiteError, now: Timestamp) -> Vec<JobId> {
         debug!(site = %self.name, %error, "status query failed");
         self.report.trouble = Some(error.to_string().into());
         let result = match error {
@@ -370,7 +383,7 @@ impl ClusterActor {
             | SiteError::SiteFull(_) => QueryResult::Failed,
         };
         self.report.out_of_order = result == QueryResult::OutOfOrder;
-        let concerned = self.contact_changed(result, now);
+        let concerned = self.observe_contact(result, now);
         let was_silent = self.report.silent_since.is_some();
         self.report.silent_since = self.contact.silent_since();
         if !was_silent && self.report.silent_since.is_some() {
@@ -385,21 +398,21 @@ impl ClusterActor {
         concerned
     }
 
-    fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
+    fn observe_contact(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
         let changed = self
             .contact
-            .observe(result, &self.shared.settings.contact, now);
+            .note_result(result, &self.shared.settings.contact, now);
         self.report.contact = self.contact.contact();
         let Some(contact) = changed else {
             return Vec::new();
         };
         self.shared
             .live
-            .publish(self.name.clone(), Arc::new(self.report.clone()));
+            .publish_report(self.name.clone(), Arc::new(self.report.clone()));
         self.shared.live.note_change();
-        self.contact_turned(contact, now);
-        self.shared.actors.co_allocator.look(&());
-        self.shared.actors.data_manager.look(&());
+        self.handle_contact_change(contact, now);
+        self.shared.actors.co_allocator.request_look_of(&());
+        self.shared.actors.data_manager.request_look_of(&());
         if contact.is_answering() {
             self.reconciled_at = None;
         }
@@ -426,7 +439,7 @@ impl ClusterActor {
         if let Some((_, idle)) = &self.report.idle {
             self.gauges.idle.set(i64::from(idle.processors));
         }
-        self.gauges.held.set(i64::from(self.seen.held()));
+        self.gauges.held.set(i64::from(self.seen.held_processors()));
         self.show_state();
     }
 

@@ -16,17 +16,17 @@ pub(super) struct Calm(u32);
 
 impl Calm {
     /// Notes that something happened, or may have.
-    pub(super) fn stir(&mut self) {
+    pub(super) fn note_activity(&mut self) {
         self.0 = 0;
     }
 
     /// Counts an answer if nothing is in use; else starts again.
-    pub(super) fn answered(&mut self, is_calm: bool) {
+    pub(super) fn count_answer(&mut self, is_calm: bool) {
         self.0 = if is_calm { self.0.saturating_add(1) } else { 0 };
     }
 
     /// Returns the pause until the next look at this site, where other sites have the pause `soon`.
-    pub(super) fn pause(&self, soon: DurationMs) -> DurationMs {
+    pub(super) fn pause_between_looks(&self, soon: DurationMs) -> DurationMs {
         let doubled = soon.0.saturating_mul(1 << (self.0 / ANSWERS).min(16));
         DurationMs(doubled.min(PAUSE_MAX.0).max(soon.0))
     }
@@ -42,20 +42,23 @@ mod tests {
         let mut calm = Calm::default();
         let mut pauses = Vec::new();
         for _ in 0..20 {
-            pauses.push(calm.pause(soon).0);
-            calm.answered(true);
+            pauses.push(calm.pause_between_looks(soon).0);
+            calm.count_answer(true);
         }
         assert!(pauses.is_sorted());
         assert_eq!(
             (pauses[..4].to_vec(), pauses[19]),
             (vec![2_000, 2_000, 4_000, 4_000], 15_000)
         );
-        calm.answered(false);
-        assert_eq!(calm.pause(soon), soon);
-        (0..20).for_each(|_| calm.answered(true));
-        calm.stir();
-        assert_eq!(calm.pause(soon), soon);
+        calm.count_answer(false);
+        assert_eq!(calm.pause_between_looks(soon), soon);
+        (0..20).for_each(|_| calm.count_answer(true));
+        calm.note_activity();
+        assert_eq!(calm.pause_between_looks(soon), soon);
         // One that is asked more seldom anyhow is not asked more often.
-        assert_eq!(calm.pause(DurationMs(60_000)), DurationMs(60_000));
+        assert_eq!(
+            calm.pause_between_looks(DurationMs(60_000)),
+            DurationMs(60_000)
+        );
     }
 }

@@ -16,7 +16,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
-use super::shared_reservations::expected;
+use super::shared_reservations::expected_reservations;
 use super::{ClusterActor, own_probe};
 use crate::actor_context::Shared;
 use crate::api::View;
@@ -50,7 +50,7 @@ pub(super) struct Ours<'a> {
 }
 
 impl<'a> Ours<'a> {
-    fn at(site: &dyn Site, shared: &'a Shared) -> Self {
+    fn at_site(site: &dyn Site, shared: &'a Shared) -> Self {
         let former = if site.is_ours_alone() {
             &shared.former[..]
         } else {
@@ -68,7 +68,7 @@ impl<'a> Ours<'a> {
 }
 
 /// Decides the fate of what was found under a tag.
-pub(super) fn fate(
+pub(super) fn decide_fate(
     tag: &AttemptTag,
     ours: Ours<'_>,
     view: &View,
@@ -97,7 +97,7 @@ pub(super) fn fate(
     if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
         return AttemptFate::Leave;
     }
-    match ended_at(job) {
+    match end_time_of(job) {
         Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => AttemptFate::Remove,
         Some(_) | None => AttemptFate::End,
     }
@@ -119,11 +119,11 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
     }
     let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
     let reservation = job.and_then(|job| job.reservation.as_deref());
-    reservation.is_some_and(|reservation| reservation.needs(tag.serial))
+    reservation.is_some_and(|reservation| reservation.needs_serial(tag.serial))
 }
 
 /// Lists the reservations that a site should have for jobs whose rounds have not begun there.
-fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
+fn reserved_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
     let view = shared.view.load();
     let waiting = view
         .jobs
@@ -136,7 +136,7 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
                 .as_ref()
                 .is_some_and(|placement| placement.site == *site)
         });
-        let promised = here.filter_map(|component| component.acquisition().promised());
+        let promised = here.filter_map(|component| component.acquisition().reservation_use());
         promised
             .filter(|promised| !promised.shared)
             .map(|promised| {
@@ -150,8 +150,8 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
 /// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
 /// outcome: a job that gets the report too early or too late ignores it, and a job that is just
 /// being rebuilt gets it at the next look.
-fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
-    let promised = promised_at(site, shared);
+fn report_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
+    let promised = reserved_at(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
         let Some(addr) = shared.actors.jobs.addr(job) else {
             continue;
@@ -188,12 +188,12 @@ async fn compare_reservations(
     };
     let record = shared.view.load().sites.get(site.name()).cloned();
     let mut gone = record
-        .map(|record| expected(&record, shared.clock.now()))
+        .map(|record| expected_reservations(&record, shared.clock.now()))
         .unwrap_or_default();
-    let mut lost = promised_at(site.name(), shared);
+    let mut lost = reserved_at(site.name(), shared);
     let mut orphans = BTreeSet::new();
     let mut changed = BTreeSet::new();
-    let ours = Ours::at(site, shared);
+    let ours = Ours::at_site(site, shared);
     let listed = granting.list().await?.into_iter();
     for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
         let is_known = tag.is_shared() && tag.instance == shared.instance;
@@ -202,10 +202,10 @@ async fn compare_reservations(
         } else {
             None
         };
-        if expected.is_some_and(|span| !seen.is_of(span)) {
+        if expected.is_some_and(|span| !seen.has_span(span)) {
             changed.insert(tag.serial);
         }
-        if lost.get(&tag).is_some_and(|(_, span)| seen.is_of(*span)) {
+        if lost.get(&tag).is_some_and(|(_, span)| seen.has_span(*span)) {
             lost.remove(&tag);
         }
         if is_needed(&tag, site.name(), shared) {
@@ -225,7 +225,7 @@ async fn compare_reservations(
             orphans.insert(tag);
         }
     }
-    tell_losses(site.name(), shared, &lost);
+    report_losses(site.name(), shared, &lost);
     Ok(FoundLeases {
         orphans,
         gone: gone.into_keys().collect(),
@@ -233,7 +233,7 @@ async fn compare_reservations(
     })
 }
 
-fn ended_at(job: &Job) -> Option<Timestamp> {
+fn end_time_of(job: &Job) -> Option<Timestamp> {
     match job.phase {
         JobPhase::Finished { at }
         | JobPhase::Failed { at, .. }
@@ -289,17 +289,17 @@ impl ClusterActor {
         self.next_reconcile(now).is_some_and(|time| time <= now)
     }
 
-    pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn start_sweep(&mut self, ctx: &mut Context<Self>) {
         self.reconciling = true;
         let site = self.site.clone();
         let shared = self.shared.clone();
-        let sweep = sweep(site, shared, self.orphans.clone(), self.stuck.clone());
+        let sweep = sweep_site(site, shared, self.orphans.clone(), self.stuck.clone());
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok(swept) => this.swept(swept, ctx),
+                Ok(swept) => this.apply_sweep(swept, ctx),
                 Err(error) => {
                     this.unfinished = this.unfinished.saturating_add(1);
                     info!(site = %this.name, %error, "could not reconcile; again later");
@@ -310,7 +310,7 @@ impl ClusterActor {
         }));
     }
 
-    fn swept(&mut self, swept: Swept, ctx: &mut Context<Self>) {
+    fn apply_sweep(&mut self, swept: Swept, ctx: &mut Context<Self>) {
         let Swept {
             ended,
             left_there,
@@ -335,8 +335,8 @@ impl ClusterActor {
         self.orphans = orphans;
         if !gone.is_empty() || !changed.is_empty() {
             self.record
-                .push(SiteCommand::SharedMissing { gone, changed }, None);
-            self.turn(ctx);
+                .push_command(SiteCommand::SharedMissing { gone, changed }, None);
+            self.commit_record(ctx);
         }
         if ended > 0 {
             info!(site = %self.name, ended, "reconciled");
@@ -355,13 +355,13 @@ impl ClusterActor {
             .collect();
         drop(view);
         self.record
-            .push(SiteCommand::ReconcileProbes { live }, None);
-        self.turn(ctx);
+            .push_command(SiteCommand::ReconcileProbes { live }, None);
+        self.commit_record(ctx);
     }
 }
 
 /// Looks at everything that is at a site; ends and removes what is nobody's.
-async fn sweep(
+async fn sweep_site(
     site: Arc<dyn Site>,
     shared: Arc<Shared>,
     seen_before: BTreeSet<ReservationTag>,
@@ -369,7 +369,7 @@ async fn sweep(
 ) -> Result<Swept, SiteError> {
     let found = site.list_attempts().await?;
     let keep = shared.settings.keep_attempts;
-    let ours = Ours::at(&*site, &shared);
+    let ours = Ours::at_site(&*site, &shared);
     let mut strays = Vec::new();
     let mut left_there = false;
     let mut living = false;
@@ -385,23 +385,23 @@ async fn sweep(
             }
             drop(view);
             // The decision uses the view of this moment: a job may have begun a new attempt.
-            match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
+            match decide_fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
                 AttemptFate::Leave => left_there |= tag.instance == shared.instance,
                 AttemptFate::End => strays.push(tag),
-                AttemptFate::Remove => removals.push(remove(&*site, tag)),
+                AttemptFate::Remove => removals.push(remove_attempt_files(&*site, tag)),
             }
         }
         let removed = futures_util::future::join_all(removals).await;
         living |= removed.iter().any(|(_, removed)| is_being_ended(removed));
-        stuck.append(&mut what_stays(&*site, removed, &told).await?);
+        stuck.append(&mut collect_stuck(&*site, removed, &told).await?);
     }
     let leases = compare_reservations(&*site, &shared, &seen_before).await?;
     let mut ended = 0;
     if !strays.is_empty() {
         let status = site.status(&strays).await?;
-        for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
+        for (tag, seen) in status.attempts.iter().filter(|(_, seen)| is_alive(seen)) {
             warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
-            match end(&*site, *tag).await {
+            match end_stray(&*site, *tag).await {
                 Ok(()) => ended += 1,
                 // The others are ended all the same.
                 Err(error) => {
@@ -428,7 +428,7 @@ fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
 
 /// Collects the attempts that could not be removed. One that stays must not keep the others from
 /// their end, and is logged once.
-async fn what_stays(
+async fn collect_stuck(
     site: &dyn Site,
     removed: Vec<(AttemptTag, Result<(), SiteError>)>,
     told: &BTreeSet<AttemptTag>,
@@ -456,15 +456,18 @@ async fn what_stays(
 }
 
 /// Ends what may live of an attempt, and removes what it left.
-async fn remove(site: &dyn Site, tag: AttemptTag) -> (AttemptTag, Result<(), SiteError>) {
+async fn remove_attempt_files(
+    site: &dyn Site,
+    tag: AttemptTag,
+) -> (AttemptTag, Result<(), SiteError>) {
     let removed = async {
-        end(site, tag).await?;
+        end_stray(site, tag).await?;
         site.remove_attempt(tag).await
     };
     (tag, removed.await)
 }
 
-async fn end(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
+async fn end_stray(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
     site.decide_gate(tag, &GateDecision::Void).await?;
     site.cancel(tag, None).await
 }
@@ -496,7 +499,7 @@ fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
     })
 }
 
-fn lives(seen: &Observation) -> bool {
+fn is_alive(seen: &Observation) -> bool {
     match seen {
         Observation::Queued(_)
         | Observation::Starting
@@ -534,7 +537,7 @@ mod tests {
                 instance: us,
                 former,
             };
-            fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
+            decide_fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
         };
         assert_eq!(of(former, &[former]), AttemptFate::Remove);
         assert_eq!(of(former, &[]), AttemptFate::Leave, "it may be alive");

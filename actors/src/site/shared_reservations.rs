@@ -32,7 +32,7 @@ struct SiteQuestion {
 }
 
 impl SiteQuestion {
-    fn of(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
+    fn new_call(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
         let length = match asked {
             SharedQuestion::Extend(length) => length,
             _ => shared.wish.length,
@@ -59,7 +59,7 @@ impl SiteQuestion {
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
                 Some(seen) => Ok(ReservationOutcome::Granted {
-                    start: seen.start(order.request.window),
+                    start: seen.granted_start(order.request.window),
                 }),
                 None => {
                     let granted = granting.request(order).await.map(ReservationOutcome::from);
@@ -86,7 +86,7 @@ impl SiteQuestion {
 
     /// Returns the outcome that an error stands for, if it is certain that nothing was done and
     /// will be.
-    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
+    fn outcome_of_error(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(match self.asked {
@@ -107,17 +107,17 @@ impl SiteQuestion {
 
 impl ClusterActor {
     /// Makes the calls that are due at the site, one after the other.
-    pub(super) fn ask_shared(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn call_shared_reservations(&mut self, ctx: &mut Context<Self>) {
         // Decisions made meanwhile are written first; then this is called again.
         if self.asking_shared || self.record.is_writing() || self.record.has_commands() {
             return;
         }
-        let Some((shared, asked)) = self.record.state().shared_question() else {
+        let Some((shared, asked)) = self.record.state().next_shared_call() else {
             return;
         };
         let serial = shared.serial;
         let tag = ReservationTag::shared(self.shared.instance, serial);
-        let question = SiteQuestion::of(shared, asked, tag);
+        let question = SiteQuestion::new_call(shared, asked, tag);
         self.asking_shared = true;
         chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
         let permits = self.calls.clone();
@@ -139,11 +139,11 @@ impl ClusterActor {
                     .site_calls
                     .with_label_values(&labels)
                     .inc();
-                answer.map_or_else(|error| question.refused(&error), Some)
+                answer.map_or_else(|error| question.outcome_of_error(&error), Some)
             });
             match outcome {
                 Some(outcome) => {
-                    this.record.push(
+                    this.record.push_command(
                         SiteCommand::SharedAnswered {
                             serial,
                             asked,
@@ -151,29 +151,30 @@ impl ClusterActor {
                         },
                         None,
                     );
-                    this.turn(ctx);
+                    this.commit_record(ctx);
                 }
-                None => drop(ctx.run_later(RETRY, Self::ask_shared)),
+                None => drop(ctx.run_later(RETRY, Self::call_shared_reservations)),
             }
         }));
     }
 
     /// Takes the steps that follow for parts of joint reservations here from what is durable at
     /// other sites.
-    pub(super) fn keep_in_step(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn advance_joint_parts(&mut self, ctx: &mut Context<Self>) {
         if self.record.is_writing() || self.record.has_commands() {
             return;
         }
         let view = self.shared.view.load();
         let all = view.sites.values().map(|record| &**record);
-        if let Some(step) = joint_reservation::due(
+        if let Some(step) = joint_reservation::next_step(
             self.record.state(),
             all,
             &|site: &SiteName| view.site_record(site),
             self.now(),
         ) {
-            self.record.push(SiteCommand::SharedStep(step), None);
-            self.turn(ctx);
+            self.record
+                .push_command(SiteCommand::SharedStep(step), None);
+            self.commit_record(ctx);
         }
     }
 
@@ -185,7 +186,7 @@ impl ClusterActor {
         let patience = self.shared.settings.site.no_show;
         let shared = self.record.state().shared.iter();
         let shared = shared.filter(|shared: &&SharedReservation| {
-            shared.no_show_at(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
+            shared.no_show_time(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
         });
         let due: Vec<(Serial, ReservationName, Timestamp)> = shared
             .map(|one| (one.serial, one.wish.name.clone(), one.start()))
@@ -195,14 +196,17 @@ impl ClusterActor {
         }
         let view = self.shared.view.load();
         for (serial, name, start) in due {
-            let mut jobs = view.jobs.values().filter(|job| job.shares() == Some(&name));
+            let mut jobs = view
+                .jobs
+                .values()
+                .filter(|job| job.shared_reservation() == Some(&name));
             let used = jobs.any(|job| {
                 !job.is_final() || job.instants.started.is_some_and(|started| started >= start)
             });
             self.record
-                .push(SiteCommand::SharedLookedAt { serial, used }, None);
+                .push_command(SiteCommand::SharedLookedAt { serial, used }, None);
         }
-        self.turn(ctx);
+        self.commit_record(ctx);
     }
 
     /// Shows the number of reservations at the site, and counts refused and lost ones.
@@ -243,7 +247,7 @@ impl ClusterActor {
 }
 
 /// Lists the reservations that the site should have, and their times.
-pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
+pub(super) fn expected_reservations(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
     let kept = record
         .shared
         .iter()

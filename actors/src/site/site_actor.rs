@@ -133,19 +133,19 @@ impl ClusterActor {
     }
 
     /// Takes stock: polls if it is time, and sets the next time.
-    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take();
+    pub(super) fn take_stock_of_site(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_look();
         let now = self.now();
         self.forget_waits(now);
         self.poll_if_due(now, ctx);
         if self.reconcile_due(now) {
-            self.reconcile(ctx);
+            self.start_sweep(ctx);
         }
         self.measure_if_due(now, ctx);
-        self.turn(ctx);
+        self.commit_record(ctx);
         self.look_for_no_shows(now, ctx);
-        self.keep_in_step(ctx);
-        self.ask_shared(ctx);
+        self.advance_joint_parts(ctx);
+        self.call_shared_reservations(ctx);
         self.probe_by_ourselves(ctx);
         self.set_wake(ctx, now);
     }
@@ -155,8 +155,8 @@ impl ClusterActor {
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         if self.record_due.is_some_and(|due| due <= now) {
             // A breaker, a window, an override or an owner's bar may be over.
-            self.note_suspects(self.record.state());
-            self.shared.actors.co_allocator.look(&());
+            self.publish_barred_owners(self.record.state());
+            self.shared.actors.co_allocator.request_look_of(&());
             self.show_state();
         }
         let parameters = &self.shared.settings.site;
@@ -178,12 +178,12 @@ impl ClusterActor {
             ctx.cancel_future(handle);
         }
         let pause = Duration::from_millis(next.since(now).0.max(5));
-        self.wake = Some((next, ctx.run_later(pause, Self::wake)));
+        self.wake = Some((next, ctx.run_later(pause, Self::wake_up)));
     }
 
-    fn wake(&mut self, ctx: &mut Context<Self>) {
+    fn wake_up(&mut self, ctx: &mut Context<Self>) {
         self.wake = None;
-        self.look(ctx);
+        self.take_stock_of_site(ctx);
     }
 }
 
@@ -191,21 +191,21 @@ impl Actor for ClusterActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
         if let Some(mut changes) = self.site.changes() {
-            ctx.add_stream(async_hints(&mut changes));
+            ctx.add_stream(hint_stream(&mut changes));
         }
         self.count_shared(self.record.state(), &[]);
-        self.note_suspects(self.record.state());
+        self.publish_barred_owners(self.record.state());
         self.shared
             .live
-            .publish(self.name.clone(), Arc::new(self.report.clone()));
-        self.look(ctx);
+            .publish_report(self.name.clone(), Arc::new(self.report.clone()));
+        self.take_stock_of_site(ctx);
     }
 }
 
-fn async_hints(
+fn hint_stream(
     changes: &mut tokio::sync::watch::Receiver<u64>,
 ) -> impl futures_util::Stream<Item = Hint> + use<> {
     futures_util::stream::unfold(changes.clone(), |mut changes| async move {
@@ -216,9 +216,9 @@ fn async_hints(
 
 impl StreamHandler<Hint> for ClusterActor {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         self.hinted = true;
-        self.calm.stir();
+        self.calm.note_activity();
         let now = self.now();
         self.poll_if_due(now, ctx);
         self.set_wake(ctx, now);
@@ -233,7 +233,7 @@ impl Handler<LookAgain> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Cluster);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::Cluster);
+        self.take_stock_of_site(ctx);
     }
 }

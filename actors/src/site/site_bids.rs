@@ -14,7 +14,7 @@ use imbl::OrdMap;
 
 use super::ClusterActor;
 use crate::chaos;
-use crate::coallocator::{CoAllocator, aged, belief, holding_sums};
+use crate::coallocator::{CoAllocator, believed_idle, ebbs_from_now, holding_sums};
 use crate::supervision::ActorKind;
 
 /// The number of jobs that a site remembers; for others it asks for the requirements again.
@@ -129,8 +129,8 @@ impl HoldingsAtAsk {
 
 impl ClusterActor {
     /// Counts as a snapshot does (see [`cospan_domain::placement::GridSite::usable_for`]).
-    fn usable(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
-        let belief = belief(&self.shared, &self.name, &self.report, now)?;
+    fn usable_resources_for(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
+        let belief = believed_idle(&self.shared, &self.name, &self.report, now)?;
         let shape = self.report.shape.as_ref()?;
         let view = self.shared.view.load();
         let holdings = view.holdings.get(&self.name);
@@ -159,7 +159,7 @@ impl ClusterActor {
             .unwrap_or_default();
         let mut idle = belief.idle;
         if !self.report.ebbs.is_empty() {
-            let ebbs = aged(&self.report, now);
+            let ebbs = ebbs_from_now(&self.report, now);
             if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
                 idle.cut_to(&ebb.left);
             }
@@ -170,11 +170,11 @@ impl ClusterActor {
     }
 
     /// Answers an announcement, or says what is missing for an answer; `None` if the round is over.
-    fn answer(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
+    fn answer_announcement(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
         let Announcement { key, ground, .. } = told;
         let remembered;
         let asked = match (
-            self.bidder.desk.hear(key.job, told.asked.as_ref()),
+            self.bidder.desk.announce(key.job, told.asked.as_ref()),
             &told.asked,
         ) {
             // The remembered requirements are the same.
@@ -187,15 +187,15 @@ impl ClusterActor {
         };
         // Nothing is usable if it is not known.
         let mut free = self
-            .usable(asked.request().lasts(), told.at)
+            .usable_resources_for(asked.request().holding_time(), told.at)
             .unwrap_or_default();
         let mut ledgers = self.shared.deductions.lock();
         if let Some(promised) = ledgers.ledger(self.bidder.ledger) {
-            promised.take_from(&mut free, key);
+            promised.subtract_others(&mut free, key);
         }
-        let answer = asked.answer(ground, site, &free);
+        let answer = asked.answer_at(ground, site, &free);
         if let Ok(given) = &answer {
-            let deducted = Deducted::offered(given.resources.clone());
+            let deducted = Deducted::for_proposal(given.resources.clone());
             if !ledgers.deduct(key, self.bidder.ledger, deducted) {
                 return None;
             }
@@ -204,12 +204,12 @@ impl ClusterActor {
     }
 
     /// Drops the deduction for a job that went elsewhere.
-    fn clear(&mut self, key: &DeductionKey) {
+    fn clear_deduction(&mut self, key: &DeductionKey) {
         self.bidder.desk.forget(key.job);
         self.shared
             .deductions
             .lock()
-            .release(key, self.bidder.ledger);
+            .release_site(key, self.bidder.ledger);
     }
 }
 
@@ -217,13 +217,13 @@ impl Handler<Bidding> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, message: Bidding, _: &mut Context<Self>) {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         match message {
             Bidding::Announce { told, site, clear } => {
                 if let Some(key) = clear {
-                    self.clear(&key);
+                    self.clear_deduction(&key);
                 }
-                if let Some(what) = self.answer(&told, site) {
+                if let Some(what) = self.answer_announcement(&told, site) {
                     // Bounded by the number of sites asked: each answers once.
                     told.reply.do_send(BidReply {
                         key: told.key,
@@ -239,9 +239,14 @@ impl Handler<Bidding> for ClusterActor {
                 reply,
             } => {
                 self.bidder.desk.forget(key.job);
-                let deducted = Deducted::offered(used);
+                let deducted = Deducted::for_proposal(used);
                 let at = self.bidder.ledger;
-                if self.shared.deductions.lock().hold(&key, at, deducted) {
+                if self
+                    .shared
+                    .deductions
+                    .lock()
+                    .deduct_acknowledged(&key, at, deducted)
+                {
                     reply.do_send(BidReply {
                         key,
                         site,
@@ -249,7 +254,7 @@ impl Handler<Bidding> for ClusterActor {
                     });
                 }
             }
-            Bidding::Clear(key) => self.clear(&key),
+            Bidding::Clear(key) => self.clear_deduction(&key),
             Bidding::Cancel(job) => self.bidder.desk.forget(job),
         }
     }

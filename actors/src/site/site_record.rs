@@ -72,40 +72,40 @@ pub struct NotificationSent(pub NotificationId);
 type RecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
 
 impl ClusterActor {
-    fn order(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> RecordAnswer {
+    fn execute_on_record(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> RecordAnswer {
         let (reply, answer) = oneshot::channel();
-        self.record.push(command, Some(reply));
-        self.turn(ctx);
+        self.record.push_command(command, Some(reply));
+        self.commit_record(ctx);
         Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Past)) })
     }
 
-    pub(super) fn jitter(&self) -> PerMillion {
-        PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
+    pub(super) fn draw_jitter(&self) -> PerMillion {
+        PerMillion((self.shared.chance.draw_bits(Purpose::Jitter) % 1_000_000) as u32)
     }
 
     /// Notes the barred owners: they ask sites under their own names until they may come here
     /// again.
-    pub(super) fn note_suspects(&self, record: &SiteRecord) {
+    pub(super) fn publish_barred_owners(&self, record: &SiteRecord) {
         let suspects = record
-            .bans(self.now())
+            .barred_owners(self.now())
             .map(|(owner, _)| owner.clone())
             .collect();
-        if self.shared.live.note_suspects(&self.name, suspects) {
+        if self.shared.live.set_barred_owners(&self.name, suspects) {
             self.shared.live.note_change();
-            self.shared.actors.co_allocator.look(&());
+            self.shared.actors.co_allocator.request_look_of(&());
         }
     }
 
     /// Decides the next step of the site's record, and makes it durable.
-    pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn commit_record(&mut self, ctx: &mut Context<Self>) {
         if !self.record.has_commands() {
             return;
         }
         let now = self.now();
-        let Some(step) = self.record.decide(&self.shared.settings.site, now) else {
+        let Some(step) = self.record.decide_inbox(&self.shared.settings.site, now) else {
             return;
         };
-        chaos::reach(CrashPoint::Decided);
+        chaos::reach_point(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         for event in &events {
             tracing::info!(site = %self.name, event = ?event.what, "site");
@@ -115,7 +115,7 @@ impl ClusterActor {
             old: Some(self.record.state().clone()),
             new: next.clone(),
         };
-        let questions = chaos::questions_of(&next);
+        let questions = chaos::due_calls_of(&next);
         chaos::reach_for("Site", CrashPoint::BeforeJournal);
         chaos::reach_each(&questions, CrashPoint::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
@@ -130,20 +130,20 @@ impl ClusterActor {
                             chaos::reach_for("Site", CrashPoint::BeforeAnswer);
                         }
                         this.count_shared(&next, &events);
-                        this.note_suspects(&next);
-                        this.record.committed(next, answers);
+                        this.publish_barred_owners(&next);
+                        this.record.finish_write(next, answers);
                         this.show_state();
                         let now = this.now();
                         this.set_wake(ctx, now);
-                        this.turn(ctx);
-                        this.keep_in_step(ctx);
-                        this.ask_shared(ctx);
+                        this.commit_record(ctx);
+                        this.advance_joint_parts(ctx);
+                        this.call_shared_reservations(ctx);
                         this.probe_by_ourselves(ctx);
                     }
                     Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                         let stored = this.shared.view.load().sites.get(&this.name).cloned();
                         let stored = stored.unwrap_or_else(|| this.record.state().clone());
-                        this.record.reloaded(stored);
+                        this.record.reset_to(stored);
                     }
                     // The process is ending; nothing more may be decided.
                     Ok(Err(AppendError::Stopped)) | Err(_) => {}
@@ -156,10 +156,10 @@ impl Handler<ErrorCharge> for ClusterActor {
     type Result = RecordAnswer;
 
     fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> RecordAnswer {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we may be cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
-        let isolated = (self.shared.live.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
+        let isolated = (self.shared.live.is_isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
             self.shared
                 .metrics
@@ -173,9 +173,9 @@ impl Handler<ErrorCharge> for ClusterActor {
             class: charge.class,
             detail: charge.detail,
             isolated,
-            jitter: self.jitter(),
+            jitter: self.draw_jitter(),
         };
-        self.order(command, ctx)
+        self.execute_on_record(command, ctx)
     }
 }
 
@@ -183,7 +183,7 @@ impl Handler<AttemptOver> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, AttemptOver { attempt, succeeded }: AttemptOver, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         let command = if succeeded {
             SiteCommand::RecordSuccess { attempt }
         } else {
@@ -193,8 +193,8 @@ impl Handler<AttemptOver> for ClusterActor {
                 jitter: PerMillion::default(),
             }
         };
-        self.record.push(command, None);
-        self.turn(ctx);
+        self.record.push_command(command, None);
+        self.commit_record(ctx);
     }
 }
 
@@ -202,8 +202,8 @@ impl Handler<SiteCommandMessage> for ClusterActor {
     type Result = RecordAnswer;
 
     fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> RecordAnswer {
-        chaos::enter(ActorKind::Cluster);
-        self.order(
+        chaos::enter_handler(ActorKind::Cluster);
+        self.execute_on_record(
             SiteCommand::Operate {
                 by: message.by,
                 what: message.what,
@@ -217,13 +217,13 @@ impl Handler<AskAdmission> for ClusterActor {
     type Result = RecordAnswer;
 
     fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> RecordAnswer {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         let AskAdmission {
             attempt: probe,
             owner,
             may_probe,
         } = message;
-        self.order(
+        self.execute_on_record(
             SiteCommand::StartProbe {
                 probe,
                 owner: Some(owner),
@@ -238,9 +238,9 @@ impl Handler<NotificationSent> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Cluster);
+        chaos::enter_handler(ActorKind::Cluster);
         self.record
-            .push(SiteCommand::NotificationSent { id: message.0 }, None);
-        self.turn(ctx);
+            .push_command(SiteCommand::NotificationSent { id: message.0 }, None);
+        self.commit_record(ctx);
     }
 }

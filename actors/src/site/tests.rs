@@ -27,13 +27,17 @@ fn contact(world: &MemoryWorld, name: &str) -> Contact {
     world
         .shared
         .live
-        .site(&site(name))
+        .site_report(&site(name))
         .expect("a report")
         .contact
 }
 
 fn asked_at(world: &MemoryWorld, name: &str) -> u64 {
-    let report = world.shared.live.site(&site(name)).expect("a report");
+    let report = world
+        .shared
+        .live
+        .site_report(&site(name))
+        .expect("a report");
     report
         .idle
         .as_ref()
@@ -46,8 +50,8 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         world.at("Leiden").inside().hanging = true;
         let began = world.shared.clock.now();
         for _ in 0..600 {
@@ -57,7 +61,7 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
             for name in ["Delft", "Utrecht"] {
                 let seen = grid.site(&site(name)).expect("a site");
                 assert_eq!(seen.acceptance, PlacementAcceptance::Open, "{name}");
-                let age = seen.age(now).expect("it answered").0;
+                let age = seen.report_age(now).expect("it answered").0;
                 assert!(age <= 6_000, "{name} was asked {age} ms ago");
             }
         }
@@ -78,8 +82,8 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
 async fn pause_of(world: &MemoryWorld, name: &str) -> u64 {
     let last = asked_at(world, name);
     world.at(name).inside().hanging = true;
-    world.shared.live.set_wanted(true);
-    world.shared.actors.clusters.look_all();
+    world.shared.live.set_placement_awaited(true);
+    world.shared.actors.clusters.request_look_of_all();
     world
         .until("it hangs", |world| world.at(name).inside().hung > 0)
         .await;
@@ -139,8 +143,8 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
         });
         world.at("Leiden").inside().ours_alone = true;
         world.settle().await;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         let asked = |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| asked_at(world, name));
         let interval = world.shared.settings.poll_interval;
         let mut looks = [0, 0];
@@ -252,8 +256,8 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
-        world.shared.live.set_wanted(true);
-        world.shared.actors.clusters.look_all();
+        world.shared.live.set_placement_awaited(true);
+        world.shared.actors.clusters.request_look_of_all();
         world.at("Leiden").inside().half_silent = true;
         let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
         world
@@ -271,7 +275,12 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
             .inside()
             .attempts
             .insert(tag, Observation::Starting);
-        let seen = |w: &MemoryWorld| w.shared.live.site(&site("Leiden")).expect("a report");
+        let seen = |w: &MemoryWorld| {
+            w.shared
+                .live
+                .site_report(&site("Leiden"))
+                .expect("a report")
+        };
         world
             .until("the attempt is seen", |w: &MemoryWorld| {
                 seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting)
@@ -296,7 +305,7 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
     paused(|| async {
         let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
-        world.shared.live.set_wanted(true);
+        world.shared.live.set_placement_awaited(true);
         let poll = Duration::from_millis(world.shared.settings.poll_interval.0);
         for broken in [true, false] {
             for name in ["Delft", "Leiden"] {
@@ -305,10 +314,14 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
                 let why = Some("attempts is a named pipe");
                 (inside.broken, inside.trouble) = if broken { (why, None) } else { (None, why) };
             }
-            world.shared.actors.clusters.look_all();
+            world.shared.actors.clusters.request_look_of_all();
             tokio::time::sleep(poll + poll / 2).await;
             for name in ["Delft", "Leiden"] {
-                let report = world.shared.live.site(&site(name)).expect("a report");
+                let report = world
+                    .shared
+                    .live
+                    .site_report(&site(name))
+                    .expect("a report");
                 assert!(
                     report.contact.unreachable_since().is_some(),
                     "{name}: {broken}"
@@ -316,7 +329,7 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
                 let why = report.trouble.clone().unwrap_or_default();
                 assert!(why.contains("attempts is a named pipe"), "{why}");
             }
-            assert!(!world.shared.live.isolated(), "we are not cut off");
+            assert!(!world.shared.live.is_isolated(), "we are not cut off");
             // However long it takes somebody to mend it.
             tokio::time::sleep(20 * poll).await;
             for name in ["Delft", "Leiden"] {

@@ -77,7 +77,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
         world.append(JournalChange::NewJobs(jobs.into())).await;
         [ill, well]
             .into_iter()
-            .for_each(|id| world.shared.start(ActorId::Job(id)));
+            .for_each(|id| world.shared.start_actor(ActorId::Job(id)));
         for _ in 0..2 {
             kill(&world, job_actor(ill)).await;
         }
@@ -96,11 +96,11 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
             by: key(),
             what: ApiRequest::Release(vec![ill]),
         };
-        let answer = plane.command(release).await;
+        let answer = plane.execute_command(release).await;
         assert_eq!(answer, Ok(ApiAnswer::Jobs(vec![(ill, JobOutcome::Done)])));
         assert_eq!(held(&world, ill), None);
         assert!(
-            plane.standing(ill).await.is_some(),
+            plane.queue_standing(ill).await.is_some(),
             "it stands in its queue again"
         );
         assert!(world.fatal.lock().expect("whole").is_empty());
@@ -112,7 +112,7 @@ fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
     paused(|| async {
         let world = MemoryWorld::complete(&["Delft", "Leiden"]);
         let plane = ControlPlane::new(world.shared.clone());
-        let state = |at: &SiteName| plane.site(at).expect("a site").state;
+        let state = |at: &SiteName| plane.site_standing(at).expect("a site").state;
         let ill = site("Delft");
         let well = site("Leiden");
         let usable = |at: &SiteName| state(at) == SiteState::Usable;

@@ -31,7 +31,7 @@ impl LifeGuard {
 impl Drop for LifeGuard {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            life_events::tell(&id, ActorTurn::Died);
+            life_events::record(&id, ActorTurn::Died);
             // Bounded by the number of actors: each dies once.
             self.supervisor.do_send(Died { id: *id });
         }

@@ -30,7 +30,7 @@ pub struct Limit {
 }
 
 /// The limit for a kind of actor.
-pub fn limit(kind: ActorKind) -> Limit {
+pub fn limit_of(kind: ActorKind) -> Limit {
     let minute = DurationMs::from_secs(60);
     match kind {
         ActorKind::Journal => Limit {
@@ -67,14 +67,14 @@ impl Deaths {
     pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
 
     /// Returns true if any of them still counts towards the limit.
-    pub fn count_still(&self, limit: Limit, now: Timestamp) -> bool {
+    pub fn any_counts(&self, limit: Limit, now: Timestamp) -> bool {
         self.0
             .back()
             .is_some_and(|&last| now.since(last) <= limit.within)
     }
 
     /// Records a death; returns its consequence.
-    pub fn record(&mut self, limit: Limit, now: Timestamp) -> RestartDecision {
+    pub fn record_death(&mut self, limit: Limit, now: Timestamp) -> RestartDecision {
         if bug(Bug::ForgetDeaths) {
             self.0.clear();
         }
@@ -102,24 +102,27 @@ mod tests {
     #[test]
     fn a_job_that_dies_three_times_in_a_minute_is_held() {
         let mut deaths = Deaths::default();
-        let job = limit(ActorKind::Job);
+        let job = limit_of(ActorKind::Job);
         assert!(matches!(
-            deaths.record(job, Timestamp(0)),
+            deaths.record_death(job, Timestamp(0)),
             RestartDecision::Restart(_)
         ));
         assert!(matches!(
-            deaths.record(job, Timestamp(1_000)),
+            deaths.record_death(job, Timestamp(1_000)),
             RestartDecision::Restart(_)
         ));
-        assert_eq!(deaths.record(job, Timestamp(2_000)), RestartDecision::Hold);
+        assert_eq!(
+            deaths.record_death(job, Timestamp(2_000)),
+            RestartDecision::Hold
+        );
     }
 
     #[test]
     fn deaths_long_ago_do_not_count() {
         let mut deaths = Deaths::default();
-        let job = limit(ActorKind::Job);
+        let job = limit_of(ActorKind::Job);
         for day in 0..10 {
-            let step = deaths.record(job, Timestamp(day * 86_400_000));
+            let step = deaths.record_death(job, Timestamp(day * 86_400_000));
             assert!(matches!(step, RestartDecision::Restart(_)), "day {day}");
         }
     }
@@ -127,13 +130,13 @@ mod tests {
     #[test]
     fn pauses_grow_with_each_death() {
         let mut deaths = Deaths::default();
-        let kind = limit(ActorKind::CoAllocator);
+        let kind = limit_of(ActorKind::CoAllocator);
         let pause = |step| match step {
             RestartDecision::Restart(pause) => pause,
             other => panic!("{other:?}"),
         };
-        let first = pause(deaths.record(kind, Timestamp(0)));
-        let second = pause(deaths.record(kind, Timestamp(1)));
+        let first = pause(deaths.record_death(kind, Timestamp(0)));
+        let second = pause(deaths.record_death(kind, Timestamp(1)));
         assert!(first < second);
     }
 
@@ -156,7 +159,7 @@ mod tests {
         let rows: Vec<_> = rows.collect();
         for kind in ActorKind::ALL {
             let name = kind.as_str().replace('-', " ");
-            let limit = limit(kind);
+            let limit = limit_of(kind);
             let row = rows
                 .iter()
                 .find(|(kinds, ..)| kinds.contains(&name.as_str()));
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn the_journal_has_no_second_life() {
         assert_eq!(
-            Deaths::default().record(limit(ActorKind::Journal), Timestamp(0)),
+            Deaths::default().record_death(limit_of(ActorKind::Journal), Timestamp(0)),
             RestartDecision::Exit
         );
     }

@@ -31,7 +31,7 @@ pub fn watch_lives(witness: Option<Witness>) {
 }
 
 /// Records an event in a life.
-pub(crate) fn tell(id: &ActorId, turn: ActorTurn) {
+pub(crate) fn record(id: &ActorId, turn: ActorTurn) {
     // Actors may die with their thread.
     let _ = WITNESS.try_with(|witness| {
         if let Some(witness) = witness.borrow_mut().as_mut() {

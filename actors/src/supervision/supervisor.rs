@@ -9,7 +9,7 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
-use super::intensity::{Deaths, RestartDecision, limit};
+use super::intensity::{Deaths, RestartDecision, limit_of};
 use super::life_events::{self, ActorTurn};
 use super::{ActorId, LifeGuard};
 use crate::clock::Clock;
@@ -78,8 +78,8 @@ impl Supervisor {
 
     /// Builds an actor. A panic meanwhile is that actor's death, reported by its guard; the
     /// supervisor must outlive it, for nobody would start anything any more.
-    fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
-        life_events::tell(id, ActorTurn::Built { anew: rebuilt });
+    fn build_guarded(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
+        life_events::record(id, ActorTurn::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {
@@ -88,13 +88,13 @@ impl Supervisor {
     }
 
     /// Forgets deaths that count no more, most of all when many die.
-    fn forget_old(&mut self, now: Timestamp) {
+    fn forget_old_deaths(&mut self, now: Timestamp) {
         /// The most deaths that need no sweep.
         const FEW: usize = 1_000;
         const SWEEP_MS: u64 = 120_000;
         if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > FEW {
             self.deaths
-                .retain(|id, deaths| deaths.count_still(limit(id.kind()), now));
+                .retain(|id, deaths| deaths.any_counts(limit_of(id.kind()), now));
             self.swept_at = now;
         }
     }
@@ -109,7 +109,7 @@ impl Handler<StartActor> for Supervisor {
 
     fn handle(&mut self, message: StartActor, ctx: &mut Context<Self>) {
         let guard = LifeGuard::new(message.0.clone(), ctx.address());
-        self.build(&message.0, guard, false);
+        self.build_guarded(&message.0, guard, false);
     }
 }
 
@@ -123,21 +123,21 @@ impl Handler<Died> for Supervisor {
             .actor_restarts
             .with_label_values(&[id.kind().as_str()])
             .inc();
-        self.forget_old(now);
+        self.forget_old_deaths(now);
         let step = self
             .deaths
             .entry(id.clone())
             .or_default()
-            .record(limit(id.kind()), now);
+            .record_death(limit_of(id.kind()), now);
         match step {
             RestartDecision::Restart(pause) => {
-                let pause = self.chance.spread(pause);
+                let pause = self.chance.with_jitter(pause);
                 warn!(actor = %id, pause_ms = pause.0, "actor died; rebuilding it from the store");
                 ctx.run_later(
                     std::time::Duration::from_millis(pause.0),
                     move |this, ctx| {
                         let guard = LifeGuard::new(id.clone(), ctx.address());
-                        this.build(&id, guard, true);
+                        this.build_guarded(&id, guard, true);
                     },
                 );
             }
@@ -196,9 +196,9 @@ mod tests {
                 .deaths
                 .entry(id.clone())
                 .or_default()
-                .record(limit(id.kind()), at);
+                .record_death(limit_of(id.kind()), at);
         }
-        supervisor.forget_old(now);
+        supervisor.forget_old_deaths(now);
         let remembered: Vec<_> = supervisor.deaths.keys().cloned().collect();
         let expected: Vec<_> = (1_500..2_000)
             .map(|number| ActorId::Job(JobId(number)))

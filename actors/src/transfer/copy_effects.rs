@@ -43,28 +43,28 @@ pub(super) fn call_for(
 ) -> Option<PendingCall> {
     Some(match effect {
         CopyEffect::Look | CopyEffect::ChooseSource { .. } => return None,
-        CopyEffect::StartCopy(order) => start(shared, key, copy, order),
-        CopyEffect::WatchCopy(order) => watch(shared, key, copy, order),
-        CopyEffect::StopCopy(order) => stop(shared, key, copy, order),
-        CopyEffect::DiscardPartial(order) => discard(shared, key, copy, order),
-        CopyEffect::CheckContent(nonce) => verify(shared, key, *nonce),
-        CopyEffect::DeleteContent { nonce, .. } => delete(shared, key, *nonce),
+        CopyEffect::StartCopy(order) => start_copying(shared, key, copy, order),
+        CopyEffect::WatchCopy(order) => copy_status_call(shared, key, copy, order),
+        CopyEffect::StopCopy(order) => stop_copying(shared, key, copy, order),
+        CopyEffect::DiscardPartial(order) => discard_partial(shared, key, copy, order),
+        CopyEffect::CheckContent(nonce) => call_has_content(shared, key, *nonce),
+        CopyEffect::DeleteContent { nonce, .. } => delete_unneeded(shared, key, *nonce),
     })
 }
 
 /// Asks if the store still has the content.
-pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
+pub(super) fn call_has_content(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     let digest = key.0;
-    let has = call(shared, key, CallKind::HasContent, move |site| {
+    let has = call_destination(shared, key, CallKind::HasContent, move |site| {
         async move { site.has_content(digest).await }.boxed()
     });
-    answer(has, move |has| CallOutcome::Has(nonce, has))
+    result_of_call(has, move |has| CallOutcome::Has(nonce, has))
 }
 
 type BoxedSite = std::sync::Arc<dyn Site>;
 
 /// Makes one call to the destination, through its site actor.
-fn call<T: Send + 'static>(
+fn call_destination<T: Send + 'static>(
     shared: &Shared,
     (_, site): &CopyKey,
     kind: CallKind,
@@ -73,7 +73,7 @@ fn call<T: Send + 'static>(
     let cluster = shared.actors.clusters.addr(site);
     let call = Call::new(kind, run);
     async move {
-        chaos::reach(CrashPoint::SpawnedFuture);
+        chaos::reach_point(CrashPoint::SpawnedFuture);
         match cluster {
             None => Err(SiteError::NotSent(
                 "the site is not served at the moment".into(),
@@ -88,7 +88,7 @@ fn call<T: Send + 'static>(
     .boxed()
 }
 
-fn answer<T: Send + 'static>(
+fn result_of_call<T: Send + 'static>(
     called: BoxFuture<'static, Result<T, SiteError>>,
     done: impl FnOnce(T) -> CallOutcome + Send + 'static,
 ) -> PendingCall {
@@ -97,7 +97,7 @@ fn answer<T: Send + 'static>(
         .boxed()
 }
 
-fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyRequest {
+fn copy_order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyRequest {
     let link = (order.source.site.clone(), to.clone());
     // A copy of the same chunk is read as it is.
     let is_cut = order.source.place != FilePlace::Store(copy.content.digest);
@@ -116,10 +116,10 @@ fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> 
     }
 }
 
-fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn start_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let nonce = attempt.nonce;
-    let order = order(shared, key, copy, attempt);
-    let started = call(shared, key, CallKind::StartCopy, move |site| {
+    let order = copy_order(shared, key, copy, attempt);
+    let started = call_destination(shared, key, CallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
     started
@@ -144,27 +144,32 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
         .boxed()
 }
 
-fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn copy_status_call(
+    shared: &Shared,
+    key: &CopyKey,
+    copy: &CopyRecord,
+    attempt: &Try,
+) -> PendingCall {
     let nonce = attempt.nonce;
-    let order = order(shared, key, copy, attempt);
-    let status = call(shared, key, CallKind::CopyStatus, move |site| {
+    let order = copy_order(shared, key, copy, attempt);
+    let status = call_destination(shared, key, CallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
-    answer(status, move |status| CallOutcome::Status(nonce, status))
+    result_of_call(status, move |status| CallOutcome::Status(nonce, status))
 }
 
 /// Stops a copy. A copy that was whole before the request to stop came counts as whole.
-fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn stop_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let nonce = attempt.nonce;
-    let order = order(shared, key, copy, attempt);
-    let stopped = call(shared, key, CallKind::StopCopy, move |site| {
+    let order = copy_order(shared, key, copy, attempt);
+    let stopped = call_destination(shared, key, CallKind::StopCopy, move |site| {
         async move {
             site.stop_copy(&order, false).await?;
             site.copy_status(&order).await
         }
         .boxed()
     });
-    answer(stopped, move |status| match status {
+    result_of_call(stopped, move |status| match status {
         CopyStatus::Complete => CallOutcome::Tell(CopyCommand::Observed {
             nonce,
             seen: SeenCopy::Complete,
@@ -179,37 +184,42 @@ fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pen
     })
 }
 
-fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn discard_partial(
+    shared: &Shared,
+    key: &CopyKey,
+    copy: &CopyRecord,
+    attempt: &Try,
+) -> PendingCall {
     let nonce = attempt.nonce;
-    let order = order(shared, key, copy, attempt);
+    let order = copy_order(shared, key, copy, attempt);
     if bug(Bug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
         return async move { CallOutcome::Tell(done) }.boxed();
     }
-    let discarded = call(shared, key, CallKind::StopCopy, move |site| {
+    let discarded = call_destination(shared, key, CallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
-    answer(discarded, move |()| {
+    result_of_call(discarded, move |()| {
         CallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
     })
 }
 
-fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
+fn delete_unneeded(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     let digest = key.0;
     if bug(Bug::ForgetDelete) {
         let done = CopyCommand::DeleteConfirmed { nonce };
         return async move { CallOutcome::Tell(done) }.boxed();
     }
-    let deleted = call(shared, key, CallKind::DeleteContent, move |site| {
+    let deleted = call_destination(shared, key, CallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });
-    answer(deleted, move |()| {
+    result_of_call(deleted, move |()| {
         CallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })
     })
 }
 
 /// Translates a status for the copy; an error for one that runs, which is watched.
-pub(super) fn seen(status: CopyStatus) -> Result<SeenCopy, Bytes> {
+pub(super) fn seen_of_status(status: CopyStatus) -> Result<SeenCopy, Bytes> {
     Ok(match status {
         CopyStatus::Running { done } => return Err(done),
         CopyStatus::Absent => SeenCopy::Absent,

@@ -15,7 +15,7 @@ use super::TransferActor;
 use super::copy_effects;
 use super::copy_watch::TryWatch;
 use super::source_choice::{self, Serving, SourceChoice};
-use super::staging::stays;
+use super::staging::keep_time;
 use crate::live_state::CopyForecast;
 use crate::seeded_random::Purpose;
 
@@ -26,29 +26,29 @@ impl TransferActor {
             self.watch = Some(TryWatch::new(order.nonce, now));
         }
         if self.promised.is_none() {
-            let bandwidth = self.shared.bandwidth(&order.source.site, &self.key.1);
+            let bandwidth = self.shared.link_bandwidth(&order.source.site, &self.key.1);
             let time = bandwidth.and_then(|b| self.record().content.size.transfer_time(b));
             self.promised = Some(now + time.unwrap_or_default());
         }
     }
 
     /// Translates the site's report on the copy into a command, and returns when to ask again.
-    pub(super) fn observed(
+    pub(super) fn observe_status(
         &mut self,
         nonce: Nonce,
         status: CopyStatus,
     ) -> (CopyCommand, DurationMs) {
         let now = self.now();
-        let seen = match (copy_effects::seen(status), &mut self.watch) {
+        let seen = match (copy_effects::seen_of_status(status), &mut self.watch) {
             (Ok(seen), _) => seen,
             (Err(done), Some(watch)) => SeenCopy::Running {
-                unchanged_for: watch.saw(done, now),
+                unchanged_for: watch.note_done(done, now),
             },
             (Err(_), None) => SeenCopy::Running {
                 unchanged_for: DurationMs::ZERO,
             },
         };
-        let expected = self.expected(now);
+        let expected = self.expected_end(now);
         let pause = self
             .watch
             .map_or(TryWatch::POLL_MIN, |watch| watch.next_look(expected, now));
@@ -56,10 +56,10 @@ impl TransferActor {
     }
 
     /// Returns when all is expected to be there: by the pace seen, else as the link promises.
-    fn expected(&self, now: Timestamp) -> Option<Timestamp> {
+    fn expected_end(&self, now: Timestamp) -> Option<Timestamp> {
         let size = self.record().content.size;
         self.watch
-            .and_then(|watch| watch.expected(size, now))
+            .and_then(|watch| watch.expected_end_by_pace(size, now))
             .or(self.promised)
     }
 
@@ -68,8 +68,11 @@ impl TransferActor {
         let (digest, site) = &self.key;
         let now = self.shared.clock.now();
         let progress = match &self.record().phase {
-            CopyPhase::Copying { .. } => self.expected(now).map(|expected| CopyForecast {
-                done: self.watch.map(|watch| watch.done()).unwrap_or_default(),
+            CopyPhase::Copying { .. } => self.expected_end(now).map(|expected| CopyForecast {
+                done: self
+                    .watch
+                    .map(|watch| watch.bytes_done())
+                    .unwrap_or_default(),
                 at: now,
                 expected: expected.max(now),
             }),
@@ -84,7 +87,7 @@ impl TransferActor {
 
     /// Measures the link by a whole copy: by what its last try moved while it was watched. Not by a
     /// chunk: reading the file that it is cut from takes time that no link would save.
-    pub(super) fn measure(&self, completed: &CopyRecord) {
+    pub(super) fn measure_link(&self, completed: &CopyRecord) {
         if completed.chunk.is_some() {
             return;
         }
@@ -93,19 +96,21 @@ impl TransferActor {
         };
         let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
         let now = self.now();
-        if let Some((moved, time)) = watch.and_then(|w| w.moved(completed.content.size, now)) {
+        if let Some((moved, time)) = watch.and_then(|w| w.bytes_moved(completed.content.size, now))
+        {
             let pair = (order.source.site.clone(), self.key.1.clone());
-            self.shared.transferred(pair, moved, time, now);
+            self.shared.record_transfer(pair, moved, time, now);
         }
     }
 
     /// The settings of copies. Where room for them is bounded, or some are kept as replicas, age is
     /// not all that matters.
-    pub(super) fn parameters(&self) -> CopyParameters {
+    pub(super) fn copy_parameters(&self) -> CopyParameters {
         let mut parameters = self.shared.settings.transfer.clone();
         if let Some(staging) = self.shared.settings.staging.get(&self.key.1) {
             let aged = parameters.ready_keep;
-            parameters.ready_keep = stays(&self.shared.view.load(), self.record(), *staging, aged);
+            parameters.ready_keep =
+                keep_time(&self.shared.view.load(), self.record(), *staging, aged);
         }
         parameters
     }
@@ -116,22 +121,26 @@ impl TransferActor {
         let (_, to) = &self.key;
         let view = self.shared.view.load();
         let replicas =
-            source_choice::replicas(&view, &self.key, record.chunk, self.shared.instance);
+            source_choice::known_replicas(&view, &self.key, record.chunk, self.shared.instance);
         let links: Links = replicas
             .iter()
             .filter_map(|(from, _): &source_choice::SourceReplica| {
-                Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
+                Some((
+                    from.clone(),
+                    to.clone(),
+                    self.shared.link_bandwidth(from, to)?,
+                ))
             })
             .collect();
         let now = self.now();
         let excluded = &record.trouble.excluded;
-        match source_choice::choose(
+        match source_choice::choose_replica(
             &replicas,
             to,
             record.content,
             &links,
             excluded,
-            |site: &SiteName| self.serving(site, now),
+            |site: &SiteName| self.serving_state(site, now),
         ) {
             SourceChoice::NotYet => None,
             SourceChoice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
@@ -140,7 +149,7 @@ impl TransferActor {
             }),
             SourceChoice::Source(chosen) => {
                 self.promised = Some(now + chosen.time);
-                let nonce = Nonce(self.shared.chance.draw(Purpose::Nonce));
+                let nonce = Nonce(self.shared.chance.draw_bits(Purpose::Nonce));
                 Some(CopyCommand::Begin {
                     source: chosen.source,
                     nonce,
@@ -149,11 +158,15 @@ impl TransferActor {
         }
     }
 
-    fn serving(&self, site: &SiteName, now: Timestamp) -> Serving {
+    fn serving_state(&self, site: &SiteName, now: Timestamp) -> Serving {
         if !self.shared.sites.contains_key(site) {
             return Serving::No;
         }
-        let contact = self.shared.live.site(site).map(|report| report.contact);
+        let contact = self
+            .shared
+            .live
+            .site_report(site)
+            .map(|report| report.contact);
         let contact = contact.unwrap_or(Contact::NeverAnswered);
         let view = self.shared.view.load();
         let fresh = SiteRecord::new(site.clone());
@@ -165,7 +178,7 @@ impl TransferActor {
             _ if serves_files(record, contact, now) => Serving::Yes,
             Contact::NeverAnswered => Serving::Unknown,
             // So many are silent that the fault is ours: it passes.
-            _ if self.shared.live.isolated() => Serving::Unknown,
+            _ if self.shared.live.is_isolated() => Serving::Unknown,
             _ => Serving::No,
         }
     }

@@ -8,7 +8,12 @@ use super::CopyKey;
 use crate::metrics::Metrics;
 
 /// Counts and logs an event of a copy.
-pub(super) fn count(metrics: &Metrics, key: &CopyKey, before: &CopyRecord, event: &CopyEvent) {
+pub(super) fn count_copy_event(
+    metrics: &Metrics,
+    key: &CopyKey,
+    before: &CopyRecord,
+    event: &CopyEvent,
+) {
     let (digest, site) = key;
     match &event.what {
         CopyEventKind::CopyCompleted => {

@@ -26,7 +26,7 @@ pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
                 .into_iter()
                 .flatten()
                 .filter_map(|id| view.jobs.get(id));
-            jobs.flat_map(|job| contents(job))
+            jobs.flat_map(|job| contents_of_job(job))
                 .find(|(content, _)| content.digest == key.0)
         })
         .or_else(|| {
@@ -60,7 +60,7 @@ pub(super) fn copies_of(view: &View, digest: Digest) -> impl Iterator<Item = &Co
 }
 
 /// Lists the copies that a file of the catalogue keeps where they are.
-pub(crate) fn pins(file: &FileRecord) -> impl Iterator<Item = CopyKey> {
+pub(crate) fn pinned_copies(file: &FileRecord) -> impl Iterator<Item = CopyKey> {
     let replicas = file.entry.iter().flat_map(|entry| &entry.replicas);
     replicas.filter_map(|(site, place)| match place {
         FilePlace::Store(digest) => Some((*digest, site.clone())),
@@ -79,7 +79,7 @@ pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
 
 fn is_pinned(view: &View, key: &CopyKey) -> bool {
     files_with(view, key.0)
-        .flat_map(pins)
+        .flat_map(pinned_copies)
         .any(|pin| pin == *key)
 }
 
@@ -93,7 +93,7 @@ fn is_read(view: &View, key: &CopyKey) -> bool {
     readers.any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 
-fn contents(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {
+fn contents_of_job(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {
     job.components.iter().flat_map(|component| {
         let placed = component
             .placement

@@ -43,18 +43,18 @@ impl TryWatch {
     }
 
     /// Takes an observation; returns for how long nothing has arrived.
-    pub(super) fn saw(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
+    pub(super) fn note_done(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if std::mem::take(&mut self.blind) {
             self.progress.moved_at = now;
         }
         if self.base.is_none_or(|(base, _)| done < base) {
             self.base = Some((done, now));
         }
-        self.progress.observe(done, now)
+        self.progress.note_progress(done, now)
     }
 
     /// Returns when all is expected to be there, by the pace that was seen.
-    pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn expected_end_by_pace(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
         let since_base = TryProgress {
             done: Bytes(self.progress.done.0.saturating_sub(base.0)),
@@ -66,13 +66,13 @@ impl TryWatch {
 
     /// Returns the bytes that arrived since the first look, and in which time, of a try that is
     /// whole now; `None` if it was not seen to arrive.
-    pub(super) fn moved(&self, size: Bytes, now: Timestamp) -> Option<(Bytes, DurationMs)> {
+    pub(super) fn bytes_moved(&self, size: Bytes, now: Timestamp) -> Option<(Bytes, DurationMs)> {
         let (base, since) = self.base.filter(|_| !self.blind)?;
         Some((Bytes(size.0.saturating_sub(base.0)), now.since(since)))
     }
 
     /// The bytes seen so far.
-    pub(super) fn done(&self) -> Bytes {
+    pub(super) fn bytes_done(&self) -> Bytes {
         self.progress.done
     }
 
@@ -92,20 +92,32 @@ mod tests {
     #[test]
     fn a_site_that_told_nothing_for_long_does_not_make_a_copy_look_stalled() {
         let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
-        assert_eq!(watch.saw(Bytes(10), Timestamp(1_000)), DurationMs::ZERO);
+        assert_eq!(
+            watch.note_done(Bytes(10), Timestamp(1_000)),
+            DurationMs::ZERO
+        );
         watch.saw_nothing();
-        assert_eq!(watch.saw(Bytes(10), Timestamp(600_000)), DurationMs::ZERO);
-        assert_eq!(watch.saw(Bytes(10), Timestamp(605_000)), DurationMs(5_000));
+        assert_eq!(
+            watch.note_done(Bytes(10), Timestamp(600_000)),
+            DurationMs::ZERO
+        );
+        assert_eq!(
+            watch.note_done(Bytes(10), Timestamp(605_000)),
+            DurationMs(5_000)
+        );
     }
 
     #[test]
     fn a_copy_that_is_watched_from_its_middle_is_not_expected_too_early() {
         let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
-        watch.saw(Bytes(500), Timestamp(10));
-        assert_eq!(watch.expected(Bytes(1_000), Timestamp(10)), None);
-        watch.saw(Bytes(600), Timestamp(1_010));
+        watch.note_done(Bytes(500), Timestamp(10));
         assert_eq!(
-            watch.expected(Bytes(1_000), Timestamp(1_010)),
+            watch.expected_end_by_pace(Bytes(1_000), Timestamp(10)),
+            None
+        );
+        watch.note_done(Bytes(600), Timestamp(1_010));
+        assert_eq!(
+            watch.expected_end_by_pace(Bytes(1_000), Timestamp(1_010)),
             Some(Timestamp(5_010))
         );
     }
@@ -113,13 +125,13 @@ mod tests {
     #[test]
     fn what_was_there_before_it_was_watched_measures_nothing() {
         let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
-        assert_eq!(watch.moved(Bytes(1_000), Timestamp(10)), None);
-        watch.saw(Bytes(400), Timestamp(10));
+        assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(10)), None);
+        watch.note_done(Bytes(400), Timestamp(10));
         let moved = Some((Bytes(600), DurationMs(3_000)));
-        assert_eq!(watch.moved(Bytes(1_000), Timestamp(3_010)), moved);
+        assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(3_010)), moved);
         watch.saw_nothing();
         assert_eq!(
-            watch.moved(Bytes(1_000), Timestamp(9_010)),
+            watch.bytes_moved(Bytes(1_000), Timestamp(9_010)),
             None,
             "it ended unseen"
         );

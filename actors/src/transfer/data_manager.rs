@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
-use super::copy_users::{is_needed, pins};
+use super::copy_users::{is_needed, pinned_copies};
 use crate::actor_context::Shared;
 use crate::actor_registry::{Dirty, LookAgain};
 use crate::chaos::{self, CrashPoint};
@@ -44,28 +44,28 @@ impl DataManager {
     }
 
     /// Lists all copies that are needed or there, by what is durable.
-    fn all(&self) -> BTreeSet<CopyKey> {
+    fn all_copies(&self) -> BTreeSet<CopyKey> {
         let view = self.shared.view.load();
-        let pinned = view.files.values().flat_map(|file| pins(file));
+        let pinned = view.files.values().flat_map(|file| pinned_copies(file));
         let known = view.needs.keys().chain(view.copies.keys()).cloned();
         known.chain(pinned).collect()
     }
 
-    fn go_over(&mut self, ctx: &mut Context<Self>) {
+    fn go_over_waiting(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for _ in 0..SLICE {
             let Some(key) = self.waiting.pop_first() else {
                 return;
             };
             if self.shared.actors.transfers.contains(&key) {
-                self.shared.actors.transfers.look(&key);
+                self.shared.actors.transfers.request_look_of(&key);
                 continue;
             }
             let wanted = view.copies.contains_key(&key) || is_needed(&view, &key);
             // A copy at a site that is not configured waits until the site is again.
             if wanted && self.shared.sites.contains_key(&key.1) {
                 let (digest, site) = key;
-                self.shared.start(ActorId::Transfer(digest, site));
+                self.shared.start_actor(ActorId::Transfer(digest, site));
             }
         }
         if !self.waiting.is_empty() && !std::mem::replace(&mut self.going_on, true) {
@@ -78,10 +78,10 @@ impl Actor for DataManager {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::DataManager.mailbox_bound(&self.shared.settings));
-        self.waiting = self.all();
-        self.go_over(ctx);
+        self.waiting = self.all_copies();
+        self.go_over_waiting(ctx);
     }
 }
 
@@ -89,15 +89,15 @@ impl Handler<LookAgain> for DataManager {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::DataManager);
-        self.dirty.take();
+        chaos::enter_handler(ActorKind::DataManager);
+        self.dirty.take_look();
         let copies = self.shared.dirty.take_copies();
         if copies.is_empty() {
             // A site came or went: copies that wait for one may go on.
-            self.shared.actors.transfers.look_all();
+            self.shared.actors.transfers.request_look_of_all();
         }
         self.waiting.extend(copies);
-        self.go_over(ctx);
+        self.go_over_waiting(ctx);
     }
 }
 
@@ -105,8 +105,8 @@ impl Handler<GoOn> for DataManager {
     type Result = ();
 
     fn handle(&mut self, _: GoOn, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::DataManager);
+        chaos::enter_handler(ActorKind::DataManager);
         self.going_on = false;
-        self.go_over(ctx);
+        self.go_over_waiting(ctx);
     }
 }

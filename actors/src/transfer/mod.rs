@@ -22,12 +22,12 @@ mod transfer_actor;
 use cospan_domain::ids::{Digest, SiteName};
 
 pub use copy_users::{blank_of, is_needed};
-pub(crate) use copy_users::{pins, source_key};
+pub(crate) use copy_users::{pinned_copies, source_key};
 pub use data_manager::DataManager;
-pub use staging::kept;
+pub use staging::unlisted_copy_sites;
 pub(crate) use staging::unused_at;
 pub use staging_deductions::StagingDeductions;
-pub(crate) use staging_deductions::{Promise, room_for, staged};
+pub(crate) use staging_deductions::{Promise, room_for, staged_everywhere};
 pub use transfer_actor::TransferActor;
 
 /// The key of a copy: the content, and the site that is to have it.

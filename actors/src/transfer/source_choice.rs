@@ -46,7 +46,7 @@ pub(super) enum SourceChoice {
 /// Lists all that is known to have the content: files of the catalogue, whole copies at other
 /// sites, and outputs of jobs that are to be collected there. A chunk is cut from a file of the
 /// catalogue, or from a whole copy of it at any site.
-pub(super) fn replicas(
+pub(super) fn known_replicas(
     view: &View,
     key: &CopyKey,
     chunk: Option<Chunk>,
@@ -70,14 +70,18 @@ pub(super) fn replicas(
         .into_iter()
         .flatten()
         .filter_map(|id| view.jobs.get(id));
-    let outputs = jobs.flat_map(|job| outputs(job, key, instance));
+    let outputs = jobs.flat_map(|job| outputs_to_collect(job, key, instance));
     named.chain(copies).chain(outputs).collect()
 }
 
 /// Lists the outputs of a job that are to be brought to this site and have this content.
-fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<SourceReplica> {
+fn outputs_to_collect(
+    job: &Job,
+    (digest, to): &CopyKey,
+    instance: InstanceId,
+) -> Vec<SourceReplica> {
     let found = job.specified().flat_map(|(index, component, spec)| {
-        let tag = job.tag(instance, index);
+        let tag = job.latest_tag(instance, index);
         let from = component
             .placement
             .as_ref()
@@ -99,7 +103,7 @@ fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Sourc
 }
 
 /// Chooses among `replicas` for a copy to `to`.
-pub(super) fn choose(
+pub(super) fn choose_replica(
     replicas: &BTreeSet<SourceReplica>,
     to: &SiteName,
     content: Content,
@@ -184,7 +188,7 @@ mod tests {
         let links = [link("A", 8_000), link("B", 16_000)].into_iter().collect();
         let excluded = excluded.iter().map(|name| site(name)).collect();
         let replicas = [replica("A"), replica("B"), replica("Unlinked")].into();
-        choose(&replicas, &site("C"), content, &links, &excluded, |at| {
+        choose_replica(&replicas, &site("C"), content, &links, &excluded, |at| {
             serving(at.as_str())
         })
     }

@@ -20,7 +20,7 @@ const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 /// Returns how long a copy stays once nobody needs it, where others stay for `aged`. The latest
 /// used ones stay as replicas as far as there is room for those, and none that does not fit beside
 /// what jobs need.
-pub(super) fn stays(
+pub(super) fn keep_time(
     view: &View,
     copy: &CopyRecord,
     staging: Staging,
@@ -76,7 +76,7 @@ fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
 }
 
 /// Lists the sites with a whole copy of a file that the catalogue does not list there.
-pub fn kept<'a>(
+pub fn unlisted_copy_sites<'a>(
     view: &'a View,
     entry: &'a CatalogueEntry,
 ) -> impl Iterator<Item = &'a SiteName> + 'a {

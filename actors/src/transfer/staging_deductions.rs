@@ -65,7 +65,7 @@ pub(crate) struct RoomAnswer {
 
 impl StagingAtSite {
     /// Follows the needs of jobs; returns how many contents had to be looked at for that.
-    fn follow(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
+    fn update_needs(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
         if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
             return 0;
         }
@@ -78,7 +78,7 @@ impl StagingAtSite {
         u32::try_from(self.contents.len()).unwrap_or(u32::MAX)
     }
 
-    fn add(&mut self, content: Content) {
+    fn add_content(&mut self, content: Content) {
         let promises = self.contents.entry(content).or_default();
         *promises += 1;
         if *promises == 1 && !self.needed.contains_key(&content.digest) {
@@ -86,7 +86,7 @@ impl StagingAtSite {
         }
     }
 
-    fn remove(&mut self, content: Content) {
+    fn remove_content(&mut self, content: Content) {
         let Some(promises) = self.contents.get_mut(&content) else {
             return;
         };
@@ -107,14 +107,14 @@ pub(crate) struct Promise {
 }
 
 impl StagingDeductions {
-    fn lock(&self) -> MutexGuard<'_, StagingDemand> {
+    fn lock_deductions(&self) -> MutexGuard<'_, StagingDemand> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl StagingDemand {
     /// Returns what is staged at a site, and how many contents were looked at to find out.
-    fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
+    fn staged_at(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
         let StagedContents {
             contents: needed,
             bytes,
@@ -129,7 +129,7 @@ impl StagingDemand {
                 0,
             );
         };
-        let looks = reserved.follow(&needed);
+        let looks = reserved.update_needs(&needed);
         let bytes = bytes + reserved.beside;
         let promised = reserved.contents.clone();
         (
@@ -144,7 +144,7 @@ impl StagingDemand {
 }
 
 impl StagedThere {
-    fn has(&self, content: &Content) -> bool {
+    fn has_staged(&self, content: &Content) -> bool {
         self.needed.contains_key(&content.digest) || self.promised.contains_key(content)
     }
 }
@@ -152,7 +152,7 @@ impl StagedThere {
 impl StagedBySite {
     /// Returns what copies may still take of a site, if that is bounded.
     pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
-        let budget = budget(shared, site)?;
+        let budget = staging_budget(shared, site)?;
         let there = self.0.get(site)?;
         Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
     }
@@ -160,21 +160,23 @@ impl StagedBySite {
 
 impl cospan_domain::placement::StagedLookup for StagedBySite {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
-        self.0.get(site).is_some_and(|there| there.has(content))
+        self.0
+            .get(site)
+            .is_some_and(|there| there.has_staged(content))
     }
 }
 
 impl Promise {
     /// Deducts room for the input of these placements; `None` where no room is bounded.
-    pub(crate) fn of<'a>(
+    pub(crate) fn for_placements<'a>(
         shared: &Arc<Shared>,
         placements: impl Iterator<Item = &'a Placement>,
     ) -> Option<Self> {
-        let staged = bounded(shared, placements);
+        let staged = inputs_at_bounded_sites(shared, placements);
         if staged.is_empty() || bug(Bug::StageTogether) {
             return None;
         }
-        let mut promises = shared.promised.lock();
+        let mut promises = shared.promised.lock_deductions();
         promises.next += 1;
         let number = promises.next;
         for (site, content) in &staged {
@@ -182,7 +184,7 @@ impl Promise {
                 .sites
                 .entry(site.clone())
                 .or_default()
-                .add(*content);
+                .add_content(*content);
         }
         promises.open.insert(number, staged);
         drop(promises);
@@ -194,7 +196,7 @@ impl Promise {
 
     /// Ends the deduction once the job's decision is in the view; `taken` if its answer says that
     /// it is.
-    pub(crate) async fn end(self, taken: bool) {
+    pub(crate) async fn end_after_decision(self, taken: bool) {
         if !taken {
             // Fails only while the process ends.
             let _ = self
@@ -208,10 +210,10 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        let mut promises = self.shared.promised.lock();
+        let mut promises = self.shared.promised.lock_deductions();
         for (site, content) in promises.open.remove(&self.number).unwrap_or_default() {
             if let Some(reserved) = promises.sites.get_mut(&site) {
-                reserved.remove(content);
+                reserved.remove_content(content);
                 if reserved.contents.is_empty() {
                     promises.sites.remove(&site);
                 }
@@ -222,8 +224,8 @@ impl Drop for Promise {
 
 /// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to be
 /// made count, and those for jobs that may come to need them any moment.
-pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
-    let mut promises = shared.promised.lock();
+pub(crate) fn staged_everywhere(shared: &Shared, view: &View) -> StagedBySite {
+    let mut promises = shared.promised.lock_deductions();
     let bounded = shared
         .settings
         .staging
@@ -231,7 +233,7 @@ pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
         .filter(|(_, staging)| staging.budget.is_some());
     StagedBySite(
         bounded
-            .map(|(site, _)| (site.clone(), promises.staged(view, site).0))
+            .map(|(site, _)| (site.clone(), promises.staged_at(view, site).0))
             .collect(),
     )
 }
@@ -240,19 +242,21 @@ pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
 /// deducted since they were planned.
 pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> RoomAnswer {
     let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
-    for (site, content) in bounded(shared, placements.iter()) {
+    for (site, content) in inputs_at_bounded_sites(shared, placements.iter()) {
         wanted.entry(site).or_default().insert(content);
     }
     let mut room = RoomAnswer {
         is_there: true,
         looks: 0,
     };
-    let mut promises = shared.promised.lock();
+    let mut promises = shared.promised.lock_deductions();
     for (site, contents) in &wanted {
-        let (staged, looks) = promises.staged(view, site);
-        let absent = contents.iter().filter(|content| !staged.has(content));
+        let (staged, looks) = promises.staged_at(view, site);
+        let absent = contents
+            .iter()
+            .filter(|content| !staged.has_staged(content));
         let absent = absent.fold(Bytes(0), |sum, content| sum + content.size);
-        let budget = budget(shared, site).unwrap_or(Bytes(u64::MAX));
+        let budget = staging_budget(shared, site).unwrap_or(Bytes(u64::MAX));
         room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
         room.looks += looks + contents.len() as u32;
     }
@@ -261,16 +265,16 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
 }
 
 /// Returns the most that copies for jobs may take of a site, if that is bounded.
-fn budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
+fn staging_budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
     shared.settings.staging.get(site)?.budget
 }
 
 /// Lists the input that is staged at sites where room is bounded.
-fn bounded<'a>(
+fn inputs_at_bounded_sites<'a>(
     shared: &Shared,
     placements: impl Iterator<Item = &'a Placement>,
 ) -> Vec<(SiteName, Content)> {
-    let narrow = placements.filter(|placement| budget(shared, &placement.site).is_some());
+    let narrow = placements.filter(|placement| staging_budget(shared, &placement.site).is_some());
     let staged = narrow.flat_map(|placement| {
         placement
             .sources

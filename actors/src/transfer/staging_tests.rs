@@ -13,7 +13,7 @@ use crate::actor_settings::Staging;
 use crate::coallocator::GridMaker;
 use crate::journal::{Append, JournalChange};
 use crate::transfer::testing::{MemoryWorld, content, name, paused, queued, site};
-use crate::transfer::{CopyKey, Promise, room_for, staged};
+use crate::transfer::{CopyKey, Promise, room_for, staged_everywhere};
 
 /// Room for so many files of [`content`]'s size.
 fn files(count: u64) -> Bytes {
@@ -32,7 +32,7 @@ fn keeping(count: u64) -> MemoryWorld {
 fn taken(world: &MemoryWorld) -> Bytes {
     let shared = &world.shared;
     let leiden = site("Leiden");
-    let left = staged(shared, &shared.view.load())
+    let left = staged_everywhere(shared, &shared.view.load())
         .left_at(shared, &leiden)
         .unwrap();
     Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
@@ -77,7 +77,9 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
             .entry
             .clone()
             .expect("an entry");
-        let told: Vec<&str> = kept(&view, &entry).map(SiteName::as_str).collect();
+        let told: Vec<&str> = unlisted_copy_sites(&view, &entry)
+            .map(SiteName::as_str)
+            .collect();
         assert_eq!(told, ["Leiden"], "and so do people");
         ran(&world, 3).await;
         world
@@ -238,7 +240,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             share: None,
             acquisition: Default::default(),
         };
-        let promise = Promise::of(&world.shared, [&plan].into_iter());
+        let promise = Promise::for_placements(&world.shared, [&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
         assert_eq!(taken(&world), files(2));
         drop(promise);
@@ -275,8 +277,9 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             let plans: Vec<_> = seeds.iter().map(|seed| plan(*seed, "Leiden")).collect();
             room_for(&world.shared, &world.shared.view.load(), &plans).is_there
         };
-        let promise =
-            |seed: u8, at: &str| Promise::of(&world.shared, [&plan(seed, at)].into_iter());
+        let promise = |seed: u8, at: &str| {
+            Promise::for_placements(&world.shared, [&plan(seed, at)].into_iter())
+        };
         assert!(promise(1, "Delft").is_none(), "its room is not bounded");
         assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
         let first = promise(1, "Leiden");
@@ -328,7 +331,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));
             assert!(room.is_there);
             looks += room.looks;
-            promises.push(Promise::of(&world.shared, [&plan].into_iter()));
+            promises.push(Promise::for_placements(&world.shared, [&plan].into_iter()));
         }
         assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
         let taken = || taken(&world);
@@ -374,7 +377,8 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
                 content(1),
             ))]))
             .await;
-        let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");
+        let promise =
+            Promise::for_placements(&world.shared, [&plan].into_iter()).expect("bounded room");
         let old = world.shared.view.load().jobs[&JobId(1)].clone();
         let mut placed = Job {
             revision: old.revision + 1,
@@ -399,7 +403,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             world.shared.view.load().staged.is_empty(),
             "it is on its way"
         );
-        promise.end(false).await;
+        promise.end_after_decision(false).await;
         assert_eq!(taken(&world), files(1));
     });
 }

@@ -55,7 +55,7 @@ fn a_copy_shows_its_progress_and_when_it_is_expected() {
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let progress = |w: &MemoryWorld| w.shared.live.progress(key.0, &key.1);
+        let progress = |w: &MemoryWorld| w.shared.live.copy_progress(key.0, &key.1);
         // Before anything was seen to arrive, the link promises.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let promised = progress(&world).map(|p| p.expected.since(p.at).0);
@@ -135,7 +135,7 @@ fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
             .add_file("input", content(1), &["Delft", "Leiden"])
             .await;
         world.place_job(1, content(1), "Utrecht").await;
-        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.lost());
+        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.reason_lost());
         world
             .until("the jobs are told", |w| lost(w).is_some())
             .await;
@@ -155,7 +155,7 @@ fn a_site_without_room_is_asked_again_and_the_jobs_are_told() {
         world.at("Leiden").inside().full = true;
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.lost());
+        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.reason_lost());
         world
             .until("the jobs are told", |w| lost(w).is_some())
             .await;
@@ -380,7 +380,7 @@ fn a_copy_waits_for_a_source_that_is_down_and_is_made_when_it_comes_back() {
         world.place_job(1, content(1), "Leiden").await;
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(world.at("Leiden").inside().begun.is_empty());
-        let lost = world.copy(&key).and_then(|copy| copy.lost());
+        let lost = world.copy(&key).and_then(|copy| copy.reason_lost());
         assert_eq!(lost, None, "a source that is silent is not gone");
         world.at("Delft").inside().up = true;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;

@@ -10,7 +10,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::machine::Machine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::copy_command::CopyCommand;
-use cospan_domain::transfer::copy_due::{CopyEffect, deletes_needed};
+use cospan_domain::transfer::copy_due::{CopyEffect, is_delete_bug_planted};
 use cospan_domain::transfer::copy_event::CopyEventKind;
 use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -105,11 +105,11 @@ impl TransferActor {
     }
 
     /// Looks at the clock, and at who needs the copy.
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        self.dirty.take();
+    fn look_at_needs(&mut self, ctx: &mut Context<Self>) {
+        self.dirty.take_look();
         if self.steps.is_writing() {
             // A look now would be decided on the old state; look again after.
-            self.dirty.owe();
+            self.dirty.owe_look();
             return;
         }
         let usage = if self.is_needed() {
@@ -117,32 +117,32 @@ impl TransferActor {
         } else {
             CopyCommand::NoLongerNeeded
         };
-        self.tell(usage, ctx);
+        self.push_command(usage, ctx);
     }
 
     fn is_needed(&self) -> bool {
         is_needed(&self.shared.view.load(), &self.key)
     }
 
-    fn tell(&mut self, command: CopyCommand, ctx: &mut Context<Self>) {
-        self.steps.push(command, None);
-        self.turn(ctx);
+    fn push_command(&mut self, command: CopyCommand, ctx: &mut Context<Self>) {
+        self.steps.push_command(command, None);
+        self.decide_next(ctx);
     }
 
     /// Decides the durable step.
-    fn turn(&mut self, ctx: &mut Context<Self>) {
+    fn decide_next(&mut self, ctx: &mut Context<Self>) {
         if self.steps.is_writing() {
             return;
         }
         let now = self.now();
-        match self.steps.decide(&self.parameters(), now) {
-            Some(step) => self.write(step, ctx),
+        match self.steps.decide_inbox(&self.copy_parameters(), now) {
+            Some(step) => self.write_step(step, ctx),
             None => self.perform_due(ctx),
         }
     }
 
-    fn write(&mut self, step: DecidedStep<CopyMachine>, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Decided);
+    fn write_step(&mut self, step: DecidedStep<CopyMachine>, ctx: &mut Context<Self>) {
+        chaos::reach_point(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
@@ -161,19 +161,24 @@ impl TransferActor {
                     chaos::reach_each(&names, CrashPoint::AfterJournal);
                     let before = this.record().clone();
                     this.stored = new;
-                    this.steps.committed(next, answers);
+                    this.steps.finish_write(next, answers);
                     events.iter().for_each(|event| {
-                        copy_metrics::count(&this.shared.metrics, &this.key, &before, event)
+                        copy_metrics::count_copy_event(
+                            &this.shared.metrics,
+                            &this.key,
+                            &before,
+                            event,
+                        )
                     });
                     if events
                         .iter()
                         .any(|event| event.what == CopyEventKind::CopyCompleted)
                     {
-                        this.measure(&before);
+                        this.measure_link(&before);
                     }
                     this.go_on(ctx);
                 }
-                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
+                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload_record(ctx),
                 // The process is ending.
                 Ok(Err(AppendError::Stopped)) | Err(_) => {}
             });
@@ -181,12 +186,12 @@ impl TransferActor {
     }
 
     fn due_names(&self, record: &CopyRecord) -> Vec<&'static str> {
-        let due = CopyMachine::due(record, &self.parameters(), self.now());
+        let due = CopyMachine::due(record, &self.copy_parameters(), self.now());
         due.iter().map(CopyEffect::name).collect()
     }
 
     /// Loads the record anew, which changed without us: never overwrite it.
-    fn reload(&mut self, ctx: &mut Context<Self>) {
+    fn reload_record(&mut self, ctx: &mut Context<Self>) {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
         let content = self.record().content;
         let chunk = self.record().chunk;
@@ -196,16 +201,16 @@ impl TransferActor {
                 ..CopyRecord::new(content, self.key.1.clone())
             })
         });
-        self.steps.reloaded(record);
+        self.steps.reset_to(record);
         self.go_on(ctx);
     }
 
     /// Takes up what came in while a write was under way, and performs what is due.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.dirty.owed() {
-            self.look(ctx);
+        if self.dirty.owes_look() {
+            self.look_at_needs(ctx);
         } else {
-            self.turn(ctx);
+            self.decide_next(ctx);
         }
     }
 
@@ -217,7 +222,7 @@ impl TransferActor {
         }
         self.show_progress();
         let now = self.now();
-        let due = CopyMachine::due(self.record(), &self.parameters(), now);
+        let due = CopyMachine::due(self.record(), &self.copy_parameters(), now);
         self.not_before.retain(|(effect, _)| due.contains(effect));
         for effect in due {
             if self
@@ -228,19 +233,21 @@ impl TransferActor {
                 continue;
             }
             match &effect {
-                CopyEffect::Look => return self.tell(CopyCommand::Look, ctx),
+                CopyEffect::Look => return self.push_command(CopyCommand::Look, ctx),
                 CopyEffect::ChooseSource { .. } => {
                     // With any outcome, not again at once.
                     self.put_off(&effect, SOURCE_SOON);
                     if let Some(command) = self.choose_source() {
-                        return self.tell(command, ctx);
+                        return self.push_command(command, ctx);
                     }
                 }
                 CopyEffect::WatchCopy(order) => self.begin_watch(order, now),
                 // A job may have been placed here before the deletion was durable, and count on the
                 // copy.
-                CopyEffect::DeleteContent { .. } if self.is_needed() && !deletes_needed() => {
-                    return self.look(ctx);
+                CopyEffect::DeleteContent { .. }
+                    if self.is_needed() && !is_delete_bug_planted() =>
+                {
+                    return self.look_at_needs(ctx);
                 }
                 CopyEffect::CheckContent(_) if now < self.settled_at => {
                     self.put_off_until(&effect, self.settled_at);
@@ -248,9 +255,9 @@ impl TransferActor {
                 }
                 _ => {}
             }
-            self.call(effect, ctx);
+            self.call_site(effect, ctx);
         }
-        self.verify(ctx);
+        self.verify_copy(ctx);
         self.set_wake(ctx);
     }
 
@@ -264,7 +271,7 @@ impl TransferActor {
     }
 
     /// Makes the call that an effect needs, unless one is under way.
-    fn call(&mut self, effect: CopyEffect, ctx: &mut Context<Self>) {
+    fn call_site(&mut self, effect: CopyEffect, ctx: &mut Context<Self>) {
         if self.calling {
             return;
         }
@@ -277,24 +284,29 @@ impl TransferActor {
         self.calling = true;
         ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
             chaos::reach_for(effect.name(), CrashPoint::AfterEffect);
-            this.called(&effect, outcome, ctx);
+            this.handle_result(&effect, outcome, ctx);
         }));
     }
 
-    fn called(&mut self, effect: &CopyEffect, outcome: CallOutcome, ctx: &mut Context<Self>) {
+    fn handle_result(
+        &mut self,
+        effect: &CopyEffect,
+        outcome: CallOutcome,
+        ctx: &mut Context<Self>,
+    ) {
         self.calling = false;
         match outcome {
             CallOutcome::Tell(command) => {
                 self.failures = 0;
                 // A rejected command would be due again at once.
                 self.put_off(effect, RETRY);
-                self.tell(command, ctx);
+                self.push_command(command, ctx);
             }
             CallOutcome::Status(nonce, status) => {
                 self.failures = 0;
-                let (command, pause) = self.observed(nonce, status);
+                let (command, pause) = self.observe_status(nonce, status);
                 self.put_off(effect, pause);
-                self.tell(command, ctx);
+                self.push_command(command, ctx);
             }
             CallOutcome::Has(nonce, there) => {
                 self.put_off(effect, RETRY);
@@ -303,7 +315,7 @@ impl TransferActor {
                 } else {
                     CopyCommand::FoundMissing { nonce }
                 };
-                self.tell(there, ctx);
+                self.push_command(there, ctx);
             }
             CallOutcome::Again(error) => {
                 let (digest, site) = &self.key;
@@ -313,8 +325,8 @@ impl TransferActor {
                 }
                 let pause = DurationMs(RETRY.0 << self.failures.min(10)).min(RETRY_MAX);
                 self.failures = self.failures.saturating_add(1);
-                self.put_off(effect, self.shared.chance.spread(pause));
-                self.turn(ctx);
+                self.put_off(effect, self.shared.chance.with_jitter(pause));
+                self.decide_next(ctx);
             }
         }
     }
@@ -322,7 +334,7 @@ impl TransferActor {
     /// Asks the store, once for each job that comes to need a whole copy, if the copy is still
     /// there: a store may have been emptied behind our back. A site that does not answer says
     /// nothing; the next job asks again.
-    fn verify(&mut self, ctx: &mut Context<Self>) {
+    fn verify_copy(&mut self, ctx: &mut Context<Self>) {
         let CopyPhase::Ready { nonce, .. } = self.record().phase else {
             return;
         };
@@ -339,22 +351,22 @@ impl TransferActor {
             return;
         }
         self.calling = true;
-        let pending = copy_effects::verify(&self.shared, &self.key, nonce);
+        let pending = copy_effects::call_has_content(&self.shared, &self.key, nonce);
         ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
             this.calling = false;
             this.verified = users;
             match outcome {
                 CallOutcome::Has(nonce, false) => {
-                    this.tell(CopyCommand::FoundMissing { nonce }, ctx)
+                    this.push_command(CopyCommand::FoundMissing { nonce }, ctx)
                 }
-                _ => this.turn(ctx),
+                _ => this.decide_next(ctx),
             }
         }));
     }
 
     fn set_wake(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
-        let state = CopyMachine::next_wake(self.record(), &self.parameters(), now);
+        let state = CopyMachine::next_wake(self.record(), &self.copy_parameters(), now);
         // The result of a call under way will wake us anyway.
         let again = self
             .not_before
@@ -374,7 +386,7 @@ impl TransferActor {
             let pause = Duration::from_millis(time.since(now).0.max(5));
             let handle = ctx.run_later(pause, |this, ctx| {
                 this.wake = None;
-                this.look(ctx);
+                this.look_at_needs(ctx);
             });
             self.wake = Some((time, handle));
         }
@@ -383,13 +395,13 @@ impl TransferActor {
     /// Retires when nothing is left of the copy, and the journal knows nothing of it.
     fn retire_or_begin_anew(&mut self, ctx: &mut Context<Self>) {
         if !self.record().is_needed() && self.is_needed() {
-            self.look(ctx);
+            self.look_at_needs(ctx);
             return;
         }
         let (digest, site) = &self.key;
         self.shared.live.note_progress(*digest, site, None);
         self.guard.disarm();
-        self.shared.actors.transfers.leave(&self.key);
+        self.shared.actors.transfers.remove_actor(&self.key);
         ctx.stop();
     }
 }
@@ -398,9 +410,9 @@ impl Actor for TransferActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(CrashPoint::Started);
+        chaos::reach_point(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Transfer.mailbox_bound(&self.shared.settings));
-        self.look(ctx);
+        self.look_at_needs(ctx);
     }
 }
 
@@ -408,7 +420,7 @@ impl Handler<LookAgain> for TransferActor {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
-        chaos::enter(ActorKind::Transfer);
-        self.look(ctx);
+        chaos::enter_handler(ActorKind::Transfer);
+        self.look_at_needs(ctx);
     }
 }

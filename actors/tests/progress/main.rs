@@ -19,7 +19,7 @@ use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest,
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_actors::wiring::{report_channel, start};
+use cospan_actors::wiring::{report_channel, start_control_plane};
 use cospan_domain::ids::{ComponentName, InstanceId, KeyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{
@@ -127,7 +127,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
     let mut loader = Loader::default();
     let instance = InstanceId::from_random(seed);
     let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut |stored| {
-        loader.take(stored).expect("a record")
+        loader.take_value(stored).expect("a record")
     });
     let opened = opened.expect("a store in memory");
     let parts = SharedParts {
@@ -144,7 +144,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
         messenger: Arc::new(Silent),
         on_fatal: Box::new(|problem| panic!("{problem}")),
     };
-    start(parts, Vec::new(), reports)
+    start_control_plane(parts, Vec::new(), reports)
 }
 
 /// A job of so many components of so many processors each.
@@ -185,7 +185,7 @@ fn job(components: usize, processors: u32) -> Submission {
     };
     Submission {
         allow_unplaceable: true,
-        ..Submission::of(Arc::new(spec))
+        ..Submission::from_spec(Arc::new(spec))
     }
 }
 
@@ -299,7 +299,7 @@ async fn submit(plane: &ControlPlane, submission: Submission) {
             by,
             what: ApiRequest::Submit(vec![submission.clone()]),
         };
-        match plane.command(command).await {
+        match plane.execute_command(command).await {
             Ok(answer) => return assert!(matches!(answer, ApiAnswer::Submitted(_))),
             Err(ApiRefusal::Busy { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
             Err(refusal) => panic!("{refusal:?}"),
@@ -397,7 +397,7 @@ fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
         }
     }));
     let run = |plan: &str| {
-        cospan_actors::chaos::plan(plan, None).expect("a plan");
+        cospan_actors::chaos::load_plan(plan, None).expect("a plan");
         let mut took = under_paused_time(live(scenario));
         // The job whose actor died may take longer; it is the slowest then.
         took.sort_unstable();
@@ -428,5 +428,5 @@ fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
         moved.iter().all(|(ratio, _)| (ratio - 1.0).abs() < 0.1),
         "{moved:#?}"
     );
-    cospan_actors::chaos::plan("", None).expect("no plan");
+    cospan_actors::chaos::load_plan("", None).expect("no plan");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cospan_chaos_tests::seeds::campaign::{CampaignSize, seed};
+use cospan_chaos_tests::seeds::campaign::{CampaignSize, run_seed};
 use cospan_domain::mutant_switch::{activate, take_reached};
 use cospan_domain::units::DurationMs;
 
@@ -32,11 +32,11 @@ fn main() {
         let mut first = noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         first.get_or_insert_with(|| panic.to_string().replace('\n', " "));
     }));
-    watch(begun.clone(), number(5));
+    watch_limit(begun.clone(), number(5));
     for line in std::io::stdin().lock().lines() {
         let number: u64 = line.expect("a line").parse().expect("a seed");
-        begun.store(on_processor_ns(), Relaxed);
-        let found = judged(number, size);
+        begun.store(main_thread_cpu_ns(), Relaxed);
+        let found = run_and_judge(number, size);
         let panicked = panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let reached = take_reached();
         match (found, panicked) {
@@ -53,8 +53,8 @@ fn main() {
 }
 
 /// Runs one seed and returns the first problem that the oracles found.
-fn judged(number: u64, size: CampaignSize) -> Option<String> {
-    match seed(number, size) {
+fn run_and_judge(number: u64, size: CampaignSize) -> Option<String> {
+    match run_seed(number, size) {
         Ok(verdict) if verdict.holds() => None,
         Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
         Err(problem) => Some(format!("{problem:#}")),
@@ -63,11 +63,11 @@ fn judged(number: u64, size: CampaignSize) -> Option<String> {
 
 /// Ends the process if a seed takes too long. The limit is processor time, so a seed that had to
 /// wait for others, or was stopped for a while, is not blamed.
-fn watch(begun: Arc<AtomicU64>, limit_seconds: u64) {
+fn watch_limit(begun: Arc<AtomicU64>, limit_seconds: u64) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(LOOK);
-            if on_processor_ns().saturating_sub(begun.load(Relaxed)) > limit_seconds * SECOND_NS {
+            if main_thread_cpu_ns().saturating_sub(begun.load(Relaxed)) > limit_seconds * SECOND_NS {
                 println!("0\ttimeout\tno verdict within {limit_seconds} s");
                 std::process::exit(3);
             }
@@ -76,7 +76,7 @@ fn watch(begun: Arc<AtomicU64>, limit_seconds: u64) {
 }
 
 /// Returns the processor time of the first thread, which runs the seeds.
-fn on_processor_ns() -> u64 {
+fn main_thread_cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|text| text.parse().ok()).expect("a number")
 }

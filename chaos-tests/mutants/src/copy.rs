@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::listed::Mutant;
 use crate::places;
-use crate::rewrite::{Impossible, Rewriting, check};
+use crate::rewrite::{Impossible, Rewriting, check_switchable};
 
 /// Finds arithmetic overflow like a test build; optimised for a fast build, not for a fast program.
 const PROFILE: &str = "
@@ -56,7 +56,7 @@ impl TreeCopy {
         for file in files(mutants) {
             let places = places::find(&std::fs::read_to_string(tree.join(file))?)?;
             for (number, mutant) in mutants.iter().filter(|(_, mutant)| mutant.file == *file) {
-                if let Err(why) = check(&places, mutant) {
+                if let Err(why) = check_switchable(&places, mutant) {
                     found.insert(*number, why);
                 }
             }
@@ -85,24 +85,24 @@ impl TreeCopy {
                 &places::find(&source)?,
                 here.map(|(number, m)| (*number, m)),
             );
-            self.put(file, &rewriting.apply(&source))?;
+            self.write_if_changed(file, &rewriting.apply(&source))?;
         }
         let switch = include_str!("../planted/mutant_switch.rs");
         let count = listed.len().to_string();
-        self.put(
+        self.write_if_changed(
             "domain/src/mutant_switch.rs",
             &switch.replace("NUMBER_OF_MUTANTS", &count),
         )?;
         let runner = include_str!("../planted/mutant_seeds.rs");
-        self.put("chaos-tests/src/bin/mutant_seeds.rs", runner)?;
+        self.write_if_changed("chaos-tests/src/bin/mutant_seeds.rs", runner)?;
         let library = std::fs::read_to_string(tree.join("domain/src/lib.rs"))?;
         let switched = "pub mod mutant_switch;\nextern crate self as cospan_domain;\n";
-        self.put("domain/src/lib.rs", &format!("{library}\n{switched}"))?;
+        self.write_if_changed("domain/src/lib.rs", &format!("{library}\n{switched}"))?;
         let manifest = std::fs::read_to_string(tree.join("Cargo.toml"))?;
-        self.put("Cargo.toml", &format!("{manifest}\n{PROFILE}"))
+        self.write_if_changed("Cargo.toml", &format!("{manifest}\n{PROFILE}"))
     }
 
-    fn put(&self, file: &str, text: &str) -> Result<()> {
+    fn write_if_changed(&self, file: &str, text: &str) -> Result<()> {
         let path = self.root.join(file);
         if std::fs::read_to_string(&path).is_ok_and(|before| before == text) {
             return Ok(());
@@ -137,7 +137,7 @@ impl TreeCopy {
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let told: Value = serde_json::from_str(line)?;
             if told["reason"] == "compiler-message" && told["message"]["level"] == "error" {
-                self.learn(&told["message"], &mut refused)?;
+                self.read_compiler_message(&told["message"], &mut refused)?;
             }
         }
         ensure!(
@@ -182,7 +182,7 @@ impl TreeCopy {
         Ok(programs)
     }
 
-    fn learn(&self, message: &Value, refused: &mut Refused) -> Result<()> {
+    fn read_compiler_message(&self, message: &Value, refused: &mut Refused) -> Result<()> {
         let Some(spans) = message["spans"].as_array() else {
             return Ok(());
         };

@@ -105,13 +105,13 @@ impl SeedRunner {
     ///
     /// # Errors
     /// The runner ends early.
-    pub(crate) fn baseline(&self, setting: Setting) -> Result<Reach> {
+    pub(crate) fn measure_reach(&self, setting: Setting) -> Result<Reach> {
         let seeds: Vec<u64> = (1..=setting.seeds).collect();
         let half = seeds.len().div_ceil(2);
         let reaches = std::thread::scope(|scope| {
             let parts = seeds
                 .chunks(half)
-                .map(|part| scope.spawn(|| self.reach(setting, part)));
+                .map(|part| scope.spawn(|| self.run_baseline(setting, part)));
             let parts: Vec<_> = parts.collect();
             parts
                 .into_iter()
@@ -128,7 +128,7 @@ impl SeedRunner {
         Ok(all)
     }
 
-    fn reach(&self, setting: Setting, seeds: &[u64]) -> Result<Reach> {
+    fn run_baseline(&self, setting: Setting, seeds: &[u64]) -> Result<Reach> {
         let mut child = self.start("none", setting, seeds)?;
         let output = BufReader::new(child.stdout.take().context("its output")?);
         let mut reach = Reach::new();
@@ -201,7 +201,7 @@ impl SeedRunner {
 ///
 /// # Errors
 /// One could not be tried.
-pub(crate) fn each(
+pub(crate) fn try_each(
     mutants: &[u32],
     at_once: usize,
     attempt: &(dyn Fn(u32) -> Result<()> + Sync),
@@ -233,7 +233,7 @@ pub(crate) fn each(
 ///
 /// # Errors
 /// A program cannot be started.
-pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<MutantFate>> {
+pub(crate) fn run_unit_tests(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<MutantFate>> {
     for program in programs {
         let output = Command::new("timeout")
             .arg(limit_seconds.to_string())

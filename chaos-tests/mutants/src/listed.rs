@@ -69,19 +69,19 @@ impl Mutant {
     }
 
     /// Returns the change without the place.
-    pub(crate) fn what(&self) -> &str {
+    pub(crate) fn change(&self) -> &str {
         self.name.splitn(4, ':').nth(3).unwrap_or(&self.name).trim()
     }
 
-    fn function(&self) -> &str {
+    fn function_path(&self) -> &str {
         self.function
             .as_ref()
             .map_or("", |function| &function.function_name)
     }
 
     /// Returns the function's name without its type.
-    fn method(&self) -> &str {
-        self.function().rsplit("::").next().unwrap_or_default()
+    fn method_name(&self) -> &str {
+        self.function_path().rsplit("::").next().unwrap_or_default()
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
 ];
 
 /// Returns the reason why no seed can find this mutant.
-pub(crate) fn beyond_seeds(mutant: &Mutant) -> Option<&'static str> {
+pub(crate) fn reason_beyond_seeds(mutant: &Mutant) -> Option<&'static str> {
     BEYOND_SEEDS
         .iter()
         .find(|(_, holds)| holds(mutant))

@@ -28,7 +28,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use copy::TreeCopy;
-use hunt::{MutantFate, HuntResult, Reach, SeedRunner, Setting, each, read_outcomes};
+use hunt::{MutantFate, HuntResult, Reach, SeedRunner, Setting, try_each, read_outcomes};
 use listed::Mutant;
 use rewrite::Impossible;
 
@@ -116,7 +116,7 @@ impl KnownMutants {
     }
 
     /// Returns the mutants that are in the build.
-    fn planted(&self) -> BTreeSet<u32> {
+    fn planted_mutants(&self) -> BTreeSet<u32> {
         let left_out =
             |number: &u32| self.impossible.contains_key(number) || self.unviable.contains(number);
         self.mutants
@@ -129,7 +129,7 @@ impl KnownMutants {
     fn sample(&self, seed: u64, size: usize) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.mutants.keys().copied().collect();
         numbers.shuffle(&mut StdRng::seed_from_u64(seed));
-        let planted = self.planted();
+        let planted = self.planted_mutants();
         numbers
             .into_iter()
             .filter(|number| planted.contains(number))
@@ -258,8 +258,8 @@ fn hunt(
     let tried = read_outcomes(&results)?;
     let new: Vec<u32> = sample.iter().copied().filter(|mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant)).collect();
     let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
-    each(&new, at_once, &|mutant| {
-        let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;
+    try_each(&new, at_once, &|mutant| {
+        let fate = hunt::run_unit_tests(&programs, mutant, TEST_SECONDS)?;
         fate.map_or(Ok(()), |fate| {
             let setting = settings[0];
             let outcome = HuntResult { mutant, setting, fate };
@@ -267,7 +267,7 @@ fn hunt(
         })
     })?;
     for setting in settings {
-        let reach = baseline(&cli.work, runner, *setting)?;
+        let reach = read_or_measure_reach(&cli.work, runner, *setting)?;
         let before = read_outcomes(&results)?;
         let open = sample.iter().copied().filter(|mutant| {
             !before
@@ -276,7 +276,7 @@ fn hunt(
         });
         let open: Vec<u32> = open.collect();
         println!("{setting:?}: {} of {} to hunt", open.len(), sample.len());
-        each(&open, at_once, &|mutant| {
+        try_each(&open, at_once, &|mutant| {
             let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
             let fate = runner.hunt(mutant, *setting, seeds)?;
             let setting = *setting;
@@ -306,7 +306,7 @@ fn is_killed(fate: &MutantFate) -> bool {
     !matches!(fate, MutantFate::Survived | MutantFate::NotReached)
 }
 
-fn baseline(work: &Path, runner: &SeedRunner, setting: Setting) -> Result<Reach> {
+fn read_or_measure_reach(work: &Path, runner: &SeedRunner, setting: Setting) -> Result<Reach> {
     let Setting {
         jobs,
         sites,

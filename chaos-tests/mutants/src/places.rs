@@ -89,7 +89,7 @@ impl MutationPlaces {
         self.by_start.insert((genre, position(span)), place);
     }
 
-    fn function(&mut self, signature: &Signature, block: &Block) {
+    fn add_function(&mut self, signature: &Signature, block: &Block) {
         let (Some(first), Some(last)) = (block.stmts.first(), block.stmts.last()) else {
             return;
         };
@@ -104,18 +104,18 @@ impl MutationPlaces {
 
 impl<'ast> Visit<'ast> for MutationPlaces {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.function(&item.sig, &item.block);
+        self.add_function(&item.sig, &item.block);
         visit::visit_item_fn(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.function(&item.sig, &item.block);
+        self.add_function(&item.sig, &item.block);
         visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
         if let Some(block) = &item.default {
-            self.function(&item.sig, block);
+            self.add_function(&item.sig, block);
         }
         visit::visit_trait_item_fn(self, item);
     }

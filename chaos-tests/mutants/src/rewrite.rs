@@ -50,7 +50,7 @@ fn switch(number: u32) -> String {
     format!("::cospan_domain::mutant_switch::on({number})")
 }
 
-fn marked(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
+fn mark_mutant(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
     let mut pieces = vec![SourcePiece::Text(format!("/*<{number}*/"))];
     pieces.extend(inner);
     pieces.push(SourcePiece::Text(format!("/*{number}>*/")));
@@ -58,11 +58,11 @@ fn marked(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
 }
 
 /// Chooses one of several expressions at run time.
-fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>) -> Vec<SourcePiece> {
+fn choose_expression(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>) -> Vec<SourcePiece> {
     let mut pieces = vec![SourcePiece::Text("(".to_owned())];
     for (number, alternative) in alternatives {
         pieces.push(SourcePiece::Text(format!("if {} {{(", switch(number))));
-        pieces.extend(marked(number, alternative));
+        pieces.extend(mark_mutant(number, alternative));
         pieces.push(SourcePiece::Text(")} else ".to_owned()));
     }
     pieces.push(SourcePiece::Text("{(".to_owned()));
@@ -75,7 +75,7 @@ fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>
 ///
 /// # Errors
 /// The reason why no switch is possible there.
-pub(crate) fn check(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impossible> {
+pub(crate) fn check_switchable(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impossible> {
     let Some(place) = places.by_start.get(&(mutant.genre, mutant.span.start)) else {
         return Err(Impossible::NotFound);
     };
@@ -99,7 +99,7 @@ impl Rewriting {
         mutants: impl Iterator<Item = (u32, &'a Mutant)>,
     ) -> Self {
         let mut here: BTreeMap<_, Here<'a>> = BTreeMap::new();
-        for (number, mutant) in mutants.filter(|(_, mutant)| check(places, mutant).is_ok()) {
+        for (number, mutant) in mutants.filter(|(_, mutant)| check_switchable(places, mutant).is_ok()) {
             here.entry((mutant.genre, mutant.span.start))
                 .or_default()
                 .push((number, mutant));
@@ -167,7 +167,7 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
                 becomes: mutants.iter().flat_map(|(number, mutant): &(u32, &Mutant)| {
                 let text = format!("return {};", mutant.replacement);
                 let mut pieces = vec![SourcePiece::Text(format!("if {} {{", switch(*number)))];
-                pieces.extend(marked(*number, vec![SourcePiece::Text(text)]));
+                pieces.extend(mark_mutant(*number, vec![SourcePiece::Text(text)]));
                 pieces.push(SourcePiece::Text("}\n".to_owned()));
                 pieces
             }).collect(),
@@ -186,7 +186,7 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             let original = operation(left, SourcePiece::Source(operator.clone()), right);
             Edit {
                 at: left.start..right.end,
-                becomes: choice(alternatives, original),
+                becomes: choose_expression(alternatives, original),
             }
         }
         MutationPlace::Unary { all, operand } => {
@@ -196,14 +196,14 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
                 .collect();
             Edit {
                 at: all.clone(),
-                becomes: choice(alternatives, vec![SourcePiece::Source(all.clone())]),
+                becomes: choose_expression(alternatives, vec![SourcePiece::Source(all.clone())]),
             }
         }
         MutationPlace::Arm(pattern) => {
             Edit {
                 at: pattern.end..pattern.end,
                 becomes: mutants.iter().flat_map(|(number, _): &(u32, &Mutant)| {
-                marked(
+                mark_mutant(
                     *number,
                     vec![SourcePiece::Text(format!(" if !{}", switch(*number)))],
                 )
@@ -217,7 +217,7 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
             let original = vec![SourcePiece::Source(guard.clone())];
             Edit {
                 at: guard.clone(),
-                becomes: choice(alternatives, original),
+                becomes: choose_expression(alternatives, original),
             }
         }
         MutationPlace::Field { all, field } => {
@@ -231,7 +231,7 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
                 .collect();
             Edit {
                 at: all.clone(),
-                becomes: choice(alternatives, vec![SourcePiece::Source(all.clone())]),
+                becomes: choose_expression(alternatives, vec![SourcePiece::Source(all.clone())]),
             }
         }
     }
@@ -258,7 +258,7 @@ fn iterator_body(all: &ByteRange, mutants: &Here<'_>) -> Edit {
             switch(*number),
             mutant.replacement
         );
-        pieces.extend(marked(*number, vec![SourcePiece::Text(text)]));
+        pieces.extend(mark_mutant(*number, vec![SourcePiece::Text(text)]));
     }
     pieces.push(SourcePiece::Text("original".to_owned()));
     Edit {

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::hunt::{MutantFate, HuntResult};
-use crate::listed::{Mutant, beyond_seeds};
+use crate::listed::{Mutant, reason_beyond_seeds};
 use crate::rewrite::Impossible;
 use crate::{KnownMutants, is_killed};
 
@@ -71,14 +71,14 @@ pub(crate) fn page(
         .take_while(|(_, outcomes)| !outcomes.is_empty())
         .collect();
     let mut page = include_str!("../planted/page.md").to_owned();
-    counts(&mut page, known, fates.len(), seed)?;
-    killed(&mut page, known, &fates, remarks)?;
-    found_by(&mut page, &fates)?;
+    write_counts(&mut page, known, fates.len(), seed)?;
+    write_killed(&mut page, known, &fates, remarks)?;
+    write_found_by(&mut page, &fates)?;
     survivors(&mut page, known, &fates, remarks)?;
     Ok(page)
 }
 
-fn counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u64) -> Result<()> {
+fn write_counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u64) -> Result<()> {
     writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
     writeln!(
         page,
@@ -107,7 +107,7 @@ fn count_impossible(known: &KnownMutants, why: Impossible) -> usize {
 fn rule(fate: &MutantFate) -> Option<(String, u64)> {
     Some(match fate {
         MutantFate::UnitTest(_) => (BY_TEST.to_owned(), 0),
-        MutantFate::Rule(seed, said) => (shortened(said), *seed),
+        MutantFate::Rule(seed, said) => (strip_job_names(said), *seed),
         MutantFate::Panic(seed, _) => ("a part of the control plane panicked".to_owned(), *seed),
         MutantFate::Timeout(seed) => ("the run did not end".to_owned(), *seed),
         MutantFate::Died(seed, _) => ("the process died".to_owned(), *seed),
@@ -115,7 +115,7 @@ fn rule(fate: &MutantFate) -> Option<(String, u64)> {
     })
 }
 
-fn shortened(said: &str) -> String {
+fn strip_job_names(said: &str) -> String {
     let known = [
         (BY_SCENE, BY_SCENE),
         ("makes no progress", "a job makes no progress"),
@@ -166,11 +166,11 @@ fn shortened(said: &str) -> String {
         .to_owned()
 }
 
-fn survived(outcomes: &[&HuntResult]) -> bool {
+fn has_survived(outcomes: &[&HuntResult]) -> bool {
     outcomes.iter().all(|outcome| !is_killed(&outcome.fate))
 }
 
-fn killed(
+fn write_killed(
     page: &mut String,
     known: &KnownMutants,
     fates: &Fates<'_>,
@@ -178,12 +178,12 @@ fn killed(
 ) -> Result<()> {
     let survivors: Vec<u32> = fates
         .iter()
-        .filter(|(_, outcomes)| survived(outcomes))
+        .filter(|(_, outcomes)| has_survived(outcomes))
         .map(|(number, _)| *number)
         .collect();
     let beyond = survivors.iter().filter(|number| {
         let mutant = known.mutants.get(*number);
-        mutant.is_some_and(|mutant| BEYOND.contains(&judged(mutant, remarks).0))
+        mutant.is_some_and(|mutant| BEYOND.contains(&explain_survivor(mutant, remarks).0))
     });
     let all = fates.len();
     let left = survivors.len();
@@ -232,7 +232,7 @@ fn count_found_by(fates: &Fates<'_>, what: &str) -> usize {
     found.count()
 }
 
-fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
+fn write_found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
     let mut rules: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for outcomes in fates.values() {
         let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
@@ -256,8 +256,8 @@ fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
 }
 
 /// Returns the kind of a survivor and the reason: from the remarks, or by its nature.
-fn judged<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a str, &'a str) {
-    match (remarks.get(&mutant.key()), beyond_seeds(mutant)) {
+fn explain_survivor<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a str, &'a str) {
+    match (remarks.get(&mutant.key()), reason_beyond_seeds(mutant)) {
         (Some(remark), _) => (&remark.kind, &remark.text),
         (None, Some(reason)) => (NO_SEED, reason),
         (None, None) => ("not judged", ""),
@@ -272,7 +272,7 @@ fn survivors(
 ) -> Result<()> {
     let mut rows: BTreeMap<(&String, usize, u32), (&Mutant, bool)> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    for (number, outcomes) in fates.iter().filter(|(_, outcomes)| survived(outcomes)) {
+    for (number, outcomes) in fates.iter().filter(|(_, outcomes)| has_survived(outcomes)) {
         let Some(mutant) = known.mutants.get(number) else {
             continue;
         };
@@ -283,7 +283,7 @@ fn survivors(
             (&mutant.file, mutant.span.start.line, *number),
             (mutant, reached),
         );
-        *kinds.entry(judged(mutant, remarks).0).or_default() += 1;
+        *kinds.entry(explain_survivor(mutant, remarks).0).or_default() += 1;
     }
     writeln!(page, "\n## Survivors\n\n| kind | mutants |\n|---|---|")?;
     for (kind, count) in kinds {
@@ -294,7 +294,7 @@ fn survivors(
         "\n| place | mutant | reached | kind | why |\n|---|---|---|---|---|"
     )?;
     for ((file, line, _), (mutant, reached)) in rows {
-        let (kind, text) = judged(mutant, remarks);
+        let (kind, text) = explain_survivor(mutant, remarks);
         let what = mutant.what().replace('|', "\\|");
         let reached = if reached { "yes" } else { "no" };
         writeln!(

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use cospan_simulator::world::site_faults::StruckFault;
 use serde_json::{Value, json};
 
-use crate::seeds::campaign::{CampaignSize, seeds};
-use crate::seeds::coverage::{kinds, share};
+use crate::seeds::campaign::{CampaignSize, run_seeds};
+use crate::seeds::coverage::{coverage_of, covered_share};
 
 /// Number of runs of one seed that must have the same hash.
 const SAME: usize = 20;
@@ -19,12 +19,12 @@ const SAME: usize = 20;
 ///
 /// # Errors
 /// A seed broke a rule, or this program could not be started once more.
-pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
+pub fn run_bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     note(&format!("{count} seeds"));
     let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let begun = Instant::now();
     let seen = Mutex::new((StruckFault::new(), 0_u64, Vec::new()));
-    seeds(
+    run_seeds(
         1,
         count,
         at_once,
@@ -51,7 +51,7 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     if !broken.is_empty() {
         bail!("seeds {broken:?} broke rules; `cospan-chaos run --first N --seeds 1` shows how");
     }
-    let kinds = kinds(&struck);
+    let kinds = coverage_of(&struck);
     let least = kinds.iter().map(|kind| kind.strikes).min().unwrap_or(0);
     let faults: u64 = struck.values().sum();
     note(&format!("one seed in {SAME} processes"));
@@ -62,7 +62,12 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
             "1/min",
             ">= 200",
         ),
-        ("fault_step_coverage", share(&kinds) * 100.0, "%", ">= 95"),
+        (
+            "fault_step_coverage",
+            covered_share(&kinds) * 100.0,
+            "%",
+            ">= 95",
+        ),
         (
             "fault_kind_least_strikes",
             least as f64,
@@ -81,7 +86,7 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
             "1/s",
             "",
         ),
-        ("same_hash_runs", same_hash()? as f64, "runs", "20"),
+        ("same_hash_runs", count_same_hashes()? as f64, "runs", "20"),
     ];
     let figures: Vec<Value> = figures
         .into_iter()
@@ -97,15 +102,15 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
 /// Runs one seed in processes of their own: alone and two at a time, on any core and pinned to one
 /// (where there is `taskset`), half of them beside a busy loop. Returns how many of the runs have
 /// the hash of the first.
-fn same_hash() -> Result<usize> {
+fn count_same_hashes() -> Result<usize> {
     let pins = Command::new("taskset")
         .arg("--version")
         .stdout(Stdio::null())
         .status()
         .is_ok();
-    let first = hash_of(begin(false)?)?;
+    let first = read_hash(start_run(false)?)?;
     let half = SAME / 2;
-    let quiet = alike(&first, half - 1, pins)?;
+    let quiet = count_matching_runs(&first, half - 1, pins)?;
     let stop = AtomicBool::new(false);
     let beside = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -113,7 +118,7 @@ fn same_hash() -> Result<usize> {
                 std::hint::spin_loop();
             }
         });
-        let beside = alike(&first, SAME - half, pins);
+        let beside = count_matching_runs(&first, SAME - half, pins);
         stop.store(true, Ordering::Relaxed);
         beside
     })?;
@@ -121,22 +126,22 @@ fn same_hash() -> Result<usize> {
 }
 
 /// Runs the seed so many times, two at a time, and counts the runs with this hash.
-fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
+fn count_matching_runs(hash: &str, runs: usize, pins: bool) -> Result<usize> {
     let mut same = 0;
     for pair in (0..runs).collect::<Vec<_>>().chunks(2) {
         let begun: Vec<Child> = pair
             .iter()
-            .map(|run| begin(pins && run % 2 == 1))
+            .map(|run| start_run(pins && run % 2 == 1))
             .collect::<Result<_>>()?;
         for process in begun {
-            same += usize::from(hash_of(process)? == hash);
+            same += usize::from(read_hash(process)? == hash);
         }
     }
     Ok(same)
 }
 
 /// Starts a process of this program that runs the seed.
-fn begin(pinned: bool) -> Result<Child> {
+fn start_run(pinned: bool) -> Result<Child> {
     let own = std::env::current_exe()?;
     let mut command = if pinned {
         Command::new("taskset")
@@ -156,7 +161,7 @@ fn begin(pinned: bool) -> Result<Child> {
         .context("this program could not be started once more")
 }
 
-fn hash_of(process: Child) -> Result<String> {
+fn read_hash(process: Child) -> Result<String> {
     let output = process.wait_with_output()?;
     let told: serde_json::Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("a process told nothing and ended with {}", output.status))?;

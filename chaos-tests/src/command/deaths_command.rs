@@ -32,12 +32,12 @@ type Say<'a> = &'a (dyn Fn(&str) + Sync);
 pub fn run(args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> Result<bool> {
     let mut good = true;
     for quiet in [QuietRun::of_jobs()?, QuietRun::of_promises()?] {
-        good &= die_in(&quiet, args, say, note);
+        good &= run_all_deaths(&quiet, args, say, note);
     }
     Ok(good)
 }
 
-fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> bool {
+fn run_all_deaths(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> bool {
     let workers = args.at_once.map_or_else(
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |count| count as usize,
@@ -56,8 +56,12 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
         |moment| quiet.with_death_at(*moment),
         |moment: &KillPoint, verdict: Result<SeedVerdict>| {
             ended += 1;
-            deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));
-            if let Some(problem) = problem(verdict) {
+            deaths += usize::from(
+                verdict
+                    .as_ref()
+                    .is_ok_and(|verdict| quiet.has_died(verdict)),
+            );
+            if let Some(problem) = first_problem(verdict) {
                 broken += 1;
                 say(&format!("BROKEN {}: {moment:?}\n  {problem}", quiet.name));
             }
@@ -78,7 +82,7 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
 }
 
 /// Returns the first rule that a death broke.
-fn problem(verdict: Result<SeedVerdict>) -> Option<String> {
+fn first_problem(verdict: Result<SeedVerdict>) -> Option<String> {
     match verdict {
         Ok(verdict) if verdict.holds() => None,
         Ok(SeedVerdict {

@@ -13,8 +13,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
-use crate::seeds::campaign::{CampaignSize, seeds, shortest};
-use crate::seeds::coverage::{Fared, kinds, share};
+use crate::seeds::campaign::{CampaignSize, run_seeds, shortest};
+use crate::seeds::coverage::{Fared, coverage_of, covered_share};
 use crate::seeds::run::SeedVerdict;
 use crate::seeds::seed_scenario::BEGINS;
 
@@ -85,7 +85,7 @@ enum SeedsVerdict {
 }
 
 impl SeedsVerdict {
-    fn and(&mut self, holds: bool) {
+    fn and_holds(&mut self, holds: bool) {
         if !holds {
             *self = SeedsVerdict::Broken;
         }
@@ -129,10 +129,10 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
         ..Campaign::default()
     });
     let begun = Instant::now();
-    seeds(
+    run_seeds(
         first,
         args.seeds,
-        at_once(args),
+        processes_at_once(args),
         size(args),
         &|seed, verdict| {
             let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +148,7 @@ pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -
     // In order of seeds, so that the report does not depend on how many run at once.
     campaign.broken.sort_by_key(|broken| broken.seed);
     campaign.seconds = begun.elapsed().as_secs_f64();
-    campaign.coverage = share(&kinds(&campaign.struck));
+    campaign.coverage = covered_share(&coverage_of(&campaign.struck));
     campaign.hash = joint_hash(&campaign.hashes);
     campaign.seeds_per_minute = args.seeds as f64 * 60.0 / campaign.seconds.max(0.001);
     say(&if args.json {
@@ -186,7 +186,7 @@ fn drawn_seed() -> u64 {
     u64::from(StdRng::from_os_rng().random::<u32>())
 }
 
-fn at_once(args: &SeedsArgs) -> usize {
+fn processes_at_once(args: &SeedsArgs) -> usize {
     args.at_once.map_or_else(
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |count| count as usize,
@@ -214,7 +214,7 @@ impl Campaign {
             Ok(verdict) => verdict,
             Err(problem) => {
                 let text = format!("BROKEN seed {seed}: {problem:#}\n  {replay}");
-                self.safety.and(false);
+                self.safety.and_holds(false);
                 let drawn = String::new();
                 let failed = Some(format!("{problem:#}"));
                 let (safety, liveness, actions) = Default::default();
@@ -231,8 +231,8 @@ impl Campaign {
             }
         };
         self.hashes.insert(seed, verdict.hash.clone());
-        self.safety.and(verdict.unsafe_.is_empty());
-        self.liveness.and(verdict.not_live.is_none());
+        self.safety.and_holds(verdict.unsafe_.is_empty());
+        self.liveness.and_holds(verdict.not_live.is_none());
         self.durable_changes += verdict.changes;
         self.control_plane_runs += verdict.control_plane_runs as u64;
         verdict
@@ -253,10 +253,10 @@ impl Campaign {
             self.held += 1;
             return format!("ok     {text}");
         }
-        self.break_rules(seed, verdict, args, replay, &text)
+        self.add_broken(seed, verdict, args, replay, &text)
     }
 
-    fn break_rules(
+    fn add_broken(
         &mut self,
         seed: u64,
         verdict: SeedVerdict,
@@ -328,7 +328,7 @@ fn table(campaign: &Campaign) -> String {
         "{held} of {seeds} seeds held, {} lives of the control plane, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
         campaign.control_plane_runs, campaign.durable_changes
     );
-    let kinds = kinds(&campaign.struck);
+    let kinds = coverage_of(&campaign.struck);
     let heading = format!(
         "{:<24} {:>9} {:>9}  {}\n",
         "trouble", "struck", "steps", "never at"

@@ -29,7 +29,7 @@ pub(super) struct CallCounts(BTreeMap<(String, String), u64>);
 
 impl CallCounts {
     /// Reads the control plane's own counter.
-    pub(super) fn gathered(counter: &IntCounterVec) -> Self {
+    pub(super) fn from_counter(counter: &IntCounterVec) -> Self {
         let mut calls = Self::default();
         for family in counter.collect() {
             for metric in family.get_metric() {
@@ -44,7 +44,7 @@ impl CallCounts {
     }
 
     /// Parses the metrics that a server exports.
-    pub(super) fn parsed(text: &str) -> Self {
+    pub(super) fn parse_metrics(text: &str) -> Self {
         let mut calls = Self::default();
         for line in text.lines() {
             let Some(rest) = line.strip_prefix("cospan_site_calls_total{") else {
@@ -62,7 +62,7 @@ impl CallCounts {
         calls
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(super) fn add_calls(&mut self, other: &Self) {
         for (key, count) in &other.0 {
             *self.0.entry(key.clone()).or_default() += count;
         }
@@ -71,13 +71,13 @@ impl CallCounts {
     /// Returns the same for a control plane that was killed: requests to copy are repeated after a
     /// restart, and one made between the last count and the kill is counted nowhere.
     pub(super) fn work_across_restarts(&self) -> BTreeMap<(String, String), u64> {
-        let mut work = self.work();
+        let mut work = self.comparable_calls();
         work.retain(|(call, _), _| call != "start-copy");
         work
     }
 
     /// Returns the calls that must be the same in both worlds, with their answers.
-    pub(super) fn work(&self) -> BTreeMap<(String, String), u64> {
+    pub(super) fn comparable_calls(&self) -> BTreeMap<(String, String), u64> {
         let work = self
             .0
             .iter()
@@ -147,14 +147,14 @@ mod tests {
         let text = prometheus::TextEncoder::new()
             .encode_to_string(&registry.gather())
             .unwrap();
-        let counted = CallCounts::gathered(&counter);
-        let exported = CallCounts::parsed(&text);
-        assert_eq!(counted.work(), exported.work());
+        let counted = CallCounts::from_counter(&counter);
+        let exported = CallCounts::parse_metrics(&text);
+        assert_eq!(counted.comparable_calls(), exported.comparable_calls());
         counter.with_label_values(&["cancel", "ok"]).inc_by(2);
-        let twice = CallCounts::gathered(&counter).work();
+        let twice = CallCounts::from_counter(&counter).comparable_calls();
         counter.with_label_values(&["cancel", "ok"]).inc();
         assert_eq!(
-            CallCounts::gathered(&counter).work(),
+            CallCounts::from_counter(&counter).comparable_calls(),
             twice,
             "a cancel that was given again"
         );

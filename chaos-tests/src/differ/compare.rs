@@ -31,7 +31,11 @@ struct JobCount {
 
 impl WorldComparison {
     /// Compares two runs; `restarts` is true if the control plane was killed on the way.
-    pub(super) fn of(real: &PlayedScenario, simulated: &PlayedScenario, restarts: bool) -> Self {
+    pub(super) fn compare_runs(
+        real: &PlayedScenario,
+        simulated: &PlayedScenario,
+        restarts: bool,
+    ) -> Self {
         let mut compared = Self {
             jobs: Vec::new(),
             real_calls: real.calls.clone(),
@@ -40,20 +44,20 @@ impl WorldComparison {
         };
         let ids =
             |played: &PlayedScenario| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
-        compared.same("jobs", &ids(real), &ids(simulated));
+        compared.compare_values("jobs", &ids(real), &ids(simulated));
         let work = if restarts {
             CallCounts::work_across_restarts
         } else {
-            CallCounts::work
+            CallCounts::comparable_calls
         };
-        compared.same("calls", &work(&real.calls), &work(&simulated.calls));
+        compared.compare_values("calls", &work(&real.calls), &work(&simulated.calls));
         for (real, simulated) in real.stories.iter().zip(&simulated.stories) {
-            compared.job(real, simulated);
+            compared.compare_jobs(real, simulated);
         }
         compared
     }
 
-    fn same<T: PartialEq + fmt::Debug>(&mut self, what: &str, real: &T, simulated: &T) {
+    fn compare_values<T: PartialEq + fmt::Debug>(&mut self, what: &str, real: &T, simulated: &T) {
         if real != simulated {
             self.differences.push(format!(
                 "{what}:\n      real      {real:?}\n      simulated {simulated:?}"
@@ -61,7 +65,7 @@ impl WorldComparison {
         }
     }
 
-    fn job(&mut self, real: &JobStory, simulated: &JobStory) {
+    fn compare_jobs(&mut self, real: &JobStory, simulated: &JobStory) {
         let id = real.job.id;
         self.jobs.push(JobCount {
             id,
@@ -70,21 +74,21 @@ impl WorldComparison {
         });
         // A history that was cut at its beginning would prove nothing.
         for (units, job) in [(real.units, &real.job), (simulated.units, &simulated.job)] {
-            self.same(
+            self.compare_values(
                 &format!("job {id}, units kept"),
                 &(units as u64 + 1),
                 &job.revision,
             );
         }
         let records = (real.events.len(), simulated.events.len());
-        self.same(&format!("job {id}, records"), &records.0, &records.1);
-        self.lines(
+        self.compare_values(&format!("job {id}, records"), &records.0, &records.1);
+        self.compare_lines(
             &format!("job {id}, record"),
-            &job_history::record(&real.job),
-            &job_history::record(&simulated.job),
+            &job_history::record_lines(&real.job),
+            &job_history::record_lines(&simulated.job),
         );
-        let real = job_history::views(real);
-        let simulated = job_history::views(simulated);
+        let real = job_history::observer_views(real);
+        let simulated = job_history::observer_views(simulated);
         let none = Vec::new();
         for name in real
             .keys()
@@ -92,7 +96,7 @@ impl WorldComparison {
         {
             let seen =
                 |views: &BTreeMap<String, Vec<String>>| views.get(name).unwrap_or(&none).clone();
-            self.lines(
+            self.compare_lines(
                 &format!("job {id} as seen by {name}"),
                 &seen(&real),
                 &seen(&simulated),
@@ -101,7 +105,7 @@ impl WorldComparison {
     }
 
     /// Reports the first line that differs.
-    fn lines(&mut self, what: &str, real: &[String], simulated: &[String]) {
+    fn compare_lines(&mut self, what: &str, real: &[String], simulated: &[String]) {
         let longer = real.len().max(simulated.len());
         let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else {
             return;
@@ -190,8 +194,12 @@ impl Total {
             self.units.0 += job.units.0;
             self.units.1 += job.units.1;
         }
-        self.messages.0 += compared.real_calls.work().values().sum::<u64>();
-        self.messages.1 += compared.simulated_calls.work().values().sum::<u64>();
+        self.messages.0 += compared.real_calls.comparable_calls().values().sum::<u64>();
+        self.messages.1 += compared
+            .simulated_calls
+            .comparable_calls()
+            .values()
+            .sum::<u64>();
     }
 
     pub(super) fn is_good(&self, scenarios: usize) -> bool {

@@ -151,7 +151,7 @@ pub(super) struct JobStanding {
 
 impl ScriptPoint {
     /// Returns true if a job has reached this point, and `None` if it ended without passing it.
-    pub(super) fn reached(self, job: &JobStanding) -> Option<bool> {
+    pub(super) fn has_reached(self, job: &JobStanding) -> Option<bool> {
         let ended = matches!(job.phase.as_str(), "finished" | "failed" | "cancelled");
         if ended && self != ScriptPoint::Ended {
             return None;
@@ -223,7 +223,7 @@ impl DifferScenario {
             .components
             .iter()
             .enumerate()
-            .map(|(index, of)| component(job, index, of, program))
+            .map(|(index, of)| component_spec(job, index, of, program))
             .collect::<Result<_>>()?;
         let fixed = components.iter().all(|component| component.site.is_some());
         Ok(JobSpec {
@@ -247,7 +247,7 @@ impl DifferScenario {
     }
 }
 
-fn component(
+fn component_spec(
     job: usize,
     index: usize,
     planned: &PlannedComponent,
@@ -340,7 +340,7 @@ fn component_document(component: &ComponentSpec) -> Value {
         "name": component.name.as_str(),
         "processors": component.resources.processors,
         "executable": executable,
-        "arguments": component.program.open().arguments,
+        "arguments": component.program.unpack().arguments,
         "input": component.inputs.iter().map(|input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() })).collect::<Vec<Value>>(),
         "output": component.outputs.iter().map(|output: &OutputSpec| match &output.collect {
         Collect::Fetch => json!({ "path": output.path.as_str() }),

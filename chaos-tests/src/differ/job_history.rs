@@ -4,7 +4,7 @@
 //! Some things are not compared, because two worlds cannot agree on them: when something was
 //! decided (lengths that follow from the settings are compared), names of hosts, numbers of batch
 //! jobs, digests of what payloads wrote, and a site's own words about an attempt that it lost. See
-//! [`views`] for the order of events.
+//! [`observer_views`] for the order of events.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -37,7 +37,7 @@ pub(super) struct JobStory {
 ///
 /// # Errors
 /// It cannot be opened, or is damaged.
-pub(super) fn on_disk(path: &Path) -> Result<Vec<JobStory>> {
+pub(super) fn read_disk_store(path: &Path) -> Result<Vec<JobStory>> {
     read(|sink, load| {
         Ok(cospan_storage::open_and_load(
             path,
@@ -52,7 +52,7 @@ pub(super) fn on_disk(path: &Path) -> Result<Vec<JobStory>> {
 ///
 /// # Errors
 /// It is damaged.
-pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<JobStory>> {
+pub(super) fn read_memory_store(disk: &MemoryDisk) -> Result<Vec<JobStory>> {
     read(|sink, load| {
         Ok(memory::open_and_load(
             disk,
@@ -71,7 +71,7 @@ fn read(
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
             damage = loader
-                .take(stored)
+                .take_value(stored)
                 .map_or_else(ControlFlow::Break, ControlFlow::Continue);
         }
     })?;
@@ -83,7 +83,7 @@ fn read(
         .jobs
         .into_iter()
         .map(|job: Job| -> Result<JobStory> {
-            let units = events::history(&*opened.journal, job.id)?;
+            let units = events::read_history(&*opened.journal, job.id)?;
             let count = units.len();
             let events = units.into_iter().flat_map(|(_, events)| events).collect();
             Ok(JobStory {
@@ -104,7 +104,7 @@ fn read(
 /// the job sees only the latter. The arrival of input is seen by the job alone: attempts get to
 /// their gates meanwhile. Two histories with the same views differ only in the order of what ran at
 /// the same time.
-pub(super) fn views(story: &JobStory) -> BTreeMap<String, Vec<String>> {
+pub(super) fn observer_views(story: &JobStory) -> BTreeMap<String, Vec<String>> {
     let mut views: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let names: Vec<String> = story
         .job
@@ -237,7 +237,7 @@ fn line(event: &JobEvent) -> String {
             ..
         } => *words = "".into(),
         JobEventKind::SiteCharged { charge, .. } => charge.detail = "".into(),
-        JobEventKind::OutputFound { content, .. } => *content = size_only(*content),
+        JobEventKind::OutputFound { content, .. } => *content = keep_size_only(*content),
         JobEventKind::RoundAborted { why, then } => {
             if let AbortCause::SiteError { detail, .. } = why {
                 *detail = "".into();
@@ -255,7 +255,7 @@ fn shorten(until: &mut Timestamp, from: Timestamp) {
     *until = Timestamp(until.since(from).0);
 }
 
-fn size_only(content: Content) -> Content {
+fn keep_size_only(content: Content) -> Content {
     Content {
         digest: Digest([0; 32]),
         ..content
@@ -263,7 +263,7 @@ fn size_only(content: Content) -> Content {
 }
 
 /// Lists what a job's record says in the end.
-pub(super) fn record(job: &Job) -> Vec<String> {
+pub(super) fn record_lines(job: &Job) -> Vec<String> {
     let end = match &job.phase {
         JobPhase::Failed { reason, .. } => format!("failed: {reason}"),
         JobPhase::Cancelled { by, .. } => format!("cancelled by {by}"),

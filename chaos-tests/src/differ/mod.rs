@@ -68,7 +68,7 @@ pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
             .map(|_| {
                 scope.spawn(|| {
                     while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let (compared, times) = play(scenario, options, &steadiness);
+                        let (compared, times) = play_steadily(scenario, options, &steadiness);
                         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
                         show(&compare::report(scenario, &compared, times));
                         total.add(&compared);
@@ -76,7 +76,7 @@ pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
                 })
             })
             .collect();
-        let watch = scope.spawn(|| steadiness.watch(&options.base));
+        let watch = scope.spawn(|| steadiness.watch_stalls(&options.base));
         players.into_iter().for_each(|player| drop(player.join()));
         steadiness.stop();
         if let Ok(Err(problem)) = watch.join() {
@@ -92,7 +92,7 @@ pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
 
 /// Plays a scenario; also returns how often. A difference proves nothing if the machine stood still
 /// meanwhile: the scenario is played again, at half the pace each time, but not for ever.
-fn play(
+fn play_steadily(
     scenario: &DifferScenario,
     options: &DifferOptions,
     steadiness: &Steadiness,
@@ -101,7 +101,7 @@ fn play(
     for times in 1.. {
         let begun = Instant::now();
         let slower = Arc::new(scenario.clone().slower(1 << (times - 1)));
-        let compared = once(&slower, options);
+        let compared = play_once(&slower, options);
         let good = compared
             .as_ref()
             .is_ok_and(|compared| compared.differences.is_empty());
@@ -112,12 +112,12 @@ fn play(
     (Err(anyhow!("it was never played")), 0)
 }
 
-fn once(scenario: &Arc<DifferScenario>, options: &DifferOptions) -> Result<WorldComparison> {
+fn play_once(scenario: &Arc<DifferScenario>, options: &DifferOptions) -> Result<WorldComparison> {
     let processors = &scenario.processors;
-    let bandwidth = settings::bandwidth();
+    let bandwidth = settings::bandwidth_section();
     let mut environment =
         TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
-    let compared = in_both_worlds(scenario, &environment, &options.binary);
+    let compared = play_in_both_worlds(scenario, &environment, &options.binary);
     let good = compared
         .as_ref()
         .is_ok_and(|compared| compared.differences.is_empty());
@@ -127,17 +127,18 @@ fn once(scenario: &Arc<DifferScenario>, options: &DifferOptions) -> Result<World
     compared.with_context(|| format!("see {}", environment.path().display()))
 }
 
-fn in_both_worlds(
+fn play_in_both_worlds(
     scenario: &Arc<DifferScenario>,
     environment: &TestEnvironment,
     binary: &Path,
 ) -> Result<WorldComparison> {
     let program = real::program(environment)?.display().to_string();
-    let real = real::play(scenario, environment, binary, &program).context("in real time")?;
-    let simulated = simulated::play(scenario, &program).context("simulated")?;
+    let real =
+        real::play_scenario(scenario, environment, binary, &program).context("in real time")?;
+    let simulated = simulated::play_scenario(scenario, &program).context("simulated")?;
     let restarts = scenario
         .script
         .iter()
         .any(differ_scenario::ScriptStep::restarts);
-    Ok(WorldComparison::of(&real, &simulated, restarts))
+    Ok(WorldComparison::compare_runs(&real, &simulated, restarts))
 }

@@ -54,7 +54,7 @@ pub(super) fn program(environment: &TestEnvironment) -> Result<PathBuf> {
 ///
 /// # Errors
 /// The script cannot be carried out.
-pub(super) fn play(
+pub(super) fn play_scenario(
     scenario: &DifferScenario,
     environment: &TestEnvironment,
     binary: &Path,
@@ -84,7 +84,7 @@ pub(super) fn play(
     user.act()?;
     user.await_answers()?;
     user.stop()?;
-    let stories = job_history::on_disk(&environment.data().join("store"))?;
+    let stories = job_history::read_disk_store(&environment.data().join("store"))?;
     Ok(PlayedScenario {
         stories,
         calls: user.calls,
@@ -110,7 +110,7 @@ impl RealUser<'_> {
         for (file, planned) in self.scenario.files.iter().enumerate() {
             let name = file_name(file);
             let site = site_name(planned.site);
-            self.api.must(
+            self.api.post_expected(
                 "/v1/files",
                 &json!({ "name": name, "site": site, "path": name }),
             )?;
@@ -137,15 +137,15 @@ impl RealUser<'_> {
                     .into_iter()
                     .try_for_each(|component| self.release(job, component))
             }
-            ScriptStep::Cancel(job) => self.order(job, "cancel"),
-            ScriptStep::Freeze(job) => self.order(job, "freeze"),
-            ScriptStep::Thaw(job) => self.order(job, "thaw"),
-            ScriptStep::Lose(job) => self.lose(job),
+            ScriptStep::Cancel(job) => self.command_job(job, "cancel"),
+            ScriptStep::Freeze(job) => self.command_job(job, "freeze"),
+            ScriptStep::Thaw(job) => self.command_job(job, "thaw"),
+            ScriptStep::Lose(job) => self.lose_site(job),
             ScriptStep::Drain(job) => {
                 self.drained = self.site(job)?;
-                self.order_site("drain")
+                self.command_site("drain")
             }
-            ScriptStep::Undrain => self.order_site("undrain"),
+            ScriptStep::Undrain => self.command_site("undrain"),
             ScriptStep::Restart => {
                 self.stop()?;
                 self.server.start().map(drop)
@@ -155,13 +155,13 @@ impl RealUser<'_> {
 
     /// Kills the server with kill -9; saves its counters first.
     fn stop(&mut self) -> Result<()> {
-        self.calls.add(&self.counted()?);
+        self.calls.add_calls(&self.read_counters()?);
         self.server.kill()
     }
 
-    fn counted(&self) -> Result<CallCounts> {
+    fn read_counters(&self) -> Result<CallCounts> {
         match self.api.get("/metrics") {
-            ApiReply::Answered(200, Value::String(text)) => Ok(CallCounts::parsed(&text)),
+            ApiReply::Answered(200, Value::String(text)) => Ok(CallCounts::parse_metrics(&text)),
             other => bail!("no metrics: {other:?}"),
         }
     }
@@ -169,17 +169,17 @@ impl RealUser<'_> {
     /// Waits until all calls are counted. A call is counted once it is answered, and a job may end
     /// before: what its site shows is enough.
     fn await_answers(&self) -> Result<()> {
-        let mut before = self.counted()?.work();
-        wait("no more calls are answered", || {
+        let mut before = self.read_counters()?.comparable_calls();
+        wait_until("no more calls are answered", || {
             std::thread::sleep(ANSWERED_WITHIN);
-            let now = self.counted()?.work();
+            let now = self.read_counters()?.comparable_calls();
             Ok(std::mem::replace(&mut before, now.clone()) == now)
         })
     }
 
     fn submit(&mut self, job: usize) -> Result<()> {
         let document = document(&self.scenario.spec(job, self.program)?);
-        let answer = self.api.must("/v1/jobs", &document)?;
+        let answer = self.api.post_expected("/v1/jobs", &document)?;
         let id = answer["jobs"][0]["id"]
             .as_u64()
             .context("a job without a number")?;
@@ -194,12 +194,13 @@ impl RealUser<'_> {
             .with_context(|| format!("job {job} has no number"))
     }
 
-    fn job(&self, job: usize) -> Result<Value> {
-        self.api.want(&format!("/v1/jobs/{}", self.id(job)?))
+    fn read_job(&self, job: usize) -> Result<Value> {
+        self.api
+            .get_expected(&format!("/v1/jobs/{}", self.id(job)?))
     }
 
-    fn order(&self, job: usize, order: &str) -> Result<()> {
-        let answer = self.api.must(
+    fn command_job(&self, job: usize, order: &str) -> Result<()> {
+        let answer = self.api.post_expected(
             &format!("/v1/jobs:{order}"),
             &json!({ "ids": [self.id(job)?] }),
         )?;
@@ -209,18 +210,18 @@ impl RealUser<'_> {
         Ok(())
     }
 
-    fn order_site(&self, order: &str) -> Result<()> {
+    fn command_site(&self, order: &str) -> Result<()> {
         self.api
-            .must(&format!("/v1/sites/{}/{order}", self.drained), &json!({}))
+            .post_expected(&format!("/v1/sites/{}/{order}", self.drained), &json!({}))
             .map(drop)
     }
 
     /// Opens the pipe for which a payload waits.
     fn release(&self, job: usize, component: usize) -> Result<()> {
-        let attempt = &self.job(job)?["components"][component]["attempt"];
+        let attempt = &self.read_job(job)?["components"][component]["attempt"];
         let name = format!("pipe-{}-{component}-{attempt}", self.id(job)?);
         let pipe = self.environment.path().join(name);
-        wait("it waits to be released", || {
+        wait_until("it waits to be released", || {
             // Refused without a reader: the payload is not there yet.
             let flags = OFlags::WRONLY | OFlags::NONBLOCK;
             let opened = rustix::fs::open(&pipe, flags, Mode::empty());
@@ -230,14 +231,14 @@ impl RealUser<'_> {
 
     /// Returns the site of the first component.
     fn site(&self, job: usize) -> Result<String> {
-        let job = self.job(job)?;
+        let job = self.read_job(job)?;
         let site = job["components"][0]["site"].as_str();
         Ok(site.context("the job is not placed")?.to_owned())
     }
 
     /// Kills the server and everything that runs at a site, wrappers first, so that none can
     /// report, as if their machine was restarted.
-    fn lose(&mut self, job: usize) -> Result<()> {
+    fn lose_site(&mut self, job: usize) -> Result<()> {
         let site = self.site(job)?;
         let site = self
             .environment
@@ -250,7 +251,7 @@ impl RealUser<'_> {
         for attempt in fs::read_dir(&attempts)? {
             set_another_boot(&attempt?.path().join("ready"))?;
         }
-        let mut running = evidence::carriers(&attempts);
+        let mut running = evidence::tagged_processes(&attempts);
         running.sort_by_key(|(pid, _)| is_payload(*pid));
         running
             .into_iter()
@@ -259,8 +260,8 @@ impl RealUser<'_> {
     }
 
     fn await_point(&self, job: usize, point: ScriptPoint) -> Result<()> {
-        wait("it gets there", || {
-            let job = self.job(job)?;
+        wait_until("it gets there", || {
+            let job = self.read_job(job)?;
             let runs = job["components"].as_array().into_iter().flatten();
             let standing = JobStanding {
                 phase: job["phase"]["state"].as_str().unwrap_or_default().into(),
@@ -273,14 +274,14 @@ impl RealUser<'_> {
                     .collect(),
             };
             point
-                .reached(&standing)
+                .has_reached(&standing)
                 .with_context(|| format!("it has ended: {}", job["phase"]))
         })
     }
 
     fn await_rest(&self) -> Result<()> {
-        wait("every site is usable and idle", || {
-            let sites = self.api.want("/v1/sites")?;
+        wait_until("every site is usable and idle", || {
+            let sites = self.api.get_expected("/v1/sites")?;
             Ok(sites["sites"]
                 .as_array()
                 .context("no sites")?
@@ -317,7 +318,7 @@ fn is_payload(pid: u32) -> bool {
         .any(|entry| entry.starts_with(b"COSPAN_TAG="))
 }
 
-fn wait(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+fn wait_until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     while !holds()? {
         if begun.elapsed() > PATIENCE {

@@ -36,10 +36,10 @@ const fn act(name: &'static str, sites: usize, play: fn(&mut ScenarioDraft<'_>))
 /// All acts. Those that leave copies under way come last; see [`super::draw`].
 pub(super) const ALL: [Act; 22] = [
     act("joined-copy", 2, joined_copy),
-    act("runs", 1, runs),
+    act("runs", 1, play_success),
     act("leaves-outputs", 1, leaves_outputs),
     act("collects-outputs", 2, collects_outputs),
-    act("fails", 1, fails),
+    act("fails", 1, play_failures),
     act("exceeds-wall-time", 1, exceeds_wall_time),
     act("executable-missing", 1, executable_missing),
     act("input-at-its-site", 1, input_at_its_site),
@@ -70,18 +70,18 @@ pub(super) struct ScenarioDraft<'a> {
 }
 
 impl ScenarioDraft<'_> {
-    fn sites(&self) -> usize {
+    fn site_count(&self) -> usize {
         self.scenario.processors.len()
     }
 
-    fn some_site(&mut self) -> usize {
-        self.random.random_range(0..self.sites())
+    fn draw_site(&mut self) -> usize {
+        self.random.random_range(0..self.site_count())
     }
 
     /// Draws two different sites.
-    fn two_sites(&mut self) -> (usize, usize) {
-        let first = self.some_site();
-        let other = (first + self.random.random_range(1..self.sites())) % self.sites();
+    fn draw_two_sites(&mut self) -> (usize, usize) {
+        let first = self.draw_site();
+        let other = (first + self.random.random_range(1..self.site_count())) % self.site_count();
         (first, other)
     }
 
@@ -91,16 +91,16 @@ impl ScenarioDraft<'_> {
         let fixed = self.random.random_bool(0.5);
         (0..count)
             .map(|_| {
-                let site = fixed.then(|| self.some_site());
+                let site = fixed.then(|| self.draw_site());
                 PlannedComponent {
                     site,
-                    ..succeeds(self.random.random_range(1..=2))
+                    ..succeeding_component(self.random.random_range(1..=2))
                 }
             })
             .collect()
     }
 
-    fn job(&mut self, components: Vec<PlannedComponent>, retries: u32) -> usize {
+    fn add_job(&mut self, components: Vec<PlannedComponent>, retries: u32) -> usize {
         self.scenario.jobs.push(ScriptedJob {
             components,
             wall_time_s: ENOUGH_S,
@@ -109,25 +109,25 @@ impl ScenarioDraft<'_> {
         self.scenario.jobs.len() - 1
     }
 
-    fn file(&mut self, site: usize, bytes: usize) -> usize {
+    fn add_file(&mut self, site: usize, bytes: usize) -> usize {
         self.scenario.files.push(PlannedFile { site, bytes });
         self.scenario.files.len() - 1
     }
 
-    fn then(&mut self, steps: &[ScriptStep]) {
+    fn add_steps(&mut self, steps: &[ScriptStep]) {
         self.scenario.script.extend(steps);
     }
 
     /// Lets a running job end.
     fn finish(&mut self, job: usize) {
-        self.then(&[
+        self.add_steps(&[
             ScriptStep::ReleaseAll(job),
             ScriptStep::Await(job, ScriptPoint::Ended),
         ]);
     }
 
     fn submit_and_finish(&mut self, job: usize) {
-        self.then(&[
+        self.add_steps(&[
             ScriptStep::Submit(job),
             ScriptStep::Await(job, ScriptPoint::Running(1)),
         ]);
@@ -137,37 +137,43 @@ impl ScenarioDraft<'_> {
     /// Adds a job with components at one site, each with a file from another. Each file is
     /// estimated by itself, but they share the link: all arrive when the claim has been waiting for
     /// at least as long as one of them takes.
-    fn late_job(&mut self, count: usize, bytes: usize, site: Option<usize>, from: usize) -> usize {
+    fn add_late_job(
+        &mut self,
+        count: usize,
+        bytes: usize,
+        site: Option<usize>,
+        from: usize,
+    ) -> usize {
         let components = (0..count)
             .map(|_| PlannedComponent {
                 site,
-                inputs: vec![self.file(from, bytes)],
-                ..succeeds(1)
+                inputs: vec![self.add_file(from, bytes)],
+                ..succeeding_component(1)
             })
             .collect();
-        self.job(components, 0)
+        self.add_job(components, 0)
     }
 
     /// Adds a job that fills a site and runs there, and one that must wait for it.
-    fn full_site(&mut self) -> (usize, usize) {
-        let site = self.some_site();
+    fn fill_site(&mut self) -> (usize, usize) {
+        let site = self.draw_site();
         let all = self.scenario.processors[site];
         let first = PlannedComponent {
             site: Some(site),
-            ..succeeds(all)
+            ..succeeding_component(all)
         };
-        let first = self.job(vec![first], 0);
+        let first = self.add_job(vec![first], 0);
         let some = self.random.random_range(1..=all);
         let second = PlannedComponent {
             site: Some(site),
-            ..succeeds(some)
+            ..succeeding_component(some)
         };
-        let second = self.job(vec![second], 0);
-        self.then(&[
+        let second = self.add_job(vec![second], 0);
+        self.add_steps(&[
             ScriptStep::Submit(first),
             ScriptStep::Await(first, ScriptPoint::Running(1)),
         ]);
-        self.then(&[
+        self.add_steps(&[
             ScriptStep::Submit(second),
             ScriptStep::Await(second, ScriptPoint::Queued),
         ]);
@@ -176,7 +182,7 @@ impl ScenarioDraft<'_> {
 }
 
 /// Plans a component without files, anywhere, that succeeds once it is released.
-fn succeeds(processors: u32) -> PlannedComponent {
+fn succeeding_component(processors: u32) -> PlannedComponent {
     let payload = PlannedPayload::Exits(0);
     let inputs = Vec::new();
     PlannedComponent {
@@ -188,9 +194,9 @@ fn succeeds(processors: u32) -> PlannedComponent {
     }
 }
 
-fn runs(stage: &mut ScenarioDraft<'_>) {
+fn play_success(stage: &mut ScenarioDraft<'_>) {
     let components = stage.components(3);
-    let job = stage.job(components, 0);
+    let job = stage.add_job(components, 0);
     stage.submit_and_finish(job);
 }
 
@@ -199,21 +205,21 @@ fn leaves_outputs(stage: &mut ScenarioDraft<'_>) {
     components
         .iter_mut()
         .for_each(|component| component.output = Some(Keep::Here));
-    let job = stage.job(components, 0);
+    let job = stage.add_job(components, 0);
     stage.submit_and_finish(job);
 }
 
 fn collects_outputs(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(2);
     for component in &mut components {
-        component.output = Some(Keep::At(stage.some_site()));
+        component.output = Some(Keep::At(stage.draw_site()));
     }
-    let job = stage.job(components, 0);
+    let job = stage.add_job(components, 0);
     stage.submit_and_finish(job);
 }
 
 /// Lets a component fail, perhaps twice; the others have ended before, or are ended by it.
-fn fails(stage: &mut ScenarioDraft<'_>) {
+fn play_failures(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(3);
     let failing = stage.random.random_range(0..components.len());
     components[failing].payload = PlannedPayload::Exits(stage.random.random_range(1..=100));
@@ -222,27 +228,27 @@ fn fails(stage: &mut ScenarioDraft<'_>) {
         .filter(|other| *other != failing)
         .collect();
     let retries = stage.random.random_range(0..=1);
-    let job = stage.job(components, retries);
-    stage.then(&[ScriptStep::Submit(job)]);
+    let job = stage.add_job(components, retries);
+    stage.add_steps(&[ScriptStep::Submit(job)]);
     for round in 1..=retries + 1 {
-        stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(round))]);
+        stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Running(round))]);
         for other in others.iter().copied().filter(|_| others_first) {
-            stage.then(&[
+            stage.add_steps(&[
                 ScriptStep::Release(job, other),
                 ScriptStep::Await(job, ScriptPoint::Succeeded(other)),
             ]);
         }
-        stage.then(&[ScriptStep::Release(job, failing)]);
+        stage.add_steps(&[ScriptStep::Release(job, failing)]);
     }
-    stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
+    stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
 /// Plays a single component, because the wall time is the same for all.
 fn exceeds_wall_time(stage: &mut ScenarioDraft<'_>) {
     let components = stage.components(1);
-    let job = stage.job(components, 0);
+    let job = stage.add_job(components, 0);
     stage.scenario.jobs[job].wall_time_s = 3;
-    stage.then(&[
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::Ended),
     ]);
@@ -253,30 +259,30 @@ fn executable_missing(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(1);
     components[0].payload = PlannedPayload::Missing;
     let retries = stage.random.random_range(0..=1);
-    let job = stage.job(components, retries);
-    stage.then(&[
+    let job = stage.add_job(components, retries);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::Ended),
     ]);
 }
 
 fn input_at_its_site(stage: &mut ScenarioDraft<'_>) {
-    let site = stage.some_site();
+    let site = stage.draw_site();
     let bytes = stage.random.random_range(100..200_000);
-    let inputs = vec![stage.file(site, bytes)];
+    let inputs = vec![stage.add_file(site, bytes)];
     let component = PlannedComponent {
         site: Some(site),
         inputs,
-        ..succeeds(2)
+        ..succeeding_component(2)
     };
-    let job = stage.job(vec![component], 0);
+    let job = stage.add_job(vec![component], 0);
     stage.submit_and_finish(job);
 }
 
 fn input_late(stage: &mut ScenarioDraft<'_>) {
-    let (from, to) = stage.two_sites();
+    let (from, to) = stage.draw_two_sites();
     let count = stage.random.random_range(2..=3);
-    let job = stage.late_job(count, FILE_BYTES, Some(to), from);
+    let job = stage.add_late_job(count, FILE_BYTES, Some(to), from);
     stage.submit_and_finish(job);
 }
 
@@ -284,44 +290,44 @@ fn input_late(stage: &mut ScenarioDraft<'_>) {
 /// estimate. Both files of the first are there after 6 s; the second is submitted after 4.5 s, and
 /// expects its file after 7.5 s.
 fn joined_copy(stage: &mut ScenarioDraft<'_>) {
-    let (from, to) = stage.two_sites();
-    let first = stage.late_job(2, 2 * FILE_BYTES, Some(to), from);
+    let (from, to) = stage.draw_two_sites();
+    let first = stage.add_late_job(2, 2 * FILE_BYTES, Some(to), from);
     let inputs = stage.scenario.jobs[first].components[0].inputs.clone();
     let component = PlannedComponent {
         site: Some(to),
         inputs,
-        ..succeeds(1)
+        ..succeeding_component(1)
     };
-    let second = stage.job(vec![component], 0);
-    stage.then(&[
+    let second = stage.add_job(vec![component], 0);
+    stage.add_steps(&[
         ScriptStep::Submit(first),
         ScriptStep::Pause(4_500),
         ScriptStep::Submit(second),
     ]);
     for job in [first, second] {
-        stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
+        stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
         stage.finish(job);
     }
 }
 
 fn waits_for_processors(stage: &mut ScenarioDraft<'_>) {
-    let (first, second) = stage.full_site();
+    let (first, second) = stage.fill_site();
     stage.finish(first);
-    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
+    stage.add_steps(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
 /// A frozen job is not placed although there is room.
 fn frozen_and_thawed(stage: &mut ScenarioDraft<'_>) {
-    let (first, second) = stage.full_site();
-    stage.then(&[ScriptStep::Freeze(second)]);
+    let (first, second) = stage.fill_site();
+    stage.add_steps(&[ScriptStep::Freeze(second)]);
     stage.finish(first);
-    stage.then(&[
+    stage.add_steps(&[
         ScriptStep::Pause(300),
         ScriptStep::Await(second, ScriptPoint::Queued),
         ScriptStep::Thaw(second),
     ]);
-    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
+    stage.add_steps(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
@@ -331,7 +337,7 @@ fn site_loses_component(stage: &mut ScenarioDraft<'_>) {
     // Two at the same site would both be lost, in any order.
     match components[0].site {
         Some(site) => {
-            let other = (site + 1) % stage.sites();
+            let other = (site + 1) % stage.site_count();
             components
                 .iter_mut()
                 .skip(1)
@@ -339,13 +345,13 @@ fn site_loses_component(stage: &mut ScenarioDraft<'_>) {
         }
         None => components.truncate(1),
     }
-    let job = stage.job(components, 0);
-    stage.then(&[
+    let job = stage.add_job(components, 0);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::Running(1)),
         ScriptStep::Lose(job),
     ]);
-    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
+    stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
     stage.finish(job);
 }
 
@@ -355,42 +361,42 @@ fn site_drained(stage: &mut ScenarioDraft<'_>) {
     let smallest = (0..sizes.len())
         .min_by_key(|site| sizes[*site])
         .unwrap_or(0);
-    let job = stage.late_job(3, FILE_BYTES, None, smallest);
-    stage.then(&[
+    let job = stage.add_late_job(3, FILE_BYTES, None, smallest);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::AtGate),
         ScriptStep::Drain(job),
     ]);
-    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
+    stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
     stage.finish(job);
-    stage.then(&[ScriptStep::Undrain]);
+    stage.add_steps(&[ScriptStep::Undrain]);
 }
 
 fn restart_while_queued(stage: &mut ScenarioDraft<'_>) {
-    let (first, second) = stage.full_site();
-    stage.then(&[ScriptStep::Restart]);
+    let (first, second) = stage.fill_site();
+    stage.add_steps(&[ScriptStep::Restart]);
     stage.finish(first);
-    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
+    stage.add_steps(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
 fn restart_before_input(stage: &mut ScenarioDraft<'_>, point: ScriptPoint) {
-    let (from, to) = stage.two_sites();
-    let job = stage.late_job(3, FILE_BYTES, Some(to), from);
-    stage.then(&[
+    let (from, to) = stage.draw_two_sites();
+    let job = stage.add_late_job(3, FILE_BYTES, Some(to), from);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, point),
         ScriptStep::Restart,
     ]);
-    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
+    stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
     stage.finish(job);
 }
 
 /// Submits a job and waits until it runs.
-fn running(stage: &mut ScenarioDraft<'_>) -> usize {
+fn start_running_job(stage: &mut ScenarioDraft<'_>) -> usize {
     let components = stage.components(3);
-    let job = stage.job(components, 0);
-    stage.then(&[
+    let job = stage.add_job(components, 0);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::Running(1)),
     ]);
@@ -398,14 +404,14 @@ fn running(stage: &mut ScenarioDraft<'_>) -> usize {
 }
 
 fn restart_while_running(stage: &mut ScenarioDraft<'_>) {
-    let job = running(stage);
-    stage.then(&[ScriptStep::Restart]);
+    let job = start_running_job(stage);
+    stage.add_steps(&[ScriptStep::Restart]);
     stage.finish(job);
 }
 
 fn cancel_while_queued(stage: &mut ScenarioDraft<'_>) {
-    let (first, second) = stage.full_site();
-    stage.then(&[
+    let (first, second) = stage.fill_site();
+    stage.add_steps(&[
         ScriptStep::Cancel(second),
         ScriptStep::Await(second, ScriptPoint::Ended),
     ]);
@@ -413,16 +419,16 @@ fn cancel_while_queued(stage: &mut ScenarioDraft<'_>) {
 }
 
 fn cancel_while_running(stage: &mut ScenarioDraft<'_>) {
-    let job = running(stage);
-    stage.then(&[
+    let job = start_running_job(stage);
+    stage.add_steps(&[
         ScriptStep::Cancel(job),
         ScriptStep::Await(job, ScriptPoint::Ended),
     ]);
 }
 
 fn cancel_after_restart(stage: &mut ScenarioDraft<'_>) {
-    let job = running(stage);
-    stage.then(&[
+    let job = start_running_job(stage);
+    stage.add_steps(&[
         ScriptStep::Restart,
         ScriptStep::Cancel(job),
         ScriptStep::Await(job, ScriptPoint::Ended),
@@ -430,26 +436,26 @@ fn cancel_after_restart(stage: &mut ScenarioDraft<'_>) {
 }
 
 fn cancel_at_gate(stage: &mut ScenarioDraft<'_>) {
-    let (from, to) = stage.two_sites();
-    let job = stage.late_job(3, FILE_BYTES, Some(to), from);
-    stage.then(&[
+    let (from, to) = stage.draw_two_sites();
+    let job = stage.add_late_job(3, FILE_BYTES, Some(to), from);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::AtGate),
         ScriptStep::Cancel(job),
     ]);
-    stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
+    stage.add_steps(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
 /// Pauses first, so that the copies have begun.
 fn cancel_while_placed(stage: &mut ScenarioDraft<'_>) {
-    let (from, to) = stage.two_sites();
-    let job = stage.late_job(2, LARGE_FILE_BYTES, Some(to), from);
-    stage.then(&[
+    let (from, to) = stage.draw_two_sites();
+    let job = stage.add_late_job(2, LARGE_FILE_BYTES, Some(to), from);
+    stage.add_steps(&[
         ScriptStep::Submit(job),
         ScriptStep::Await(job, ScriptPoint::Placed),
         ScriptStep::Pause(700),
     ]);
-    stage.then(&[
+    stage.add_steps(&[
         ScriptStep::Cancel(job),
         ScriptStep::Await(job, ScriptPoint::Ended),
     ]);

@@ -34,7 +34,7 @@ bandwidth_expiry = "0s"
 const LOCAL_SETTLE: DurationMs = DurationMs::from_secs(1);
 
 /// Returns the bandwidth of each link, for a configuration file.
-pub(super) fn bandwidth() -> String {
+pub(super) fn bandwidth_section() -> String {
     format!("{BANDWIDTH_BITS_PER_S}bit/s")
 }
 

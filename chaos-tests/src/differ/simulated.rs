@@ -45,7 +45,10 @@ const PATIENCE: DurationMs = DurationMs(120_000);
 ///
 /// # Errors
 /// The script cannot be carried out.
-pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<PlayedScenario> {
+pub(super) fn play_scenario(
+    scenario: &Arc<DifferScenario>,
+    program: &str,
+) -> Result<PlayedScenario> {
     let seed = scenario.number as u64;
     let fault_rates = FaultRates {
         way_max: WAY_MAX,
@@ -85,23 +88,23 @@ pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<Play
             if last {
                 // A hint reports an end before its request is answered, and counted.
                 plane_run
-                    .until(plane_run.clock.now() + WAY_MAX + WAY_MAX)
+                    .sleep_until(plane_run.clock.now() + WAY_MAX + WAY_MAX)
                     .await;
             }
-            Ok::<_, anyhow::Error>(CallCounts::gathered(
+            Ok::<_, anyhow::Error>(CallCounts::from_counter(
                 &plane_run.plane.shared().metrics.site_calls,
             ))
         })?;
         match end {
             RunEnd::Done(at, counted) => {
-                calls.add(&counted?);
+                calls.add_calls(&counted?);
                 begins = at + AWAY;
             }
             RunEnd::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
         }
     }
     Ok(PlayedScenario {
-        stories: job_history::in_memory(&disk)?,
+        stories: job_history::read_memory_store(&disk)?,
         calls,
     })
 }
@@ -174,7 +177,7 @@ impl SimulatedUser {
         steps: &[ScriptStep],
         first: bool,
     ) -> Result<()> {
-        wait(plane_run, "it takes work", || {
+        wait_until(plane_run, "it takes work", || {
             Ok(plane_run.plane.is_ready())
         })
         .await?;
@@ -215,13 +218,13 @@ impl SimulatedUser {
             ScriptStep::Thaw(job) => ask(plane_run, ApiRequest::Thaw(vec![self.id(job)?]))
                 .await
                 .map(drop),
-            ScriptStep::Lose(job) => self.lose(plane_run, job),
+            ScriptStep::Lose(job) => self.lose_site(plane_run, job),
             ScriptStep::Drain(job) => {
                 let site = self.site(plane_run, job, 0)?;
                 *self.drained.borrow_mut() = Some(site);
-                self.order_site(plane_run, SiteOrder::Drain).await
+                self.command_site(plane_run, SiteOrder::Drain).await
             }
-            ScriptStep::Undrain => self.order_site(plane_run, SiteOrder::Undrain).await,
+            ScriptStep::Undrain => self.command_site(plane_run, SiteOrder::Undrain).await,
             // It is the last step of its part.
             ScriptStep::Restart => Ok(()),
         }
@@ -244,7 +247,7 @@ impl SimulatedUser {
 
     async fn submit(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
-        let submission = Submission::of(spec);
+        let submission = Submission::from_spec(spec);
         let ApiAnswer::Submitted(jobs) =
             ask(plane_run, ApiRequest::Submit(vec![submission])).await?
         else {
@@ -263,7 +266,7 @@ impl SimulatedUser {
             .with_context(|| format!("job {job} has no number"))
     }
 
-    fn job(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<Arc<Job>> {
+    fn read_job(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<Arc<Job>> {
         let id = self.id(job)?;
         plane_run
             .plane
@@ -280,8 +283,8 @@ impl SimulatedUser {
         job: usize,
         point: ScriptPoint,
     ) -> Result<()> {
-        wait(plane_run, "it gets there", || {
-            let job = self.job(plane_run, job)?;
+        wait_until(plane_run, "it gets there", || {
+            let job = self.read_job(plane_run, job)?;
             let standing = JobStanding {
                 phase: job.phase.kind().as_str().into(),
                 round: job.round.0,
@@ -292,15 +295,15 @@ impl SimulatedUser {
                     .collect(),
             };
             point
-                .reached(&standing)
+                .has_reached(&standing)
                 .with_context(|| format!("it has ended: {:?}", job.phase))
         })
         .await
     }
 
     async fn await_rest(&self, plane_run: &ControlPlaneRun) -> Result<()> {
-        wait(plane_run, "every site is usable and idle", || {
-            Ok(plane_run.plane.sites().iter().all(|site| {
+        wait_until(plane_run, "every site is usable and idle", || {
+            Ok(plane_run.plane.list_sites().iter().all(|site| {
                 let total = site.report.description.as_ref().map(|said| &said.total);
                 let idle = site.report.idle.as_ref().map(|(_, idle)| idle);
                 site.state == SiteState::Usable && total.is_some() && total == idle
@@ -310,7 +313,7 @@ impl SimulatedUser {
     }
 
     fn site(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<SiteName> {
-        let job = self.job(plane_run, job)?;
+        let job = self.read_job(plane_run, job)?;
         let placement = job
             .components
             .get(component)
@@ -318,7 +321,7 @@ impl SimulatedUser {
         Ok(placement.context("the job is not placed")?.site.clone())
     }
 
-    async fn order_site(&self, plane_run: &ControlPlaneRun, order: SiteOrder) -> Result<()> {
+    async fn command_site(&self, plane_run: &ControlPlaneRun, order: SiteOrder) -> Result<()> {
         let site = self
             .drained
             .borrow()
@@ -333,27 +336,27 @@ impl SimulatedUser {
         let site = self.site(plane_run, job, component)?;
         let index = ComponentIndex(component as u32);
         let tag = self
-            .job(plane_run, job)?
-            .tag(plane_run.plane.instance(), index);
-        self.in_world(plane_run, &site, |world, site| {
+            .read_job(plane_run, job)?
+            .latest_tag(plane_run.plane.instance(), index);
+        self.change_site(plane_run, &site, |world, site| {
             world.finish_payload(site, tag)
         })
     }
 
-    fn lose(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
+    fn lose_site(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let site = self.site(plane_run, job, 0)?;
-        self.in_world(plane_run, &site, |world, site| {
+        self.change_site(plane_run, &site, |world, site| {
             world.site_down(site, REPAIR)
         })
     }
 
-    fn in_world(
+    fn change_site(
         &self,
         plane_run: &ControlPlaneRun,
         site: &SiteName,
         act: impl FnOnce(&mut World, SiteIndex),
     ) -> Result<()> {
-        self.world.at(plane_run.clock.now(), |world| {
+        self.world.act_at(plane_run.clock.now(), |world| {
             let site = world.index_of(site).context("there is no such site")?;
             act(world, site);
             Ok(())
@@ -363,11 +366,14 @@ impl SimulatedUser {
 
 async fn ask(plane_run: &ControlPlaneRun, what: ApiRequest) -> Result<ApiAnswer> {
     let by = KeyName::new("admin")?;
-    let answer = plane_run.plane.command(ApiCommand { by, what }).await;
+    let answer = plane_run
+        .plane
+        .execute_command(ApiCommand { by, what })
+        .await;
     answer.map_err(|refusal| anyhow!("refused: {refusal}"))
 }
 
-async fn wait(
+async fn wait_until(
     plane_run: &ControlPlaneRun,
     what: &str,
     mut holds: impl FnMut() -> Result<bool>,

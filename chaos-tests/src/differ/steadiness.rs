@@ -41,7 +41,7 @@ impl Steadiness {
     ///
     /// # Errors
     /// Nothing can be written in `base`, or no process started.
-    pub(super) fn watch(&self, base: &Path) -> Result<()> {
+    pub(super) fn watch_stalls(&self, base: &Path) -> Result<()> {
         std::fs::create_dir_all(base)?;
         let mut file: File = tempfile::tempfile_in(base)?;
         let mut lost = Duration::ZERO;
@@ -56,7 +56,7 @@ impl Steadiness {
             lost = lost * 9 / 10 + asleep.elapsed().saturating_sub(BEAT);
             if lost > Self::STALL {
                 self.stalled_at_ms
-                    .store(ms(self.began.elapsed()), Ordering::Relaxed);
+                    .store(to_ms(self.began.elapsed()), Ordering::Relaxed);
             }
         }
         Ok(())
@@ -68,11 +68,11 @@ impl Steadiness {
 
     /// Returns true if the machine stood still at any time after this moment.
     pub(super) fn stalled_since(&self, moment: Instant) -> bool {
-        let moment = ms(moment.duration_since(self.began));
+        let moment = to_ms(moment.duration_since(self.began));
         self.stalled_at_ms.load(Ordering::Relaxed) > moment
     }
 }
 
-fn ms(length: Duration) -> u64 {
+fn to_ms(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

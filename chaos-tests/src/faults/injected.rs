@@ -19,7 +19,7 @@ pub(super) const ALL: [(&str, FaultScenario); 6] = [
 
 impl FaultScene {
     /// Makes the calls of a site go wrong like this from now on; empty: none.
-    fn arm(&self, index: usize, lines: &str) -> Result<()> {
+    fn arm_faults(&self, index: usize, lines: &str) -> Result<()> {
         let directory = self.environment.data().join("faults");
         std::fs::create_dir_all(&directory)?;
         let aside = directory.join("new");
@@ -50,7 +50,7 @@ impl FaultScene {
     /// Waits until the server has crashed.
     fn await_crash(&mut self) -> Result<()> {
         let begun = Instant::now();
-        while self.server.ended()?.is_none() {
+        while self.server.exit_status()?.is_none() {
             if begun.elapsed() > PATIENCE {
                 bail!("the server did not crash within {PATIENCE:?}");
             }
@@ -60,15 +60,15 @@ impl FaultScene {
     }
 
     /// Lists what payloads have written so far.
-    fn runs(&self) -> Result<Vec<PayloadRun>> {
+    fn read_runs(&self) -> Result<Vec<PayloadRun>> {
         Ok(PayloadLedger::read(&self.environment.ledger())?.runs)
     }
 
     fn rounds(&self, id: u64) -> Result<u64> {
-        self.job(id)?["round"].as_u64().context("no round")
+        self.read_job(id)?["round"].as_u64().context("no round")
     }
 
-    fn errors(&self, index: usize) -> Result<u64> {
+    fn site_error_count(&self, index: usize) -> Result<u64> {
         self.site(index)?["consecutive_errors"]
             .as_u64()
             .context("no count of errors")
@@ -77,12 +77,12 @@ impl FaultScene {
 
 /// A submission that arrived runs once: it is found by its tag and adopted, not submitted again.
 fn reply_lost(scene: &mut FaultScene) -> Result<()> {
-    scene.arm(0, "submit lost-after next 3\n")?;
+    scene.arm_faults(0, "submit lost-after next 3\n")?;
     let ids = (0..3).map(|n| scene.submit(&format!("adopted-{n}"), &["s1", "s2"], "0.2", 0));
     let ids = ids.collect::<Result<Vec<u64>>>()?;
     for id in ids {
         scene.await_state(id, "finished")?;
-        let job = scene.job(id)?;
+        let job = scene.read_job(id)?;
         ensure!(
             job["components"][0]["attempt"] == 1,
             "submitted again: {job}"
@@ -90,7 +90,7 @@ fn reply_lost(scene: &mut FaultScene) -> Result<()> {
         ensure!(job["round"] == 1, "given up although it was there: {job}");
     }
     ensure!(
-        scene.errors(0)? == 0,
+        scene.site_error_count(0)? == 0,
         "the site was charged for a lost reply"
     );
     Ok(())
@@ -98,10 +98,10 @@ fn reply_lost(scene: &mut FaultScene) -> Result<()> {
 
 /// A submission that certainly never arrived, though nobody said so, is made again under a new tag.
 fn never_arrives(scene: &mut FaultScene) -> Result<()> {
-    scene.arm(0, "submit lost-before next 1\n")?;
+    scene.arm_faults(0, "submit lost-before next 1\n")?;
     let id = scene.submit("renewed", &["s1", "s2"], "0.2", 0)?;
     scene.await_state(id, "finished")?;
-    let job = scene.job(id)?;
+    let job = scene.read_job(id)?;
     let attempt = job["components"][0]["attempt"].as_u64();
     ensure!(
         attempt.is_some_and(|attempt| attempt > 1),
@@ -112,7 +112,7 @@ fn never_arrives(scene: &mut FaultScene) -> Result<()> {
 
 /// A gate is opened again until somebody answers; the payload starts once all the same.
 fn gate_answer_lost(scene: &mut FaultScene) -> Result<()> {
-    scene.arm(0, "decide-gate lost-after next 2\n")?;
+    scene.arm_faults(0, "decide-gate lost-after next 2\n")?;
     let id = scene.submit("opened", &["s1", "s2"], "1", 0)?;
     scene.await_state(id, "finished")?;
     ensure!(scene.rounds(id)? == 1, "the round was given up");
@@ -123,20 +123,23 @@ fn gate_answer_lost(scene: &mut FaultScene) -> Result<()> {
 fn status_fails(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("unseen", &["s1", "s2"], "1", 0)?;
     scene.await_state(id, "running")?;
-    scene.arm(0, "status not-sent\n")?;
+    scene.arm_faults(0, "status not-sent\n")?;
     scene.await_site(0, "unreachable")?;
-    let job = scene.job(id)?;
+    let job = scene.read_job(id)?;
     ensure!(
         job["phase"]["state"] == "running",
         "unknown was taken for failed: {job}"
     );
-    scene.arm(0, "")?;
+    scene.arm_faults(0, "")?;
     scene.await_state(id, "finished")?;
     ensure!(
         scene.rounds(id)? == 1,
         "it was moved although its site came back"
     );
-    ensure!(scene.errors(0)? == 0, "silence was charged as an error");
+    ensure!(
+        scene.site_error_count(0)? == 0,
+        "silence was charged as an error"
+    );
     Ok(())
 }
 
@@ -144,7 +147,7 @@ fn status_fails(scene: &mut FaultScene) -> Result<()> {
 fn status_tells_nothing(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("unknown", &["s1", "s2"], "2", 0)?;
     scene.await_state(id, "running")?;
-    scene.arm(0, "status unknown next 10\n")?;
+    scene.arm_faults(0, "status unknown next 10\n")?;
     scene.await_state(id, "finished")?;
     ensure!(scene.rounds(id)? == 1, "unknown was taken for gone");
     Ok(())
@@ -157,23 +160,23 @@ fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
     const GRACE: Duration = Duration::from_secs(2);
     let grace = format!("go_grace = \"{}s\"\n", GRACE.as_secs());
     scene.start_again("claim", &grace, "crash:after-effect:OpenGate:1")?;
-    scene.arm(1, "decide-gate freeze\n")?;
+    scene.arm_faults(1, "decide-gate freeze\n")?;
     let id = scene.submit_with("torn", &["s1", "s2"], ("1", "out"), 0)?;
     scene.await_crash()?;
     let away = Instant::now();
     scene.wait("the first payload over, alone", |scene: &FaultScene| {
-        Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()))
+        Ok(matches!(&scene.read_runs()?[..], [run] if run.end.is_some()))
     })?;
-    scene.arm(1, "")?;
+    scene.arm_faults(1, "")?;
     std::thread::sleep((GRACE + Duration::from_secs(1)).saturating_sub(away.elapsed()));
     ensure!(
-        scene.runs()?.len() == 1,
+        scene.read_runs()?.len() == 1,
         "a payload began while nobody was there to let it in"
     );
     scene.start_again("claim", "", "")?;
     scene.await_state(id, "finished")?;
-    let job = scene.job(id)?;
-    let runs = scene.runs()?;
+    let job = scene.read_job(id)?;
+    let runs = scene.read_runs()?;
     ensure!(
         job["round"] == 2,
         "it finished with a round that was torn: {job}"

@@ -7,7 +7,7 @@ use cospan_domain::ids::AttemptTag;
 
 use super::{OracleRule, OracleVerdict};
 use crate::evidence::{JobTruth, RunEvidence};
-use crate::payload::{PayloadRun, grain};
+use crate::payload::{PayloadRun, chunked_file};
 use crate::round_history::{self, JobRound};
 
 /// Events that show what happens to claims.
@@ -25,11 +25,11 @@ type PayloadSpan = (u64, u64, u64);
 /// Runs of payloads, by job.
 type Runs<'a> = BTreeMap<u64, Vec<(AttemptTag, &'a PayloadRun)>>;
 
-pub(super) fn judge(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
+pub(super) fn judge_demands(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     for job in &evidence.jobs {
         count(job, verdict);
-        runs_once(job, runs, verdict);
-        own_chunks(job, runs, verdict);
+        check_runs_once(job, runs, verdict);
+        check_own_chunks(job, runs, verdict);
     }
     for run in &evidence.ledger.runs {
         if let Some(told) = &run.wrong_peers {
@@ -39,7 +39,7 @@ pub(super) fn judge(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut Oracl
             );
         }
     }
-    limits(evidence, runs, verdict);
+    check_limits(evidence, runs, verdict);
 }
 
 fn count(job: &JobTruth, verdict: &mut OracleVerdict) {
@@ -52,7 +52,7 @@ fn count(job: &JobTruth, verdict: &mut OracleVerdict) {
     }
 }
 
-fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
+fn check_runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let runs = runs
         .get(&job.id)
         .filter(|_| job.asked.once)
@@ -69,16 +69,19 @@ fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
 /// Checks that each payload was given the chunk that belongs to its processors among all of the
 /// job. The components of another split had others: of flexible jobs the round that it finished
 /// with counts.
-fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
+fn check_own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let rounds = round_history::rounds(job.asked.flexible, &job.events);
-    let last = rounds.last().map(JobRound::latest).unwrap_or_default();
+    let last = rounds
+        .last()
+        .map(JobRound::latest_attempts)
+        .unwrap_or_default();
     let finished = job.state == "finished" && !job.shortened;
     for (tag, run) in runs.get(&job.id).into_iter().flatten() {
         let is_last = last.get(&tag.component.0) == Some(&tag.attempt.0);
         if job.asked.flexible && !(finished && is_last) {
             continue;
         }
-        let own = chunk(&job.asked.shares, tag.component.0 as usize);
+        let own = expected_chunk(&job.asked.shares, tag.component.0 as usize);
         // A payload that was killed may not have come to it.
         let expected: Vec<_> = own.into_iter().collect();
         if run.chunks != expected && !(run.chunks.is_empty() && run.end.is_none()) {
@@ -89,8 +92,8 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
 }
 
 /// Returns the offset and length of a component's chunk; none if no file is shared out.
-fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
-    let size = grain().len() as u64;
+fn expected_chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
+    let size = chunked_file().len() as u64;
     let total = shares.iter().sum::<u64>();
     let own = shares.get(component)?;
     let before: u64 = shares[..component].iter().sum();
@@ -99,7 +102,7 @@ fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
 }
 
 /// Checks the limits of sweeps. Payloads that ended by themselves wrote their start and end.
-fn limits(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
+fn check_limits(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let mut sweeps: BTreeMap<(u64, u64), Vec<PayloadSpan>> = BTreeMap::new();
     for job in &evidence.jobs {
         let Some(sweep) = job.asked.sweep else {

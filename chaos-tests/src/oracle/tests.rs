@@ -105,7 +105,7 @@ fn innocent() -> RunEvidence {
 fn broken(rule: OracleRule, forge: impl FnOnce(&mut RunEvidence)) {
     let mut evidence = innocent();
     forge(&mut evidence);
-    let verdict = judge(&evidence);
+    let verdict = judge_evidence(&evidence);
     assert!(
         !verdict.violations.is_empty() && verdict.violations.iter().all(|v| v.rule == rule),
         "{rule:?}: {:#?}",
@@ -115,7 +115,7 @@ fn broken(rule: OracleRule, forge: impl FnOnce(&mut RunEvidence)) {
 
 #[test]
 fn an_innocent_run_is_acquitted() {
-    let verdict = judge(&innocent());
+    let verdict = judge_evidence(&innocent());
     assert_eq!(verdict.violations, []);
     assert_eq!(verdict.payloads, 3);
 }
@@ -336,7 +336,7 @@ fn a_chunk_that_is_not_the_payloads_own_is_seen() {
     let own = [(0, 200_000), (0, 200_000), (200_000, 600_000)];
     let mut well = innocent();
     shared_out(&mut well, own);
-    assert_eq!(judge(&well).violations, []);
+    assert_eq!(judge_evidence(&well).violations, []);
     let other = [own[0], own[1], (200_000, 599_999)];
     broken(OracleRule::OwnChunk, |e| shared_out(e, other));
     broken(OracleRule::OwnChunk, |e| {
@@ -351,5 +351,5 @@ fn a_chunk_that_is_not_the_payloads_own_is_seen() {
     broken(OracleRule::OwnChunk, |e| shared_out(e, earlier));
     well.jobs[0].asked.flexible = true;
     shared_out(&mut well, earlier);
-    assert_eq!(judge(&well).violations, []);
+    assert_eq!(judge_evidence(&well).violations, []);
 }

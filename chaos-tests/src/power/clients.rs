@@ -78,7 +78,7 @@ impl Clients {
         });
         let threads = (0..WORK.len()).map(|at| {
             let shared = shared.clone();
-            std::thread::spawn(move || shared.work(at, life, WORK[at] == busy))
+            std::thread::spawn(move || shared.run_client(at, life, WORK[at] == busy))
         });
         Self {
             threads: threads.collect(),
@@ -87,13 +87,13 @@ impl Clients {
     }
 
     /// Counts the commands of one client that were reported as done.
-    pub(super) fn done(&self, stage: PowerStage) -> u64 {
+    pub(super) fn done_count(&self, stage: PowerStage) -> u64 {
         let at = WORK.iter().position(|work| *work == stage);
         at.map_or(u64::MAX, |at| self.shared.done[at].load(Ordering::Relaxed))
     }
 
     /// Returns the running commands and lets no other begin.
-    pub(super) fn hold(&self) -> Vec<u32> {
+    pub(super) fn stop_new_commands(&self) -> Vec<u32> {
         self.shared.is_over.store(true, Ordering::Relaxed);
         lock(&self.shared.running)
             .take()
@@ -118,7 +118,7 @@ impl Clients {
 }
 
 impl ClientsShared {
-    fn work(&self, at: usize, life: u32, is_busy: bool) -> Result<()> {
+    fn run_client(&self, at: usize, life: u32, is_busy: bool) -> Result<()> {
         for turn in 0_u64.. {
             if self.is_over.load(Ordering::Relaxed) {
                 break;
@@ -146,14 +146,14 @@ impl ClientsShared {
         {
             // From now on nobody knows, unless there is an answer.
             lock(&self.told).keys.remove(old);
-            let is_done = self.run(&["key", "remove", old])?.is_some();
+            let is_done = self.run_command(&["key", "remove", old])?.is_some();
             if is_done {
                 lock(&self.told).keys.insert(old.clone(), None);
             }
             return Ok(is_done);
         }
         let name = format!("k{name}");
-        let Some(secret) = self.run(&["key", "add", &name, "-o", "json"])? else {
+        let Some(secret) = self.run_command(&["key", "add", &name, "-o", "json"])? else {
             return Ok(false);
         };
         let made: serde_json::Value = serde_json::from_str(&secret)?;
@@ -173,7 +173,7 @@ impl ClientsShared {
         let logical = format!("up/{name}");
         let place = file.display().to_string();
         let is_done = self
-            .run(&["file", "upload", &place, "--name", &logical])?
+            .run_command(&["file", "upload", &place, "--name", &logical])?
             .is_some();
         std::fs::remove_file(&file)?;
         if is_done {
@@ -187,7 +187,7 @@ impl ClientsShared {
         std::fs::create_dir_all(&self.exports)?;
         let file = self.exports.join(name);
         let is_done = self
-            .run(&["store", "export", &file.display().to_string()])?
+            .run_command(&["store", "export", &file.display().to_string()])?
             .is_some();
         if is_done {
             lock(&self.told)
@@ -198,7 +198,7 @@ impl ClientsShared {
     }
 
     /// Returns the output of a command that ended well; `None`: nobody knows what it did.
-    fn run(&self, arguments: &[&str]) -> Result<Option<String>> {
+    fn run_command(&self, arguments: &[&str]) -> Result<Option<String>> {
         let mut command = Command::new(&self.program);
         command.args(arguments).arg("--config").arg(&self.config);
         command

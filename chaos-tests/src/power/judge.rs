@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::clients::{ToldClients, digest_of};
-use super::machine::must;
+use super::machine::run_checked;
 use crate::api::{Api, ApiReply};
 use crate::evidence::RunEvidence;
 use crate::load::ClientCrowd;
@@ -38,7 +38,7 @@ pub(super) fn unusable_sites(
     let begun = Instant::now();
     let mut probes = BTreeMap::new();
     loop {
-        let report = api.want("/v1/sites")?;
+        let report = api.get_expected("/v1/sites")?;
         let mut wrong = Vec::new();
         for site in report["sites"].as_array().into_iter().flatten() {
             let name = site["name"].as_str().unwrap_or_default();
@@ -57,7 +57,7 @@ pub(super) fn unusable_sites(
             wrong.push(format!("there are {} sites", probes.len()));
         }
         for (name, id) in &probes {
-            let job = api.want(&format!("/v1/jobs/{id}"))?;
+            let job = api.get_expected(&format!("/v1/jobs/{id}"))?;
             if job["phase"]["state"] != "finished" {
                 wrong.push(format!(
                     "job {id} at site {name} is {}",
@@ -66,7 +66,7 @@ pub(super) fn unusable_sites(
             }
         }
         if let Some(crowd) = crowd {
-            crowd.seen(&api.newest(200)?);
+            crowd.record_final_jobs(&api.newest(200)?);
         }
         if wrong.is_empty() || begun.elapsed() > PATIENCE {
             return Ok(wrong);
@@ -78,7 +78,7 @@ pub(super) fn unusable_sites(
 fn send_probe(environment: &TestEnvironment, api: &Api, site: &str, cut: u32) -> Result<u64> {
     let ledger = environment.ledger();
     let payload = environment.payload();
-    let sent = api.must(
+    let sent = api.post_expected(
         "/v1/jobs",
         &json!({
             "name": format!("probe-{cut}-{site}"),
@@ -100,7 +100,7 @@ fn send_probe(environment: &TestEnvironment, api: &Api, site: &str, cut: u32) ->
 ///
 /// # Errors
 /// The server does not answer.
-pub(super) fn lost(
+pub(super) fn lost_results(
     environment: &TestEnvironment,
     program: &Path,
     api: &Api,
@@ -146,7 +146,7 @@ fn lost_keys(
     let mut list = Command::new(program);
     list.args(["key", "list", "-o", "json", "--config"])
         .arg(environment.config());
-    let listed = must(list.env_clear().env("HOME", environment.path()))?;
+    let listed = run_checked(list.env_clear().env("HOME", environment.path()))?;
     let mut lost = Vec::new();
     for (name, secret) in &told.keys {
         let is_listed = listed.contains(&format!("{name:?}"));
@@ -198,8 +198,8 @@ fn lost_uploads(
 
 /// Lists what the oracle says once everything has come to rest, and jobs that ran although they
 /// were over.
-pub(super) fn broken(evidence: &RunEvidence, ended: &SeenEndings) -> Vec<String> {
-    let verdict = oracle::judge(evidence);
+pub(super) fn broken_rules(evidence: &RunEvidence, ended: &SeenEndings) -> Vec<String> {
+    let verdict = oracle::judge_evidence(evidence);
     let mut broken: Vec<String> = verdict
         .violations
         .iter()

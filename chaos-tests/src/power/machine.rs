@@ -29,7 +29,7 @@ const COPIES_MAX: u32 = 200;
 ///
 /// # Errors
 /// This is not root, there is no loop device, or a program is missing.
-pub fn go_apart() -> Result<()> {
+pub fn unshare_mounts() -> Result<()> {
     if std::env::var_os(APART).is_some() {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub fn go_apart() -> Result<()> {
             "there is no {program} here; install it"
         );
     }
-    must(Command::new("losetup").arg("--find"))
+    run_checked(Command::new("losetup").arg("--find"))
         .context("power cuts take a loop device, and there is none; nothing was tried")?;
     let program = std::env::current_exe()?;
     let mut anew = Command::new("unshare");
@@ -69,7 +69,7 @@ pub fn go_apart() -> Result<()> {
 ///
 /// # Errors
 /// It cannot be started, or fails.
-pub fn must(command: &mut Command) -> Result<String> {
+pub fn run_checked(command: &mut Command) -> Result<String> {
     let done = command
         .output()
         .with_context(|| format!("cannot run {command:?}"))?;
@@ -96,7 +96,7 @@ impl ImageDisk {
     ///
     /// # Errors
     /// It cannot be made or mounted.
-    pub fn make(place: &Path) -> Result<Self> {
+    pub fn make_disk(place: &Path) -> Result<Self> {
         let disk = Self {
             image: place.with_extension("img.0"),
             place: place.into(),
@@ -105,7 +105,7 @@ impl ImageDisk {
         fs::create_dir_all(place)?;
         fs::File::create(&disk.image)?.set_len(IMAGE_BYTES)?;
         let options = "lazy_itable_init=0,lazy_journal_init=0";
-        must(
+        run_checked(
             Command::new("mkfs.ext4")
                 .args(["-q", "-F", "-E", options])
                 .arg(&disk.image),
@@ -116,7 +116,7 @@ impl ImageDisk {
 
     fn mount(&self) -> Result<()> {
         let mut mount = Command::new("mount");
-        must(mount.args(["-o", "loop"]).arg(&self.image).arg(&self.place)).map(drop)
+        run_checked(mount.args(["-o", "loop"]).arg(&self.image).arg(&self.place)).map(drop)
     }
 
     /// Copies what is on the image now. Nobody may write to the file system meanwhile.
@@ -129,14 +129,14 @@ impl ImageDisk {
             .place
             .with_extension(format!("img.{}", self.copies + 1));
         for _ in 0..COPIES_MAX {
-            let before = writes(&counters)?;
+            let before = write_counts(&counters)?;
             let mut cp = Command::new("cp");
-            must(
+            run_checked(
                 cp.args(["--sparse=always", "--reflink=auto"])
                     .arg(&self.image)
                     .arg(&copy),
             )?;
-            if before.1 == 0 && before == writes(&counters)? {
+            if before.1 == 0 && before == write_counts(&counters)? {
                 self.copies += 1;
                 return Ok(copy);
             }
@@ -148,8 +148,8 @@ impl ImageDisk {
     ///
     /// # Errors
     /// It cannot be mounted.
-    pub fn go_on_with(&mut self, copy: PathBuf) -> Result<()> {
-        must(Command::new("umount").arg(&self.place))?;
+    pub fn continue_with(&mut self, copy: PathBuf) -> Result<()> {
+        run_checked(Command::new("umount").arg(&self.place))?;
         fs::remove_file(std::mem::replace(&mut self.image, copy))?;
         self.mount()
     }
@@ -182,7 +182,7 @@ impl Drop for ImageDisk {
 }
 
 /// Counts the writes that a device has done, and the requests in flight.
-fn writes(counters: &Path) -> Result<(u64, u64)> {
+fn write_counts(counters: &Path) -> Result<(u64, u64)> {
     let text = fs::read_to_string(counters)?;
     let mut counts = text.split_whitespace().map(str::parse);
     match (counts.nth(4), counts.nth(3)) {
@@ -196,7 +196,7 @@ fn writes(counters: &Path) -> Result<(u64, u64)> {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn machine(directory: &Path, program: &Path) -> Result<PathBuf> {
+pub fn write_machine(directory: &Path, program: &Path) -> Result<PathBuf> {
     let machine = directory.join("machine");
     let boot = directory.join("boot");
     let script = format!(
@@ -219,7 +219,7 @@ pub fn machine(directory: &Path, program: &Path) -> Result<PathBuf> {
 /// Processes cannot be listed.
 pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
     others.iter().for_each(|other| signal(*other, Signal::STOP));
-    let Some(whose) = processes_of(pid)? else {
+    let Some(whose) = process_namespace(pid)? else {
         return Ok(());
     };
     let mut stopped = std::collections::BTreeSet::new();
@@ -245,7 +245,7 @@ pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
 
 /// Returns the namespace of the processes of a machine, once it has any: never that of all other
 /// processes.
-fn processes_of(pid: u32) -> Result<Option<PathBuf>> {
+fn process_namespace(pid: u32) -> Result<Option<PathBuf>> {
     let ours = fs::read_link("/proc/self/ns/pid")?;
     match fs::read_link(format!("/proc/{pid}/ns/pid_for_children")) {
         Ok(whose) => Ok(Some(whose).filter(|whose| *whose != ours)),
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_processes_of_its_own_has_nobody_elses() {
-        assert_eq!(processes_of(std::process::id()).unwrap(), None);
-        assert_eq!(processes_of(u32::MAX).unwrap(), None);
+        assert_eq!(process_namespace(std::process::id()).unwrap(), None);
+        assert_eq!(process_namespace(u32::MAX).unwrap(), None);
     }
 }

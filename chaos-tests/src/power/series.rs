@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use super::clients::{Clients, ToldClients};
 use super::judge::{self, SeenEndings};
-use super::machine::{self, ImageDisk, must, stop_all};
+use super::machine::{self, ImageDisk, run_checked, stop_all};
 use super::{CutResult, PowerOptions, PowerStage, Show};
 use crate::kills::register_shared;
 use crate::load::{ClientCrowd, ClientPromises};
@@ -82,8 +82,8 @@ impl<'a> Series<'a> {
             ..Layout::default()
         };
         let mut environment = TestEnvironment::with_disk(&self.options.base, &layout, "disk")?;
-        let disk = ImageDisk::make(environment.disk())?;
-        let program = machine::machine(environment.path(), &self.options.binary)?;
+        let disk = ImageDisk::make_disk(environment.disk())?;
+        let program = machine::write_machine(environment.path(), &self.options.binary)?;
         let server = ServerProcess::new(&program, &environment);
         let before = self.cuts.len();
         let mut power = Power {
@@ -116,7 +116,7 @@ impl<'a> Series<'a> {
             ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
             let clients = self.work_until(power, number, *stage)?;
             power.cut(clients)?;
-            let cut = power.come_back(number, *stage)?;
+            let cut = power.restart_and_check(number, *stage)?;
             (self.show)(&format!(
                 "cut {} of {}, during {cut}",
                 number + 1,
@@ -128,7 +128,7 @@ impl<'a> Series<'a> {
                 return Ok(());
             }
         }
-        self.settle(power)
+        self.settle_disk(power)
     }
 
     /// Lets clients work until the moment of the cut.
@@ -158,20 +158,20 @@ impl<'a> Series<'a> {
                 "nothing is done during {stage}"
             );
             ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-            power.look()?;
+            power.record_ended()?;
             std::thread::sleep(Duration::from_millis(10));
         }
         let moment = Duration::from_millis(self.random.random_range(0..1_000));
         let since = Instant::now();
         while since.elapsed() < moment {
-            power.look()?;
+            power.record_ended()?;
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(Some(started))
     }
 
     /// Lets everything come to rest, and judges the whole.
-    fn settle(&mut self, power: &mut Power<'_>) -> Result<()> {
+    fn settle_disk(&mut self, power: &mut Power<'_>) -> Result<()> {
         let promises = power
             .crowd
             .take()
@@ -192,7 +192,8 @@ impl<'a> Series<'a> {
         let api = power.server.api()?;
         let environment = power.environment;
         let settled = settle::settle_and_judge(environment, &api, &promises, &mut [], SETTLE_MAX)?;
-        self.broken.extend(judge::broken(&settled.1, &power.ended));
+        self.broken
+            .extend(judge::broken_rules(&settled.1, &power.ended));
         Ok(())
     }
 }
@@ -212,7 +213,7 @@ impl Power<'_> {
     fn is_under_way(&self, clients: &Clients, stage: PowerStage) -> bool {
         match stage {
             PowerStage::Submissions => self.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
-            _ => clients.done(stage) >= DONE_BEFORE,
+            _ => clients.done_count(stage) >= DONE_BEFORE,
         }
     }
 
@@ -234,12 +235,12 @@ impl Power<'_> {
     }
 
     /// Records which jobs are over.
-    fn look(&mut self) -> Result<()> {
+    fn record_ended(&mut self) -> Result<()> {
         let (Some(crowd), api) = (&self.crowd, self.server.api()?) else {
             return Ok(());
         };
         let rows = api.newest(200)?;
-        crowd.seen(&rows);
+        crowd.record_final_jobs(&rows);
         let now_ms = now_ms();
         for row in &rows {
             let (Some(id), Some(state)) = (row["id"].as_u64(), row["state"].as_str()) else {
@@ -256,8 +257,11 @@ impl Power<'_> {
 
     /// Cuts the power: what is on the disk now is all that is left.
     fn cut(&mut self, clients: Option<Clients>) -> Result<()> {
-        let held = clients.as_ref().map(Clients::hold).unwrap_or_default();
-        if let Some(status) = self.server.ended()? {
+        let held = clients
+            .as_ref()
+            .map(Clients::stop_new_commands)
+            .unwrap_or_default();
+        if let Some(status) = self.server.exit_status()? {
             bail!(
                 "it ended by itself: {status}; {}",
                 last_error(&self.environment.log())
@@ -270,11 +274,11 @@ impl Power<'_> {
         if let Some(clients) = clients {
             self.told = clients.finish(&held)?;
         }
-        self.disk.go_on_with(copy)
+        self.disk.continue_with(copy)
     }
 
     /// Starts the server again, and checks what is there.
-    fn come_back(&mut self, number: u32, stage: PowerStage) -> Result<CutResult> {
+    fn restart_and_check(&mut self, number: u32, stage: PowerStage) -> Result<CutResult> {
         let mut cut = CutResult {
             stage,
             restart: None,
@@ -297,11 +301,11 @@ impl Power<'_> {
         let promises = self
             .crowd
             .as_ref()
-            .map(ClientCrowd::promises)
+            .map(ClientCrowd::answers_received)
             .unwrap_or_default();
         let ClientPromises { acknowledged, .. } = &promises;
         let told = (&self.told, acknowledged, &self.ended);
-        cut.lost = judge::lost(environment, self.binary, &api, told)?;
+        cut.lost = judge::lost_results(environment, self.binary, &api, told)?;
         Ok(cut)
     }
 }
@@ -317,7 +321,7 @@ fn sync_files(environment: &TestEnvironment) -> Result<()> {
         }
         sync.arg(&files);
     }
-    must(&mut sync).map(drop)
+    run_checked(&mut sync).map(drop)
 }
 
 fn last_error(log: &Path) -> String {

@@ -42,11 +42,11 @@ impl GateAccounts {
     /// Records an event that became durable, of a job as it was before, written by a clock that is
     /// so far ahead. Much may become durable at once: a component that is seen to have begun may be
     /// seen to be over, and its job with it.
-    pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
+    pub(super) fn record_event(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
         let written = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
         match &event.what {
             JobEventKind::ComponentReady { component, .. } => {
-                if let Some(counted) = self.current(job, *component) {
+                if let Some(counted) = self.current_count(job, *component) {
                     counted.from.get_or_insert(written);
                 }
             }
@@ -56,11 +56,11 @@ impl GateAccounts {
                 self.counted
                     .entry((job.id, *component, *attempt))
                     .or_default()
-                    .end(written);
+                    .end_count(written);
             }
             JobEventKind::ComponentBegan { component, .. } => {
-                if let Some(counted) = self.current(job, *component) {
-                    counted.end(written);
+                if let Some(counted) = self.current_count(job, *component) {
+                    counted.end_count(written);
                 }
             }
             _ => {}
@@ -68,7 +68,7 @@ impl GateAccounts {
     }
 
     /// Returns the count for the current attempt of a component.
-    fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut GateSpan> {
+    fn current_count(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut GateSpan> {
         let attempt = job.components.get(component.0 as usize)?.attempt;
         Some(
             self.counted
@@ -79,7 +79,7 @@ impl GateAccounts {
 }
 
 impl GateSpan {
-    fn end(&mut self, written: Timestamp) {
+    fn end_count(&mut self, written: Timestamp) {
         self.until.get_or_insert(written);
     }
 }
@@ -98,7 +98,7 @@ struct GatedAttempt {
     until: Option<Timestamp>,
 }
 
-fn held(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
+fn held_by_attempt(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
     let mut held: BTreeMap<AttemptTag, GatedAttempt> = BTreeMap::new();
     for LedgerEntry { at, tag, deed, .. } in entries {
         let held = held.entry(*tag).or_default();
@@ -122,9 +122,9 @@ fn held(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
 }
 
 /// Lists ended jobs whose record states an impossible sum, with the bounds.
-pub(super) fn misstated(evidence: &SeedEvidence<'_>) -> Vec<String> {
+pub(super) fn misstated_jobs(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
-    for (tag, held) in held(evidence.world.ledger().entries()) {
+    for (tag, held) in held_by_attempt(evidence.world.ledger().entries()) {
         let ended = evidence
             .ended
             .get(&tag.job)
@@ -192,7 +192,7 @@ mod tests {
     };
 
     use super::*;
-    use cospan_simulator::jobs::shared_job;
+    use cospan_simulator::jobs::build_shared_job;
 
     const ENDED: Timestamp = Timestamp(10_000);
 
@@ -252,7 +252,7 @@ mod tests {
 
     /// One component, three processors; it runs, and its second attempt is on its way.
     fn restarted() -> Job {
-        let spec = shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
+        let spec = build_shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
         let begun = Timestamp(10);
         let lrm_id = LrmId::new("1.delft").unwrap();
         let step = RestartStep::Staged;
@@ -318,7 +318,7 @@ mod tests {
                 at: Timestamp(at),
                 what,
             };
-            accounts.note(&job, &event, 0);
+            accounts.record_event(&job, &event, 0);
             evolve(&mut job, &event);
         }
         let counted = accounts.counted[&(JobId(1), RESTARTED, Attempt(2))];

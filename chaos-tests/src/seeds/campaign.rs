@@ -34,7 +34,7 @@ impl Default for CampaignSize {
 ///
 /// # Errors
 /// The simulation fails, or a store cannot be opened any more.
-pub fn seed(seed: u64, size: CampaignSize) -> Result<SeedVerdict> {
+pub fn run_seed(seed: u64, size: CampaignSize) -> Result<SeedVerdict> {
     let scenario = SeedScenario::draw(seed, size.jobs, size.sites, size.length)?;
     catch_unwind(AssertUnwindSafe(|| run(scenario)))
         .unwrap_or_else(|_| Err(anyhow!("the simulation panicked")))
@@ -51,8 +51,8 @@ pub struct FoundBug {
 
 /// Returns the first problem that a seed showed, if it broke a rule.
 #[cfg(cospan_chaos)]
-fn shown(number: u64, size: CampaignSize) -> Option<String> {
-    match seed(number, size) {
+fn first_problem(number: u64, size: CampaignSize) -> Option<String> {
+    match run_seed(number, size) {
         Ok(verdict) if verdict.holds() => None,
         Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
         Err(problem) => Some(format!("{problem:#}")),
@@ -76,10 +76,10 @@ pub fn hunt(
         let seeds = number - first + 1;
         show(seeds, None);
         plant(Some(bug));
-        let said = shown(number, size);
+        let said = first_problem(number, size);
         plant(None);
         let said = said?;
-        match shown(number, size) {
+        match first_problem(number, size) {
             None => Some(FoundBug { seeds, said }),
             Some(other) => {
                 show(seeds, Some(other));
@@ -91,7 +91,7 @@ pub fn hunt(
 
 /// Runs `count` seeds from `first` on, `at_once` at a time, and shows each verdict. It stops at the
 /// largest number.
-pub fn seeds(
+pub fn run_seeds(
     first: u64,
     count: u64,
     at_once: usize,
@@ -107,7 +107,7 @@ pub fn seeds(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let number = first.checked_add(index).filter(|_| index < count);
                     let Some(number) = number else { return };
-                    let verdict = seed(number, size);
+                    let verdict = run_seed(number, size);
                     let _one_at_a_time = shown.lock().unwrap_or_else(PoisonError::into_inner);
                     show(number, verdict);
                 }

@@ -19,7 +19,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Records a change.
-    pub(super) fn note(&mut self, change: &JournalChange) {
+    pub(super) fn record_change(&mut self, change: &JournalChange) {
         match change {
             JournalChange::NewJobs(jobs) => self.submitted += jobs.len() as u64,
             JournalChange::Job { old, new, .. } if new.is_final() && !old.is_final() => {
@@ -30,7 +30,7 @@ impl Counters {
     }
 
     /// Lists metrics with a wrong value. `jobs`: all that are kept.
-    pub(super) fn misstated<'a>(
+    pub(super) fn wrong_metrics<'a>(
         &self,
         metrics: &Metrics,
         jobs: impl Iterator<Item = &'a Job>,
@@ -65,10 +65,10 @@ fn note_difference(found: &mut Vec<String>, what: &str, shown: u64, is: u64) {
 }
 
 /// Lists metrics of sites at rest with a wrong value.
-pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
+pub(super) fn wrong_site_metrics(plane_run: &ControlPlaneRun) -> Vec<String> {
     let metrics = &plane_run.plane.shared().metrics;
     let mut found = Vec::new();
-    for site in plane_run.plane.sites() {
+    for site in plane_run.plane.list_sites() {
         let name = site.name.as_str();
         let total = plane_run.world.read(|world| {
             let cluster = world
@@ -92,7 +92,7 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
             ));
         }
         let states = shown_states(metrics, name);
-        if states != [site.report.shown(site.state)] {
+        if states != [site.report.shown_state(site.state)] {
             found.push(format!(
                 "{name} is shown as {states:?} and is {:?}",
                 site.state

@@ -20,10 +20,10 @@ const RECORDS: [&str; 7] = [
 ];
 
 /// Lists the steps at which a kind ought to happen; none, if only some seeds or builds come to it.
-fn steps(kind: FaultKind) -> Vec<&'static str> {
+fn steps_of(kind: FaultKind) -> Vec<&'static str> {
     match kind.place() {
         FaultTarget::Call => {
-            let concerned = calls().filter(|call| kind.concerns(*call));
+            let concerned = calls().filter(|call| kind.applies_to_call(*call));
             concerned.map(CallKind::as_str).collect()
         }
         FaultTarget::Site => steps_at_site(kind),
@@ -82,7 +82,7 @@ fn calls() -> impl Iterator<Item = CallKind> {
 pub fn pairs() -> Vec<CoveragePair> {
     let kinds = FaultKind::ALL.iter();
     kinds
-        .flat_map(|kind| steps(*kind).into_iter().map(|step| (*kind, step)))
+        .flat_map(|kind| steps_of(*kind).into_iter().map(|step| (*kind, step)))
         .collect()
 }
 
@@ -99,7 +99,7 @@ pub struct Fared {
 }
 
 /// Lists the kinds of the table, in its order, with their coverage.
-pub fn kinds(struck: &StruckFault) -> Vec<Fared> {
+pub fn coverage_of(struck: &StruckFault) -> Vec<Fared> {
     let mut kinds: Vec<Fared> = Vec::new();
     for (kind, step) in pairs() {
         if kinds.last().is_none_or(|fared| fared.kind != kind) {
@@ -124,7 +124,7 @@ pub fn kinds(struck: &StruckFault) -> Vec<Fared> {
 }
 
 /// Returns the share of the pairs that happened at least once.
-pub fn share(kinds: &[Fared]) -> f64 {
+pub fn covered_share(kinds: &[Fared]) -> f64 {
     let all: usize = kinds.iter().map(|kind| kind.steps).sum();
     let missed: usize = kinds.iter().map(|kind| kind.missed.len()).sum();
     (all - missed) as f64 / all.max(1) as f64
@@ -140,7 +140,7 @@ mod tests {
     fn each_pair_is_listed_once_and_kinds_stand_together() {
         let all = pairs();
         assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len());
-        let kinds = kinds(&StruckFault::new());
+        let kinds = coverage_of(&StruckFault::new());
         assert_eq!(
             kinds.len(),
             kinds
@@ -164,6 +164,6 @@ mod tests {
             .map(|pair| (*pair, 1_000))
             .collect();
         let expected = (all.len() / 2) as f64 / all.len() as f64;
-        assert!((share(&kinds(&struck)) - expected).abs() < 1e-9);
+        assert!((covered_share(&coverage_of(&struck)) - expected).abs() < 1e-9);
     }
 }

@@ -70,27 +70,27 @@ impl CrowdKind {
     }
 
     /// Turns the run into one of this kind.
-    pub(super) fn gather(self, scenario: &mut SeedScenario) {
+    pub(super) fn apply_to(self, scenario: &mut SeedScenario) {
         let mut chance = StdRng::seed_from_u64(!scenario.seed ^ CROWDS);
         match self {
-            CrowdKind::Contention => contest(scenario, &mut chance),
-            CrowdKind::Identical => twins(scenario, &mut chance),
-            CrowdKind::Restarts => parting(scenario, &mut chance),
+            CrowdKind::Contention => make_contention(scenario, &mut chance),
+            CrowdKind::Identical => make_identical(scenario, &mut chance),
+            CrowdKind::Restarts => make_restarts(scenario, &mut chance),
             CrowdKind::PriorityChurn => {
-                contest(scenario, &mut chance);
-                change_minds(scenario, &mut chance);
+                make_contention(scenario, &mut chance);
+                change_priorities(scenario, &mut chance);
             }
         }
     }
 }
 
 /// Draws a time between these.
-fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
+fn draw_between(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
     DurationMs(chance.random_range(least..=most))
 }
 
 /// Returns the time of the last user's arrival plus an hour.
-fn until(scenario: &SeedScenario) -> Timestamp {
+fn last_arrival(scenario: &SeedScenario) -> Timestamp {
     let submitted = scenario
         .actions
         .iter()
@@ -101,15 +101,15 @@ fn until(scenario: &SeedScenario) -> Timestamp {
 
 /// Lets local users take what is idle when a job is placed, before its input is there: then
 /// components move and jobs give way.
-fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
+fn make_contention(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(5..=8));
-    narrow(scenario, 10..=16, chance);
-    let until = until(scenario);
+    shrink_sites(scenario, 10..=16, chance);
+    let until = last_arrival(scenario);
     for site in &mut scenario.sites {
-        site.local_jobs = passers_by(chance, until);
+        site.local_jobs = draw_short_local_jobs(chance, until);
     }
     bring_from_afar(scenario, chance);
-    listen(scenario, chance);
+    make_sites_responsive(scenario, chance);
     if chance.random_bool(0.75) {
         keep_classes(scenario);
     }
@@ -132,7 +132,7 @@ fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
         };
         let reads = chance.random_bool(if high { 0.9 } else { 0.2 });
         job.input = reads.then(|| chance.random_range(0..files));
-        job.run_time = within(chance, 5 * MINUTE, 20 * MINUTE);
+        job.run_time = draw_between(chance, 5 * MINUTE, 20 * MINUTE);
         job.wall_time = DurationMs(job.run_time.0 + MINUTE);
         job.rare_options.rerunnable = chance.random_bool(0.6);
         job.rare_options.apart &= job.rare_options.rerunnable;
@@ -169,9 +169,9 @@ fn keep_classes(scenario: &mut SeedScenario) {
 
 /// Makes events at the sites known soon, and often lets nothing go wrong there: few rounds are lost
 /// for other reasons, after which jobs claim all or nothing.
-fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
+fn make_sites_responsive(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.hints = true;
-    scenario.poll_interval = within(chance, 2_000, 10_000);
+    scenario.poll_interval = draw_between(chance, 2_000, 10_000);
     scenario.launch_max = DurationMs(1_000);
     if chance.random_bool(0.6) {
         scenario.fault_rates.faults.clear();
@@ -183,7 +183,7 @@ fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
 
 /// Makes sites small: the largest component always finds its site all the same, and no quota keeps
 /// it out.
-fn narrow(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
+fn shrink_sites(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.nodes = chance.random_range(nodes.clone());
         // They were drawn for a larger site, and would fill this one for days.
@@ -193,11 +193,11 @@ fn narrow(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut 
 }
 
 /// Draws many small jobs of local users: none of them keeps others from what is idle.
-fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
+fn draw_short_local_jobs(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
     let mut jobs = Vec::new();
-    let mut at = BEGINS + within(chance, 0, MINUTE);
+    let mut at = BEGINS + draw_between(chance, 0, MINUTE);
     while at < until {
-        let run_time = within(chance, MINUTE, 10 * MINUTE);
+        let run_time = draw_between(chance, MINUTE, 10 * MINUTE);
         let estimate = DurationMs(run_time.0 * chance.random_range(1..=3));
         let processors = chance.random_range(1..=2);
         jobs.push(LocalJob {
@@ -206,25 +206,25 @@ fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
             run_time,
             estimate,
         });
-        at = at + within(chance, 5_000, 2 * MINUTE);
+        at = at + draw_between(chance, 5_000, 2 * MINUTE);
     }
     jobs
 }
 
 /// Lets most jobs ask for what one of a few asks for, and more come than the sites can take.
-fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
+fn make_identical(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(8..=20));
-    narrow(scenario, 6..=10, chance);
+    shrink_sites(scenario, 6..=10, chance);
     let kinds: Vec<DrawnJob> = scenario
         .jobs
         .choose_multiple(chance, KINDS)
         .cloned()
-        .map(as_before)
+        .map(as_repeatable)
         .collect();
     let swept: usize = scenario.sweeps.iter().map(|sweep| sweep.count).sum();
     let alone = scenario.jobs.len() - swept;
     for job in &mut scenario.jobs[..alone] {
-        job.run_time = within(chance, 3 * MINUTE, 15 * MINUTE);
+        job.run_time = draw_between(chance, 3 * MINUTE, 15 * MINUTE);
         job.wall_time = DurationMs(job.run_time.0 + MINUTE);
         if let Some(kind) = kinds.choose(chance).filter(|_| chance.random_bool(0.9)) {
             job.components.clone_from(&kind.components);
@@ -237,7 +237,7 @@ fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
 }
 
 /// Makes a kind of job of which there may be many: none has to wait for ever for its only site.
-fn as_before(mut kind: DrawnJob) -> DrawnJob {
+fn as_repeatable(mut kind: DrawnJob) -> DrawnJob {
     kind.rare_options.max_placement_tries = None;
     kind.rare_options.max_claim_tries = None;
     kind
@@ -245,11 +245,11 @@ fn as_before(mut kind: DrawnJob) -> DrawnJob {
 
 /// Lets components end late, fail, and be restarted alone, while now one and now another site is
 /// silent for a moment.
-fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
+fn make_restarts(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(2..=4));
     scenario.wall_late = DurationMs(15 * MINUTE);
-    scenario.fault_rates.sync_max = within(chance, 1_000, 5_000);
-    scenario.poll_interval = within(chance, 2_000, 10_000);
+    scenario.fault_rates.sync_max = draw_between(chance, 1_000, 5_000);
+    scenario.poll_interval = draw_between(chance, 2_000, 10_000);
     for job in &mut scenario.jobs {
         let small = chance.random_range(1..=ALWAYS_IDLE);
         if job.components.len() < 2 {
@@ -262,37 +262,37 @@ fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
         job.rare_options.rerunnable = true;
         job.rare_options.waits = false;
         job.rare_options.max_retries = chance.random_range(1..=3);
-        job.wall_time = within(chance, MINUTE, 5 * MINUTE);
+        job.wall_time = draw_between(chance, MINUTE, 5 * MINUTE);
         job.run_time = if chance.random_bool(0.6) {
-            job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE)
+            job.wall_time + draw_between(chance, 3 * MINUTE, 12 * MINUTE)
         } else {
-            within(chance, 1_000, job.wall_time.0)
+            draw_between(chance, 1_000, job.wall_time.0)
         };
         job.input = chance
             .random_bool(0.5)
             .then(|| chance.random_range(0..READ_BY_MANY));
     }
-    let until = until(scenario);
+    let until = last_arrival(scenario);
     let sites = scenario.sites.len();
-    let mut at = BEGINS + within(chance, 0, 5 * MINUTE);
+    let mut at = BEGINS + draw_between(chance, 0, 5 * MINUTE);
     while at < until {
         let site = chance.random_range(0..sites);
-        let over = at + within(chance, MINUTE, 4 * MINUTE);
+        let over = at + draw_between(chance, MINUTE, 4 * MINUTE);
         scenario.troubles.push((at, site, SiteFault::Silent(true)));
         scenario
             .troubles
             .push((over.min(scenario.calm_at), site, SiteFault::Silent(false)));
-        at = over + within(chance, 1_000, MINUTE);
+        at = over + draw_between(chance, 1_000, MINUTE);
     }
 }
 
 /// Changes the priority of each of the first jobs again and again. Meanwhile many other messages
 /// reach it at once.
-fn change_minds(scenario: &mut SeedScenario, chance: &mut StdRng) {
-    scenario.fault_rates.sync_max = within(chance, 5_000, 12_000);
+fn change_priorities(scenario: &mut SeedScenario, chance: &mut StdRng) {
+    scenario.fault_rates.sync_max = draw_between(chance, 5_000, 12_000);
     scenario.stalls = Some(Stalls {
         kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
-        pause_max: within(chance, 2_000, 4_000),
+        pause_max: draw_between(chance, 2_000, 4_000),
         lasts_max: DurationMs(MINUTE),
         full: 0,
         until: scenario.calm_at,
@@ -307,11 +307,11 @@ fn change_minds(scenario: &mut SeedScenario, chance: &mut StdRng) {
         });
     let mut raises = Vec::new();
     for (at, number) in submitted {
-        let mut at = at + within(chance, 0, MINUTE);
+        let mut at = at + draw_between(chance, 0, MINUTE);
         for _ in 0..20 {
             let to = Priority::ALL[chance.random_range(0..Priority::ALL.len())];
             raises.push((at, UserAction::Raise(number, to)));
-            at = at + within(chance, 20_000, 3 * MINUTE);
+            at = at + draw_between(chance, 20_000, 3 * MINUTE);
         }
     }
     raises.truncate(MANY_RAISES);
@@ -322,7 +322,7 @@ fn change_minds(scenario: &mut SeedScenario, chance: &mut StdRng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::campaign::{CampaignSize, seed};
+    use crate::seeds::campaign::{CampaignSize, run_seed};
     use crate::seeds::run::SeedVerdict;
 
     const SMALL: CampaignSize = CampaignSize {
@@ -336,7 +336,7 @@ mod tests {
         let runs = (1..)
             .filter(|number| CrowdKind::of(*number, SMALL.sites) == Some(crowd))
             .take(5);
-        runs.map(|number| seed(number, SMALL).unwrap())
+        runs.map(|number| run_seed(number, SMALL).unwrap())
             .any(|verdict| {
                 let SeedVerdict {
                     drawn,

@@ -36,7 +36,7 @@ const MORE_FLAPS: usize = 5;
 pub(super) type Planned = (Timestamp, usize, SiteFault);
 
 /// Returns the fault with which a kind begins at a site. Cut-offs are drawn by themselves.
-fn begins(
+fn begin_fault(
     kind: FaultKind,
     drawing: &mut ScenarioDrawing,
     to: &SiteName,
@@ -53,16 +53,16 @@ fn begins(
         FaultKind::Revoked => SiteFault::Revoked(true),
         FaultKind::Stale => SiteFault::Stale(true),
         FaultKind::Forgets => SiteFault::Forgets {
-            window: drawing.within(1_000, MINUTE),
+            window: drawing.draw_between(1_000, MINUTE),
             times: FORGETS_AGAIN,
         },
         FaultKind::Drained => SiteFault::Drained(true),
-        FaultKind::SiteClock => SiteFault::Clock(drawing.ahead_ms()),
+        FaultKind::SiteClock => SiteFault::Clock(drawing.draw_clock_offset_ms()),
         FaultKind::Link => {
             let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
-            link(to, slow)
+            link_fault(to, slow)
         }
-        FaultKind::Corrupts => corrupts(to, true),
+        FaultKind::Corrupts => corruption_fault(to, true),
         FaultKind::DiskFull => SiteFault::DiskFull(true),
         _ => return None,
     })
@@ -70,7 +70,7 @@ fn begins(
 
 /// Returns the fault with which it ends. Nodes come back by themselves, and what is forgotten stays
 /// so.
-fn ends(kind: FaultKind, to: &SiteName) -> Option<SiteFault> {
+fn end_fault(kind: FaultKind, to: &SiteName) -> Option<SiteFault> {
     Some(match kind {
         FaultKind::Silent => SiteFault::Silent(false),
         FaultKind::CutOff => SiteFault::CutOff(false),
@@ -79,21 +79,21 @@ fn ends(kind: FaultKind, to: &SiteName) -> Option<SiteFault> {
         FaultKind::Stale => SiteFault::Stale(false),
         FaultKind::Drained => SiteFault::Drained(false),
         FaultKind::SiteClock => SiteFault::Clock(0),
-        FaultKind::Link => link(to, BANDWIDTH),
-        FaultKind::Corrupts => corrupts(to, false),
+        FaultKind::Link => link_fault(to, BANDWIDTH),
+        FaultKind::Corrupts => corruption_fault(to, false),
         FaultKind::DiskFull => SiteFault::DiskFull(false),
         _ => return None,
     })
 }
 
-fn link(to: &SiteName, bandwidth: BitsPerSecond) -> SiteFault {
+fn link_fault(to: &SiteName, bandwidth: BitsPerSecond) -> SiteFault {
     SiteFault::Link {
         to: to.clone(),
         bandwidth,
     }
 }
 
-fn corrupts(to: &SiteName, corrupts: bool) -> SiteFault {
+fn corruption_fault(to: &SiteName, corrupts: bool) -> SiteFault {
     SiteFault::Corrupts {
         to: to.clone(),
         corrupts,
@@ -102,11 +102,11 @@ fn corrupts(to: &SiteName, corrupts: bool) -> SiteFault {
 
 /// Draws times in which no site answers: it is we who are cut off.
 pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Timestamp)> {
-    if !drawing.exists() {
+    if !drawing.draw_existence() {
         return Vec::new();
     }
     let mut begins: Vec<Timestamp> = (0..drawing.chance.random_range(1..=3))
-        .map(|_| drawing.moment())
+        .map(|_| drawing.draw_moment())
         .collect();
     begins.sort_unstable();
     let mut times: Vec<(Timestamp, Timestamp)> = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Ti
         let from = times
             .last()
             .map_or(from, |(_, to)| from.max(*to + DurationMs(MINUTE)));
-        let to = (from + drawing.within(5 * MINUTE, 2 * HOUR)).min(drawing.until);
+        let to = (from + drawing.draw_between(5 * MINUTE, 2 * HOUR)).min(drawing.until);
         if from < to {
             times.push((from, to));
         }
@@ -123,11 +123,11 @@ pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Ti
 }
 
 /// Draws the faults of the world; when they end, everything is well.
-pub(super) fn draw_troubles(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Vec<Planned> {
+pub(super) fn draw_faults(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
     let drawn_elsewhere = [FaultKind::CutOff, FaultKind::LosesLeases];
     for kind in FaultKind::of(FaultTarget::Site).filter(|kind| !drawn_elsewhere.contains(kind)) {
-        if !drawing.exists() {
+        if !drawing.draw_existence() {
             continue;
         }
         for _ in 0..drawing.chance.random_range(1..=6) {
@@ -141,7 +141,7 @@ pub(super) fn draw_troubles(drawing: &mut ScenarioDrawing, names: &[SiteName]) -
             (0..more).for_each(|_| draw_one(drawing, names, kind, &mut troubles));
         }
     }
-    troubles.extend(all_well(names, drawing.until));
+    troubles.extend(end_all_faults(names, drawing.until));
     troubles
 }
 
@@ -153,27 +153,27 @@ fn draw_one(
 ) {
     let site = drawing.chance.random_range(0..names.len());
     let to = drawing.chance.random_range(0..names.len());
-    let lasts = drawing.within(MINUTE, 2 * HOUR);
-    let mut at = drawing.moment();
-    let Some(begins) = begins(kind, drawing, &names[to], lasts) else {
+    let lasts = drawing.draw_between(MINUTE, 2 * HOUR);
+    let mut at = drawing.draw_moment();
+    let Some(begins) = begin_fault(kind, drawing, &names[to], lasts) else {
         return;
     };
-    let ends = ends(kind, &names[to]);
+    let ends = end_fault(kind, &names[to]);
     // Links flap: a fault lasts for hours, or comes and goes each minute or so.
-    let flaps = kind == FaultKind::Link && drawing.exists();
+    let flaps = kind == FaultKind::Link && drawing.draw_existence();
     let (times, lasts) = match kind {
         _ if flaps => (drawing.chance.random_range(5..=30), MINUTE),
         FaultKind::Frozen => (1, lasts.0.min(FROZEN_MAX)),
         _ => (1, lasts.0),
     };
     for _ in 0..times {
-        let over = at + drawing.within(lasts / 2, lasts);
+        let over = at + drawing.draw_between(lasts / 2, lasts);
         troubles.push((at, site, begins.clone()));
         troubles.extend(
             ends.clone()
                 .map(|ends| (over.min(drawing.until), site, ends)),
         );
-        at = (over + drawing.within(1, 2 * MINUTE)).min(drawing.until);
+        at = (over + drawing.draw_between(1, 2 * MINUTE)).min(drawing.until);
     }
 }
 
@@ -194,15 +194,15 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
 }
 
 /// Ends all faults, whatever overlapped: from then on nothing is wrong.
-fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
+fn end_all_faults(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
     (0..names.len())
         .flat_map(|site: usize| {
             let kinds = FaultKind::of(FaultTarget::Site)
                 .filter(|kind| !matches!(kind, FaultKind::Link | FaultKind::Corrupts));
-            let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
+            let here = kinds.filter_map(move |kind| end_fault(kind, &names[site]));
             let links = names
                 .iter()
-                .flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
+                .flat_map(|to| [link_fault(to, BANDWIDTH), corruption_fault(to, false)]);
             here.chain(links).map(move |trouble| (at, site, trouble))
         })
         .collect()
@@ -212,13 +212,13 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     let mut faults = BTreeMap::new();
     for fault in FaultKind::of(FaultTarget::Call).filter(|fault| *fault != FaultKind::WrongStart) {
-        if drawing.exists() {
+        if drawing.draw_existence() {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }
     }
-    let way_max = drawing.within(1, 2_000);
+    let way_max = drawing.draw_between(1, 2_000);
     let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
-    let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
+    let failing_syncs = if drawing.draw_existence() { 5_000 } else { 0 };
     let disk = DiskTrouble::default();
     FaultRates {
         way_max,
@@ -231,10 +231,10 @@ pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
 
 /// Draws which runs of the control plane end by a kill, and how.
 pub(super) fn draw_kills(drawing: &mut ScenarioDrawing) -> Vec<Kill> {
-    if !drawing.exists() {
+    if !drawing.draw_existence() {
         return Vec::new();
     }
-    let clocks_are_set = drawing.exists();
+    let clocks_are_set = drawing.draw_existence();
     (0..drawing.chance.random_range(1..=MANY_KILLS))
         .map(|_| draw_kill(drawing, clocks_are_set))
         .collect()
@@ -250,11 +250,11 @@ fn draw_kill(drawing: &mut ScenarioDrawing, clocks_are_set: bool) -> Kill {
         Some(KillPoint::AfterCall(number)),
     ];
     Kill {
-        after: drawing.within(1_000, 2 * HOUR),
+        after: drawing.draw_between(1_000, 2 * HOUR),
         moment: moments[drawing.chance.random_range(0..moments.len())],
-        down: drawing.within(100, 10 * MINUTE),
+        down: drawing.draw_between(100, 10 * MINUTE),
         clock_ahead_ms: if clocks_are_set {
-            drawing.ahead_ms()
+            drawing.draw_clock_offset_ms()
         } else {
             0
         },
@@ -266,7 +266,7 @@ fn draw_kill(drawing: &mut ScenarioDrawing, clocks_are_set: bool) -> Kill {
 pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> Vec<Kill> {
     let chance = StdRng::seed_from_u64(seed ^ DEATHS);
     let mut drawing = ScenarioDrawing { chance, until };
-    if !drawing.exists() {
+    if !drawing.draw_existence() {
         return kills;
     }
     let clocks_are_set = drawing.chance.random_bool(0.3);
@@ -274,11 +274,11 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
         let number = drawing.chance.random_range(1..=3);
         let at_gates = drawing.chance.random_bool(0.7);
         let kill = Kill {
-            after: drawing.within(1_000, HOUR),
+            after: drawing.draw_between(1_000, HOUR),
             moment: at_gates.then_some(KillPoint::BetweenGates(number)),
-            down: drawing.within(LONG_AWAY, 10 * MINUTE),
+            down: drawing.draw_between(LONG_AWAY, 10 * MINUTE),
             clock_ahead_ms: if clocks_are_set {
-                drawing.ahead_ms()
+                drawing.draw_clock_offset_ms()
             } else {
                 0
             },
@@ -293,5 +293,7 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
 pub(super) fn draw_panics(drawing: &mut ScenarioDrawing) -> Option<Panics> {
     let share = drawing.chance.random_range(100..=3_000);
     let again_max = drawing.chance.random_range(0..=5);
-    drawing.exists().then_some(Panics { share, again_max })
+    drawing
+        .draw_existence()
+        .then_some(Panics { share, again_max })
 }

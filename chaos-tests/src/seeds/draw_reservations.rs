@@ -26,18 +26,18 @@ const LATER: u64 = 0x6c61_7465_7221;
 const SHARE: f64 = 0.3;
 
 /// Lets some runs have reservations; the adapter of Slurm asks for none.
-pub(super) fn draw_promises(scenario: &mut SeedScenario) {
+pub(super) fn draw_reservations(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ PROMISES);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
-        promise(scenario, &mut chance);
+        add_reservations(scenario, &mut chance);
     }
 }
 
 /// Lets sites grant reservations, and users ask for them.
-pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
+pub(super) fn add_reservations(scenario: &mut SeedScenario, chance: &mut StdRng) {
     // Its adapter asks for none.
     scenario.by_slurm = false;
-    grant(scenario, chance);
+    let_sites_grant(scenario, chance);
     let has_budgets = !scenario.staging.is_empty();
     let submitted = first_submissions(scenario);
     let in_sweeps: BTreeSet<usize> = scenario
@@ -59,26 +59,26 @@ pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
             // Room for input is looked at when sites are asked, not when the job is placed.
             job.input = job.input.filter(|_| !has_budgets);
             let is_divided = job.flexible.is_some();
-            job.rare_options.promised = Some(draw_wish(chance, at, is_divided));
-            mold(job, &mut molds);
-            spread(job, &mut later);
+            job.rare_options.promised = Some(draw_terms(chance, at, is_divided));
+            draw_molding(job, &mut molds);
+            delay_last_component(job, &mut later);
             if chance.random_bool(0.4) {
                 let when = at + DurationMs(chance.random_range(0..HOUR));
                 let wish = chance
                     .random_bool(0.7)
-                    .then(|| draw_wish(chance, when, is_divided));
+                    .then(|| draw_terms(chance, when, is_divided));
                 changes.push((when, UserAction::Promise(number, wish)));
             }
         }
     }
     scenario.actions.extend(changes);
     scenario.actions.sort_by_key(|(at, _)| *at);
-    lose_leases(scenario, chance);
+    draw_lost_reservations(scenario, chance);
 }
 
 /// Lets a job be rescheduled by itself; a flexible one runs longer over several sites, and could
 /// run on half as many processors.
-fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
+fn draw_molding(job: &mut DrawnJob, chance: &mut StdRng) {
     let moves = chance.random_bool(0.5);
     job.rare_options
         .promised
@@ -102,7 +102,7 @@ fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
 
 /// Lets the last component of a job begin later than the others, which takes a reservation for all
 /// of it that is not rescheduled by itself.
-fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
+fn delay_last_component(job: &mut DrawnJob, chance: &mut StdRng) {
     let is_spread = chance.random_bool(0.4);
     let after = chance.random_range(1..=HOUR);
     // It may have been drawn before.
@@ -127,7 +127,7 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
 }
 
 /// Lets most of the sites grant reservations.
-pub(super) fn grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
+pub(super) fn let_sites_grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.reserves = chance.random_bool(0.8);
         site.queues &= !site.reserves;
@@ -135,7 +135,7 @@ pub(super) fn grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
 }
 
 /// Lets sites lose reservations, and grant other ones than asked for.
-pub(super) fn lose_leases(scenario: &mut SeedScenario, chance: &mut StdRng) {
+pub(super) fn draw_lost_reservations(scenario: &mut SeedScenario, chance: &mut StdRng) {
     let length = scenario.calm_at.since(BEGINS).0;
     for _ in 0..chance.random_range(0..=MANY_LOSSES) {
         let at = BEGINS + DurationMs(chance.random_range(0..length));
@@ -162,7 +162,7 @@ pub(super) fn first_submissions(scenario: &SeedScenario) -> BTreeMap<usize, Time
     first
 }
 
-fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> ReservationTerms {
+fn draw_terms(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> ReservationTerms {
     let earliest = at + DurationMs(chance.random_range(0..40 * MINUTE));
     let most = [0, 10 * MINUTE, 3 * HOUR][chance.random_range(0..3)];
     let within = DurationMs(chance.random_range(0..=most));

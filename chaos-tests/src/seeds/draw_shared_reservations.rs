@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::draw_reservations::{first_submissions, grant, lose_leases};
+use super::draw_reservations::{draw_lost_reservations, first_submissions, let_sites_grant};
 use super::rare_options::USERS;
 use super::seed_scenario::{BEGINS, HOUR, MINUTE, SeedScenario, UserAction};
 use super::sweeps::DrawnSweep;
@@ -40,7 +40,7 @@ struct Course {
 pub(super) fn draw_shared(scenario: &mut SeedScenario) -> Result<()> {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ SHARED);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
-        share(scenario, &mut chance)?;
+        add_shared_reservations(scenario, &mut chance)?;
     }
     Ok(())
 }
@@ -49,11 +49,14 @@ pub(super) fn draw_shared(scenario: &mut SeedScenario) -> Result<()> {
 ///
 /// # Errors
 /// Never: all names are valid.
-pub(super) fn share(scenario: &mut SeedScenario, chance: &mut StdRng) -> Result<()> {
+pub(super) fn add_shared_reservations(
+    scenario: &mut SeedScenario,
+    chance: &mut StdRng,
+) -> Result<()> {
     // Sites that grant reservations are there already, if there are any.
     if scenario.sites.iter().all(|site| !site.reserves) {
-        grant(scenario, chance);
-        lose_leases(scenario, chance);
+        let_sites_grant(scenario, chance);
+        draw_lost_reservations(scenario, chance);
     }
     let count = chance.random_range(1..=MANY);
     let courses: Vec<Course> = (0..count)
@@ -120,9 +123,9 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
     let length = scenario.calm_at.since(BEGINS).0;
     let from = BEGINS + DurationMs(chance.random_range(0..length * 3 / 4));
     let mut site = chance.random_range(0..scenario.sites.len());
-    let mut wish = draw_wish(scenario, chance, (name.clone(), site, from))?;
+    let mut wish = draw_shared_terms(scenario, chance, (name.clone(), site, from))?;
     if chance.random_bool(0.4) {
-        site = at_several(scenario, chance, &mut wish);
+        site = spread_over_sites(scenario, chance, &mut wish);
     }
     let to = wish.window.latest + wish.length;
     let mut sites = vec![site];
@@ -150,7 +153,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
         ));
     }
     if chance.random_bool(0.3) {
-        let change = allow(chance, &name)?;
+        let change = draw_permission_change(chance, &name)?;
         actions.push((
             draw_moment(chance, from, to),
             UserAction::Site(site, change),
@@ -161,7 +164,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
         let cancel = Operation::CancelReservation { name: name.clone() };
         actions.push((at, UserAction::Site(site, cancel)));
         let later = at + DurationMs(chance.random_range(0..2 * MINUTE));
-        let other = draw_wish(scenario, chance, (name.clone(), site, later))?;
+        let other = draw_shared_terms(scenario, chance, (name.clone(), site, later))?;
         actions.push((later, UserAction::Reserve(vec![site], Box::new(other))));
     }
     scenario.actions.extend(actions);
@@ -173,7 +176,11 @@ fn draw_moment(chance: &mut StdRng, from: Timestamp, to: Timestamp) -> Timestamp
 }
 
 /// Has two sites or more reserve for the same time, and returns the first of them, which decides.
-fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTerms) -> usize {
+fn spread_over_sites(
+    scenario: &SeedScenario,
+    chance: &mut StdRng,
+    wish: &mut SharedTerms,
+) -> usize {
     let count = scenario.sites.len();
     let mut named: Vec<usize> = (0..count).filter(|_| chance.random_bool(0.6)).collect();
     if named.len() < 2 {
@@ -200,7 +207,7 @@ fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTer
 }
 
 /// Changes who may use one, while it may be used.
-fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
+fn draw_permission_change(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
     let one = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
     let other = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
     let access = match chance.random_range(0..3) {
@@ -218,7 +225,7 @@ fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
 }
 
 /// Draws the terms from some time on, and the users. Lead and margin are not an operator's to say.
-fn draw_wish(
+fn draw_shared_terms(
     scenario: &SeedScenario,
     chance: &mut StdRng,
     (name, site, from): (ReservationName, usize, Timestamp),

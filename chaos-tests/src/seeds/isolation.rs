@@ -9,7 +9,7 @@ use cospan_actors::supervision::ActorId;
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::judge_transitions::{NOTICED, SeenJobs, places};
+use super::judge_transitions::{NOTICED, SeenJobs, has_part_in_placing};
 use super::seed_scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
@@ -20,7 +20,7 @@ const MOMENT: DurationMs = DurationMs(1_000);
 
 /// Watches one run of the control plane through all times in which it is plain that no site
 /// answers.
-pub(super) async fn watch(
+pub(super) async fn watch_isolation(
     plane_run: ControlPlaneRun,
     scenario: Arc<SeedScenario>,
     seen: Rc<RefCell<SeenJobs>>,
@@ -31,24 +31,26 @@ pub(super) async fn watch(
         if from < begun + ACQUAINTED || to < noticed_at + MOMENT || plane_run.clock_ahead_ms != 0 {
             continue;
         }
-        plane_run.until(Timestamp(from.0 - MOMENT.0)).await;
+        plane_run.sleep_until(Timestamp(from.0 - MOMENT.0)).await;
         let all_answer = plane_run
             .plane
-            .sites()
+            .list_sites()
             .iter()
             .all(|site| site.report.contact.is_answering());
-        let waited = waiting(&plane_run);
-        plane_run.until(noticed_at).await;
+        let waited = waiting_jobs(&plane_run);
+        plane_run.sleep_until(noticed_at).await;
         let late = plane_run
             .lives
-            .stalled(from, noticed_at, |id: &ActorId| places(id.kind()));
+            .stalled_time(from, noticed_at, |id: &ActorId| {
+                has_part_in_placing(id.kind())
+            });
         if to < noticed_at + late + MOMENT {
             continue;
         }
-        plane_run.until(noticed_at + late).await;
-        let still = waiting(&plane_run);
+        plane_run.sleep_until(noticed_at + late).await;
+        let still = waiting_jobs(&plane_run);
         let waits = still.iter().any(|id| waited.contains(id));
-        if all_answer && waits && !plane_run.plane.isolated() {
+        if all_answer && waits && !plane_run.plane.is_isolated() {
             let text = format!(
                 "nobody noticed that we are cut off: {} to {}",
                 from.0, noticed_at.0
@@ -60,7 +62,7 @@ pub(super) async fn watch(
 }
 
 /// Lists jobs that could be placed if there were room. Runs of sweeps may not have their turn.
-fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
+fn waiting_jobs(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
     view.jobs

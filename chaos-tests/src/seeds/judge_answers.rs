@@ -12,7 +12,7 @@ use super::seed_scenario::{SeedScenario, UserAction};
 
 /// Lists what an answer states falsely; `view` is what could be read right after it, `asked_at` the
 /// time of the question, by the clock of the control plane.
-pub(super) fn untrue(
+pub(super) fn false_statements(
     action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
     scenario: &SeedScenario,
@@ -25,7 +25,7 @@ pub(super) fn untrue(
                 let job = view.jobs.get(id).map(|job| &**job);
                 let holds = match outcome {
                     JobOutcome::Done | JobOutcome::Waits(_) | JobOutcome::Unchanged(_) => {
-                        job.is_none_or(|job| is_so(action, job) || job.is_final())
+                        job.is_none_or(|job| is_applied(action, job) || job.is_final())
                     }
                     JobOutcome::NotFound => job.is_none(),
                     JobOutcome::Refused(_) => true,
@@ -41,7 +41,7 @@ pub(super) fn untrue(
         }
         (UserAction::Site(number, order), Ok(_)) => {
             let site = view.sites.get(&scenario.sites[*number].name);
-            let untrue = site.filter(|site| !is_ordered(order, site, asked_at));
+            let untrue = site.filter(|site| !is_site_as_commanded(order, site, asked_at));
             untrue
                 .map(|site| format!("an order is done, and not so: {order:?}, {site:?}"))
                 .into_iter()
@@ -61,7 +61,7 @@ pub(super) fn untrue(
 }
 
 /// Returns true if a job is as the action wanted it.
-fn is_so(action: &UserAction, job: &Job) -> bool {
+fn is_applied(action: &UserAction, job: &Job) -> bool {
     match action {
         UserAction::Cancel(_) | UserAction::Abandon(_) => {
             let aborting = matches!(
@@ -80,7 +80,7 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         UserAction::Promise(_, wish) => {
             // Without a reservation nobody begins later than others.
             let needs_it = job.spec.longest_offset() > DurationMs::ZERO;
-            wish.is_some() || needs_it || job.reservation_wish().is_none()
+            wish.is_some() || needs_it || job.reservation_terms().is_none()
         }
         UserAction::Submit(..)
         | UserAction::Site(..)
@@ -90,7 +90,7 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
 }
 
 /// Returns true if a site is as the operator wanted it.
-fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool {
+fn is_site_as_commanded(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool {
     let operator = &site.operator;
     match order {
         Operation::Drain => operator.draining.is_some(),
@@ -186,9 +186,13 @@ mod tests {
         let site = decided(counted.clone(), reset(), asked_at);
         let site = decided(site, error(5), asked_at);
         assert_eq!(site.consecutive_errors, 1);
-        assert!(is_ordered(&Operation::ResetErrors, &site, asked_at));
+        assert!(is_site_as_commanded(
+            &Operation::ResetErrors,
+            &site,
+            asked_at
+        ));
         assert!(
-            !is_ordered(&Operation::ResetErrors, &counted, asked_at),
+            !is_site_as_commanded(&Operation::ResetErrors, &counted, asked_at),
             "nobody carried it out"
         );
         let kept = SiteRecord {
@@ -196,15 +200,15 @@ mod tests {
             ..counted
         };
         assert!(
-            !is_ordered(&Operation::ResetErrors, &kept, asked_at),
+            !is_site_as_commanded(&Operation::ResetErrors, &kept, asked_at),
             "what was before still counts"
         );
         let later = asked_at + DurationMs(1);
         assert!(
-            !is_ordered(&Operation::ResetErrors, &site, later),
+            !is_site_as_commanded(&Operation::ResetErrors, &site, later),
             "that was an earlier order"
         );
         let none = decided(site, reset(), later);
-        assert!(is_ordered(&Operation::ResetErrors, &none, later));
+        assert!(is_site_as_commanded(&Operation::ResetErrors, &none, later));
     }
 }

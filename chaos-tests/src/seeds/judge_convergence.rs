@@ -27,7 +27,11 @@ struct ToEnd(BTreeMap<VainPart, Timestamp>);
 
 impl ToEnd {
     /// Records the attempts that are to end now, and returns one that ought to have ended by now.
-    fn look(&mut self, parts: impl Iterator<Item = VainPart>, now: Timestamp) -> Option<VainPart> {
+    fn record_and_find_overdue(
+        &mut self,
+        parts: impl Iterator<Item = VainPart>,
+        now: Timestamp,
+    ) -> Option<VainPart> {
         self.0 = parts
             .map(|part| (part, self.0.get(&part).copied().unwrap_or(now)))
             .collect();
@@ -40,7 +44,7 @@ impl ToEnd {
 }
 
 /// Lists the attempts of a job that are to end.
-fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
+fn attempts_to_end(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
     let effects = due(job, now)
         .into_iter()
         .filter(|effect| effect.kind == EffectKind::End);
@@ -48,13 +52,13 @@ fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
 }
 
 /// Looks again and again until an attempt is found that was asked to end in vain.
-pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>>) {
+pub(super) async fn watch_ends(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>>) {
     let mut to_end = ToEnd::default();
     loop {
         let view = plane_run.plane.view();
         let now = plane_run.plane.now();
-        let parts = view.jobs.values().flat_map(|job| ends(job, now));
-        if let Some((job, component, attempt)) = to_end.look(parts, now) {
+        let parts = view.jobs.values().flat_map(|job| attempts_to_end(job, now));
+        if let Some((job, component, attempt)) = to_end.record_and_find_overdue(parts, now) {
             let component = component.0;
             let attempt = attempt.0;
             let text = format!(
@@ -63,7 +67,7 @@ pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>
             seen.borrow_mut().violations.push(text);
             return;
         }
-        plane_run.until(plane_run.clock.now() + EVERY).await;
+        plane_run.sleep_until(plane_run.clock.now() + EVERY).await;
     }
 }
 
@@ -78,7 +82,8 @@ mod tests {
     fn only_an_end_that_was_due_all_the_time_is_late() {
         let mut to_end = ToEnd::default();
         let begins = Timestamp(0);
-        let mut look = |parts: &[VainPart], at| to_end.look(parts.iter().copied(), at);
+        let mut look =
+            |parts: &[VainPart], at| to_end.record_and_find_overdue(parts.iter().copied(), at);
         assert_eq!(look(&[SLOW, OTHER], begins), None);
         assert_eq!(look(&[SLOW], begins + DurationMs(1)), None);
         let within = begins + ENDED_WITHIN;

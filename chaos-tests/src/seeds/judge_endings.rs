@@ -31,7 +31,7 @@ type DurableEndings = BTreeMap<JobId, (PhaseKind, Timestamp)>;
 
 /// Lists everything that must not be; nothing, if all is well. `clocks_apart`: the most by which
 /// control planes may be wrong about the time.
-pub(super) fn unfounded(
+pub(super) fn unfounded_ends(
     jobs: &BTreeMap<JobId, Arc<Job>>,
     ended: &DurableEndings,
     clocks_apart: DurationMs,
@@ -42,7 +42,7 @@ pub(super) fn unfounded(
     let mut deeds: BTreeMap<JobId, JobSiteEvents> = BTreeMap::new();
     for entry in ledger.iter().filter(|entry| entry.tag.instance == instance) {
         if let Some(job) = jobs.get(&entry.tag.job) {
-            deeds.entry(job.id).or_default().learn(job, entry);
+            deeds.entry(job.id).or_default().learn_entry(job, entry);
         }
     }
     let judged = jobs.values().flat_map(|job| {
@@ -69,7 +69,7 @@ pub(super) fn unfounded(
 }
 
 impl JobSiteEvents {
-    fn learn(&mut self, job: &Job, entry: &LedgerEntry) {
+    fn learn_entry(&mut self, job: &Job, entry: &LedgerEntry) {
         let part = (entry.tag.component, entry.tag.attempt);
         match &entry.deed {
             LedgerEvent::Opened(round, _) => drop(self.rounds.insert(part, *round)),
@@ -103,7 +103,8 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
     if let JobPhase::Failed { reason, .. } = &job.phase
         && reason.ends_with(OVERDUE)
     {
-        let over = began_of(job, deeds, reason).is_some_and(|at| at + job.wall_time() <= ended);
+        let over = failed_component_began(job, deeds, reason)
+            .is_some_and(|at| at + job.wall_time() <= ended);
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }
@@ -137,10 +138,10 @@ fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<
 }
 
 /// Returns the last begin of a payload of the component for which a job failed.
-fn began_of(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Option<Timestamp> {
+fn failed_component_began(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Option<Timestamp> {
     let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
     let (index, _) = job
-        .indexed()
+        .indexed_components()
         .find(|(index, _)| job.name_of(*index).as_deref() == Some(failed))?;
     deeds.last_began.get(&index).copied()
 }
@@ -159,7 +160,7 @@ mod tests {
     use cospan_domain::job::job_state::Component;
 
     use super::*;
-    use cospan_simulator::jobs::job as spec;
+    use cospan_simulator::jobs::build_job as spec;
 
     const WALL: DurationMs = DurationMs(60_000);
 

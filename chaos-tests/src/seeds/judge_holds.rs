@@ -37,15 +37,15 @@ pub(super) struct SeenHolds {
 impl SeenHolds {
     /// Starts over for another control plane: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
-    pub(super) fn begin(&mut self, view: &View) {
+    pub(super) fn begin_life(&mut self, view: &View) {
         let died_after = self.last_deed;
         self.given_back
             .retain(|_, at| *at + FREE_WITHIN < died_after);
-        view.jobs.values().for_each(|job| self.learn(job));
+        view.jobs.values().for_each(|job| self.learn_job(job));
     }
 
     /// Records what happened to a job.
-    pub(super) fn note(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
+    pub(super) fn record_events(&mut self, job: &Job, events: &[JobEvent], now: Timestamp) {
         self.last_deed = now;
         for event in events {
             match &event.what {
@@ -57,23 +57,23 @@ impl SeenHolds {
                         .entry((job.id, *component, given.attempt))
                         .or_insert(now);
                 }
-                _ => self.learn_of(job.id, event),
+                _ => self.learn_event(job.id, event),
             }
         }
         if job.held.is_some() {
             // Nothing is done for it until an operator releases it.
             self.given_back.retain(|(id, ..), _| *id != job.id);
         }
-        self.learn(job);
+        self.learn_job(job);
     }
 
     /// Records what the last control plane wrote right before it died. The record of a component
     /// that a claim gave back does not show that its attempt was given up.
-    pub(super) fn catch_up(&mut self, job: JobId, events: &[JobEvent]) {
-        events.iter().for_each(|event| self.learn_of(job, event));
+    pub(super) fn catch_up_events(&mut self, job: JobId, events: &[JobEvent]) {
+        events.iter().for_each(|event| self.learn_event(job, event));
     }
 
-    fn learn_of(&mut self, job: JobId, event: &JobEvent) {
+    fn learn_event(&mut self, job: JobId, event: &JobEvent) {
         if let JobEventKind::AttemptEnded {
             component,
             attempt,
@@ -84,8 +84,8 @@ impl SeenHolds {
         }
     }
 
-    fn learn(&mut self, job: &Job) {
-        let components = job.indexed().filter(|(_, component)| {
+    fn learn_job(&mut self, job: &Job) {
+        let components = job.indexed_components().filter(|(_, component)| {
             matches!(
                 &component.run,
                 AttemptState::Ended {
@@ -114,14 +114,14 @@ struct Stay {
 }
 
 /// Lists everything that must not be; nothing, if all is well.
-pub(super) fn wrongly_held(
+pub(super) fn wrongly_held_attempts(
     holds: &SeenHolds,
     scenario: &SeedScenario,
     ledger: &[LedgerEntry],
     instance: InstanceId,
     jobs: &BTreeMap<JobId, Arc<Job>>,
 ) -> Vec<String> {
-    let stays = stays(ledger, instance);
+    let stays = stays_at_sites(ledger, instance);
     let mut found = held_beside(holds, &stays);
     found.extend(held_on(holds, scenario, &stays, jobs));
     found
@@ -130,7 +130,7 @@ pub(super) fn wrongly_held(
 /// Lists the stays of attempts at sites. An attempt that comes to a site after its gate was closed
 /// never takes anything there. A probe of our own without an answer is ended by whoever finds it
 /// there, and the next one does not wait for that.
-fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
+fn stays_at_sites(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
     let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
     for LedgerEntry {
         at,
@@ -282,9 +282,9 @@ mod tests {
                 how,
             },
         };
-        holds.catch_up(JobId(1), &[ended(AttemptEnding::Killed)]);
+        holds.catch_up_events(JobId(1), &[ended(AttemptEnding::Killed)]);
         assert!(!holds.is_abandoned(&(JobId(1), component, attempt)));
-        holds.catch_up(JobId(1), &[ended(AttemptEnding::Abandoned)]);
+        holds.catch_up_events(JobId(1), &[ended(AttemptEnding::Abandoned)]);
         assert!(holds.is_abandoned(&(JobId(1), component, attempt)));
     }
 }

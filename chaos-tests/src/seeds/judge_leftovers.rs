@@ -13,7 +13,7 @@ use cospan_domain::units::DurationMs;
 use super::judge_reservations;
 use super::judge_shared_reservations;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 /// An ended job is archived at most so long after its time.
 const ARCHIVED_WITHIN: DurationMs = DurationMs(2 * 3_600_000);
@@ -63,7 +63,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         leaks.is_empty(),
         "what is deducted is owned by no job: {leaks:?}"
     );
-    let open = shared.deductions.open();
+    let open = shared.deductions.open_plans();
     let shown = shared.metrics.provisional_plans.get();
     ensure!(
         (open, shown) == (0, 0),
@@ -72,12 +72,12 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     let now = plane_run.clock.now();
     let leases = plane_run
         .world
-        .read(|world| judge_reservations::left_behind(world, &view, instance, now));
+        .read(|world| judge_reservations::unneeded_reservations(world, &view, instance, now));
     ensure!(
         leases.is_empty(),
         "reservations were left behind: {leases:?}"
     );
-    let wrong = judge_shared_reservations::disagreements(plane_run, instance);
+    let wrong = judge_shared_reservations::find_disagreements(plane_run, instance);
     ensure!(
         wrong.is_empty(),
         "what is kept is not as it is recorded: {wrong:?}"
@@ -111,7 +111,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             site.owed
         );
     }
-    for site in plane_run.plane.sites() {
+    for site in plane_run.plane.list_sites() {
         let is_well = matches!(
             site.state,
             SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
@@ -120,7 +120,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             .plane
             .shared()
             .live
-            .site(&site.name)
+            .site_report(&site.name)
             .map(|report| report.contact);
         let name = &site.name;
         let state = site.state;
@@ -137,16 +137,22 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
 ///
 /// # Errors
 /// It is refused, or not over once it is cancelled.
-pub(super) async fn wait_in_vain(
+pub(super) async fn wait_and_cancel(
     plane_run: &ControlPlaneRun,
     submitted: impl FnOnce(JobId),
 ) -> Result<()> {
-    let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
+    let spec = Arc::new(build_job(
+        &[GIANT],
+        DurationMs(1_000),
+        DurationMs(60_000),
+        0,
+    )?);
     let asked = Submission {
         allow_unplaceable: true,
-        ..Submission::of(spec)
+        ..Submission::from_spec(spec)
     };
-    let ApiAnswer::Submitted(jobs) = command(plane_run, ApiRequest::Submit(vec![asked])).await?
+    let ApiAnswer::Submitted(jobs) =
+        run_command(plane_run, ApiRequest::Submit(vec![asked])).await?
     else {
         bail!("a submission came to something else")
     };
@@ -155,8 +161,10 @@ pub(super) async fn wait_in_vain(
         .map(|job| job.id)
         .ok_or_else(|| anyhow!("nothing was submitted"))?;
     submitted(id);
-    plane_run.until(plane_run.clock.now() + ASKED_WITHIN).await;
-    command(plane_run, ApiRequest::Cancel(vec![id])).await?;
+    plane_run
+        .sleep_until(plane_run.clock.now() + ASKED_WITHIN)
+        .await;
+    run_command(plane_run, ApiRequest::Cancel(vec![id])).await?;
     let is_over = plane_run
         .plane
         .view()
@@ -167,8 +175,11 @@ pub(super) async fn wait_in_vain(
     Ok(())
 }
 
-async fn command(plane_run: &ControlPlaneRun, what: ApiRequest) -> Result<ApiAnswer> {
+async fn run_command(plane_run: &ControlPlaneRun, what: ApiRequest) -> Result<ApiAnswer> {
     let by = KeyName::new("carol")?;
-    let answer = plane_run.plane.command(ApiCommand { by, what }).await;
+    let answer = plane_run
+        .plane
+        .execute_command(ApiCommand { by, what })
+        .await;
     answer.map_err(|refusal| anyhow!("refused at rest: {refusal}"))
 }

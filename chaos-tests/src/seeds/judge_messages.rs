@@ -11,7 +11,7 @@ use cospan_actors::actor_context::Shared;
 use cospan_actors::api::View;
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, SiteName};
-use cospan_domain::job::demands::needs;
+use cospan_domain::job::demands::needed_digests;
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::site::site_state::{Notification, NotificationId};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -63,21 +63,21 @@ impl News {
 }
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(
+pub(super) async fn watch_news(
     plane_run: ControlPlaneRun,
     slowest_write: DurationMs,
     seen: Rc<RefCell<SeenJobs>>,
 ) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
-        plane_run.until(plane_run.clock.now() + EVERY).await;
+        plane_run.sleep_until(plane_run.clock.now() + EVERY).await;
         let now = plane_run.clock.now();
-        let news = not_taken_up(&plane_run);
+        let news = overdue_news(&plane_run);
         since.retain(|old, _| news.contains(old));
         for news in news {
             let heard = *since.entry(news.clone()).or_insert(now);
             let by = heard + news.patience(slowest_write);
-            if by < now && by + stalled(&plane_run, &news, heard) < now {
+            if by < now && by + stalled_since(&plane_run, &news, heard) < now {
                 let text = format!("what was heard is not taken up: {news:?}, by {}", heard.0);
                 seen.borrow_mut().violations.push(text);
                 since.insert(news, now);
@@ -87,31 +87,35 @@ pub(super) async fn watch(
 }
 
 /// Returns the time since then in which nobody could process it.
-fn stalled(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> DurationMs {
+fn stalled_since(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> DurationMs {
     plane_run
         .lives
-        .stalled(since, plane_run.clock.now(), |id| news.waits_for(id))
+        .stalled_time(since, plane_run.clock.now(), |id| news.waits_for(id))
 }
 
-fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
+fn overdue_news(plane_run: &ControlPlaneRun) -> Vec<News> {
     let view = plane_run.plane.view();
     let shared = plane_run.plane.shared();
     let jobs = view
         .jobs
         .values()
         .filter(|job| !job.is_final() && job.held.is_none());
-    let mut found = told(plane_run, &view);
+    let mut found = delivered_news(plane_run, &view);
     for job in jobs {
-        let components = job.indexed();
-        found.extend(components.filter_map(|(index, component)| of(shared, job, index, component)));
+        let components = job.indexed_components();
+        found.extend(
+            components.filter_map(|(index, component)| {
+                unrecorded_progress(shared, job, index, component)
+            }),
+        );
         found.extend(has_input(&view, job).then_some(News::Input(job.id)));
     }
     found
 }
 
 /// Lists messages that this life of the notifier knows to have arrived, and that are still owed.
-fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
-    let Some(born) = plane_run.lives.born(&ActorId::Notifier) else {
+fn delivered_news(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
+    let Some(born) = plane_run.lives.born_at(&ActorId::Notifier) else {
         return Vec::new();
     };
     let owed = view.sites.values().flat_map(|record| {
@@ -131,12 +135,19 @@ fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
 }
 
 /// Returns how far an attempt is according to its site, if its job knows less.
-fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) -> Option<News> {
+fn unrecorded_progress(
+    shared: &Shared,
+    job: &Job,
+    index: ComponentIndex,
+    component: &Component,
+) -> Option<News> {
     if !component.run.may_live() {
         return None;
     }
-    let tag = job.tag(shared.instance, index);
-    let report = shared.live.site(&component.placement.as_ref()?.site)?;
+    let tag = job.latest_tag(shared.instance, index);
+    let report = shared
+        .live
+        .site_report(&component.placement.as_ref()?.site)?;
     let told = report.observed.attempts.get(&tag)?;
     let goes_on = !matches!(job.phase, JobPhase::Aborting { .. }) && !component.given_back;
     let what = match (told, &component.run) {
@@ -158,7 +169,7 @@ fn has_input(view: &View, job: &Job) -> bool {
     let waits = matches!(job.phase, JobPhase::Claiming { .. });
     waits
         && !job.inputs_here
-        && needs(job)
+        && needed_digests(job)
             .into_iter()
             .all(|copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready()))
 }

@@ -23,7 +23,10 @@ use cospan_simulator::world::world_history::LedgerEvent;
 const LATE_MAX: DurationMs = DurationMs(20 * MINUTE);
 
 /// Lists reservations of a job that its sites do not have when it is placed.
-pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
+pub(super) fn missing_when_placed(
+    plane_run: &ControlPlaneRun,
+    change: &JournalChange,
+) -> Vec<String> {
     let JournalChange::Job { new, events, .. } = change else {
         return Vec::new();
     };
@@ -40,15 +43,18 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
         return Vec::new();
     }
     let instance = plane_run.plane.shared().instance;
-    plane_run.world.read(|world| missing(world, instance, new))
+    plane_run
+        .world
+        .read(|world| missing_reservation(world, instance, new))
 }
 
-fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
+fn missing_reservation(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
     let placed = job
         .components
         .iter()
         .filter_map(|component| component.placement.as_ref());
-    let promised = placed.filter_map(|placed| Some((placed, placed.acquisition.promised()?)));
+    let promised =
+        placed.filter_map(|placed| Some((placed, placed.acquisition.reservation_use()?)));
     let broken = promised.filter_map(|(placed, promised)| {
         // Shared reservations are looked up in their site's record.
         let tag = if promised.shared {
@@ -62,7 +68,7 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
         };
         let site = &world.sites()[world.index_of(&placed.site)?.index()];
         let lease = site
-            .leases()
+            .current_leases()
             .find(|(held, _)| **held == tag)
             .map(|(_, lease)| *lease);
         let is_held = lease.is_some_and(|lease| {
@@ -80,14 +86,16 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
 }
 
 /// Lists our reservations at sites that nobody needs any more.
-pub(super) fn left_behind(
+pub(super) fn unneeded_reservations(
     world: &World,
     view: &View,
     instance: InstanceId,
     now: Timestamp,
 ) -> Vec<String> {
     let of_site = world.sites().iter().flat_map(|site| {
-        let ours = site.leases().filter(|(tag, _)| tag.instance == instance);
+        let ours = site
+            .current_leases()
+            .filter(|(tag, _)| tag.instance == instance);
         let ours = ours
             .filter(|(tag, _)| !judge_shared_reservations::is_for_others(view, site.name(), **tag));
         // One that is over is forgotten when the site is asked next.
@@ -187,7 +195,7 @@ fn wrongly_begun(
     (offset, alone): (DurationMs, bool),
     promised: &Windows,
 ) -> Option<String> {
-    let StartWindow { earliest, latest } = promised.get(&(job, round))?.later_by(offset);
+    let StartWindow { earliest, latest } = promised.get(&(job, round))?.shifted_by(offset);
     let latest = if alone { Timestamp(u64::MAX) } else { latest };
     let what = (at < earliest)
         .then_some("early")

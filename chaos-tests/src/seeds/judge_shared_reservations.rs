@@ -28,7 +28,7 @@ pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Allowed)>);
 
 impl Sharing {
     /// Records a site's record.
-    pub(super) fn learn(&mut self, record: &SiteRecord) {
+    pub(super) fn learn_record(&mut self, record: &SiteRecord) {
         for shared in &record.shared {
             let place = (record.site.clone(), shared.serial);
             let (known, allowed) = self
@@ -69,7 +69,7 @@ pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
         let may = allowed
             .iter()
             .any(|keys| keys.is_empty() || keys.contains(owner));
-        if job.shares() != Some(&wish.name) || !may {
+        if job.shared_reservation() != Some(&wish.name) || !may {
             wrong.push(format!(
                 "{} of {owner} used {lease}, {}",
                 entry.tag, wish.name
@@ -81,7 +81,7 @@ pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
 
 /// Lists reservations that a site's record says are kept, and that the site does not have, or has
 /// under another name.
-pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
+pub(super) fn not_kept(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
     let JournalChange::Site { old, new } = change else {
         return Vec::new();
     };
@@ -102,25 +102,26 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
             && stage_before(old, shared) == Some(&SharedStage::Granted)
     });
     let wrong = plane_run.world.read(|world| {
-        let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
+        let missing =
+            confirmed.filter_map(|shared| missing_at_site(world, instance, &new.site, shared));
         let each = new.shared.iter();
         let early = each
             .clone()
-            .filter_map(|shared| kept_early(world, instance, new, shared));
+            .filter_map(|shared| confirmed_early(world, instance, new, shared));
         let ended = each.filter(|shared| {
             let was = stage_before(old, shared);
             let was = was.is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
             was && !matches!(
-                shared.end(),
+                shared.end_reason(),
                 Some(SharedEnd::Lost | SharedEnd::Refused { .. })
             )
         });
         // A reservation that a site refuses to cancel is nobody's then, and cancelled later.
-        let told = ended.filter(|_| !plane_run.call_faults.may_strike(FaultKind::Refused));
-        let left = told.filter_map(|shared| not_released(world, instance, new, shared));
+        let told = ended.filter(|_| !plane_run.call_faults.may_inject(FaultKind::Refused));
+        let left = told.filter_map(|shared| not_cancelled(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
     });
-    let unheard = old.and_then(|old| lost_in_silence(old, new, now));
+    let unheard = old.and_then(|old| lost_without_message(old, new, now));
     twice.chain(wrong).chain(unheard).collect()
 }
 
@@ -133,7 +134,7 @@ fn stage_before<'r>(
 }
 
 /// Returns the reservation as its site has it.
-fn lease_of<'w>(
+fn reservation_at_site<'w>(
     world: &'w World,
     instance: InstanceId,
     record: &SiteRecord,
@@ -142,14 +143,14 @@ fn lease_of<'w>(
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     cluster
-        .leases()
+        .current_leases()
         .find(|(held, _)| **held == tag)
         .map(|(_, lease)| lease)
 }
 
 /// Returns a reservation that was confirmed to a site before it was written that all have granted
 /// it: nobody would know of it if we died now, or nobody could use it.
-fn kept_early(
+fn confirmed_early(
     world: &World,
     instance: InstanceId,
     record: &SiteRecord,
@@ -160,7 +161,8 @@ fn kept_early(
         SharedStage::Granted => shared.accord() != JointState::Looking,
         _ => true,
     };
-    let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
+    let lease = reservation_at_site(world, instance, record, shared)
+        .filter(|lease| lease.expires.is_none());
     lease.filter(|_| !may).map(|lease: &Reservation| {
         let name = &shared.wish.name;
         let site = &record.site;
@@ -173,7 +175,7 @@ fn kept_early(
 
 /// Returns a reservation that is recorded to be over although the site never got the request, and
 /// has it.
-fn not_released(
+fn not_cancelled(
     world: &World,
     instance: InstanceId,
     record: &SiteRecord,
@@ -184,7 +186,7 @@ fn not_released(
     };
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
-    let lease = lease_of(world, instance, record, shared)?;
+    let lease = reservation_at_site(world, instance, record, shared)?;
     let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
     (lives && !cluster.has_released(tag)).then(|| {
         format!(
@@ -195,12 +197,15 @@ fn not_released(
 }
 
 /// Returns a reservation that a site was to keep and has no more, without a message to anybody.
-fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
+fn lost_without_message(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
     let lost = new.shared.iter().find(|shared| {
         let kept = old
             .shared_with(shared.serial)
             .is_some_and(|old| old.is_kept(now));
-        kept && matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart))
+        kept && matches!(
+            shared.end_reason(),
+            Some(SharedEnd::Lost | SharedEnd::WrongStart)
+        )
     })?;
     let told = new.last_notification > old.last_notification;
     (!told).then(|| {
@@ -221,7 +226,7 @@ fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Optio
     let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
     // Its parts at other sites, and starts that were tried in vain, are no other reservations.
     let others = live.filter(|other| {
-        let goes = other.end() == Some(&SharedEnd::AskedAnew);
+        let goes = other.end_reason() == Some(&SharedEnd::AskedAnew);
         !goes && (other.wish.parts.is_empty() || other.wish.parts != shared.wish.parts)
     });
     let live = others.count() + usize::from(!shared.wish.parts.is_empty());
@@ -230,7 +235,7 @@ fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Optio
 
 /// Returns what the site has instead of what it is recorded to keep. If it lost something without a
 /// word it is asked before long.
-fn missing(
+fn missing_at_site(
     world: &World,
     instance: InstanceId,
     site: &SiteName,
@@ -239,7 +244,7 @@ fn missing(
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(site)?.index()];
     let lease = cluster
-        .leases()
+        .current_leases()
         .find(|(held, _)| **held == tag)
         .map(|(_, lease)| *lease);
     let recorded = shared.lease()?;
@@ -250,31 +255,31 @@ fn missing(
 }
 
 /// Lists where records and sites disagree about what is kept, once all has come to rest.
-pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
+pub(super) fn find_disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
     plane_run.world.read(|world| {
         let records = view.sites.values();
         let kept = records.flat_map(|record| record.shared.iter().map(move |kept| (record, kept)));
         let kept = kept.filter(|(_, shared)| shared.is_kept(now));
-        let halves = halves(&view, now);
+        let halves = incomplete_reservations(&view, now);
         let missing = kept.filter_map(|(record, shared)| {
             let tag = ReservationTag::shared(instance, shared.serial);
             let site = &world.sites()[world.index_of(&record.site)?.index()];
             let lease = site
-                .leases()
+                .current_leases()
                 .find(|(held, _)| **held == tag)
                 .map(|(_, lease)| *lease);
             let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
             (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
         });
-        let open = view.sites.values().flat_map(|record| open(record));
+        let open = view.sites.values().flat_map(|record| open_requests(record));
         missing.chain(halves).chain(open).collect()
     })
 }
 
 /// Lists reservations of which the site is still to be asked something.
-fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
+fn open_requests(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
     let settled =
         |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
     let open = record
@@ -291,14 +296,14 @@ fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
 
 /// Lists parts of reservations at several sites that are there although the others never were, or
 /// that begin too far apart.
-fn halves(view: &View, now: Timestamp) -> Vec<String> {
+fn incomplete_reservations(view: &View, now: Timestamp) -> Vec<String> {
     let all = view
         .sites
         .iter()
         .flat_map(|(site, record)| record.shared.iter().map(move |part| (site, part)));
     let parts = all.filter(|(_, part)| part.together.is_some() && part.is_kept(now));
     let wrong = parts.filter_map(|(site, part)| {
-        let group = JointReservation::of(site, part, &|site| view.site_record(site));
+        let group = JointReservation::around_part(site, part, &|site| view.site_record(site));
         let starts = group.parts().iter().filter_map(|(_, part)| part.granted);
         let apart = starts.clone().max()?.since(starts.min()?);
         let is_half = group

@@ -11,13 +11,13 @@ use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
-use cospan_domain::invariants::broken;
+use cospan_domain::invariants::broken_rules;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{
     AbortCause, AttemptEnding, AttemptState, Job, PhaseKind, SiteCharge,
 };
-use cospan_domain::job::state_table::allowed;
+use cospan_domain::job::state_table::is_allowed;
 use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::placed::Placement;
 use cospan_domain::reservation::StartWindow;
@@ -37,13 +37,13 @@ use super::quotas::{self, ReservationQuota};
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::HeldTimes;
-use super::unseen_commits::{Unseen, unseen};
+use super::unseen_commits::{Unseen, read_unseen};
 use cospan_simulator::actor_lives::Lives;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Returns true for actors with a part in placing jobs, claiming processors, and noticing the state
 /// of sites.
-pub(super) fn places(kind: ActorKind) -> bool {
+pub(super) fn has_part_in_placing(kind: ActorKind) -> bool {
     matches!(
         kind,
         ActorKind::Journal
@@ -120,11 +120,13 @@ impl SeenJobs {
     }
 
     /// Prepares for another control plane that begins to run.
-    fn begin(&mut self, plane_run: &ControlPlaneRun) {
+    fn begin_life(&mut self, plane_run: &ControlPlaneRun) {
         let view = &plane_run.plane.view();
         let its_now = plane_run.plane.now();
-        match unseen(&**plane_run.plane.store(), view, &self.last) {
-            Ok(unseen) => unseen.into_iter().for_each(|unseen| self.catch_up(unseen)),
+        match read_unseen(&**plane_run.plane.store(), view, &self.last) {
+            Ok(unseen) => unseen
+                .into_iter()
+                .for_each(|unseen| self.catch_up_unseen(unseen)),
             Err(problem) => self
                 .violations
                 .push(format!("events cannot be read: {problem}")),
@@ -132,19 +134,19 @@ impl SeenJobs {
         self.ahead_ms = plane_run.clock_ahead_ms;
         self.lives = plane_run.lives.clone();
         self.counters = Counters::default();
-        self.queues.begin(its_now);
-        self.preemptions.begin(view, its_now);
+        self.queues.begin_life(its_now);
+        self.preemptions.begin_life(view, its_now);
         view.sites
             .values()
-            .for_each(|site| self.sharing.learn(site));
-        self.holds.begin(view);
+            .for_each(|site| self.sharing.learn_record(site));
+        self.holds.begin_life(view);
     }
 
     /// Judges what the last control plane wrote right before it died.
-    fn catch_up(&mut self, unseen: Unseen) {
+    fn catch_up_unseen(&mut self, unseen: Unseen) {
         let Unseen { old, new, events } = unseen;
-        self.judge(&old, &new, &events, self.ahead_ms);
-        self.holds.catch_up(new.id, &events);
+        self.judge_job(&old, &new, &events, self.ahead_ms);
+        self.holds.catch_up_events(new.id, &events);
         self.timeline.extend(events.iter().map(|event| {
             let at = Timestamp(event.at.0.saturating_add_signed(-self.ahead_ms));
             (at, new.id, format!("{:?}, and died", event.what))
@@ -152,9 +154,15 @@ impl SeenJobs {
         self.last.insert(new.id, new);
     }
 
-    fn note(&mut self, change: &JournalChange, view: &View, now: Timestamp, ahead_ms: i64) {
+    fn record_change(
+        &mut self,
+        change: &JournalChange,
+        view: &View,
+        now: Timestamp,
+        ahead_ms: i64,
+    ) {
         self.changes += 1;
-        self.counters.note(change);
+        self.counters.record_change(change);
         let its_now = Timestamp(now.0.saturating_add_signed(ahead_ms));
         match change {
             JournalChange::NewJobs(jobs) => {
@@ -166,24 +174,24 @@ impl SeenJobs {
                 }
             }
             JournalChange::Job { old, new, events } => {
-                self.judge(old, new, events, ahead_ms);
+                self.judge_job(old, new, events, ahead_ms);
                 self.judge_sites(new, events, view, now);
-                self.learn(old, new, events, view, now);
+                self.learn_job(old, new, events, view, now);
                 let lives = self.lives.clone();
                 let stalled = |since: Timestamp| {
                     let since = Timestamp(since.0.saturating_add_signed(-ahead_ms));
-                    lives.stalled(since, now, |id| places(id.kind()))
+                    lives.stalled_time(since, now, |id| has_part_in_placing(id.kind()))
                 };
-                let unfair = self.queues.note(new, events, its_now, &stalled);
+                let unfair = self.queues.record_events(new, events, its_now, &stalled);
                 self.violations
                     .extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
-                let unfair = self.preemptions.note(new, events, &stalled);
+                let unfair = self.preemptions.record_events(new, events, &stalled);
                 self.violations.extend(
                     unfair
                         .iter()
                         .map(|text| format!("preemption erred: {text}")),
                 );
-                self.holds.note(new, events, now);
+                self.holds.record_events(new, events, now);
                 self.timeline.extend(
                     events
                         .iter()
@@ -195,11 +203,11 @@ impl SeenJobs {
                 self.last.insert(new.id, new.clone());
             }
             JournalChange::Site { old, new } => {
-                self.sharing.learn(new);
+                self.sharing.learn_record(new);
                 self.sites.insert(new.site.clone(), (now, new.clone()));
                 let Some(old) = old else { return };
                 let parameters = SiteParameters::default();
-                let broken = sites::broken(old, new, &parameters);
+                let broken = sites::broken_rule(old, new, &parameters);
                 self.violations
                     .extend(broken.map(|text| format!("the breaker erred: {text}")));
                 if new.consecutive_errors > old.consecutive_errors && self.is_cut_off(now) {
@@ -214,20 +222,20 @@ impl SeenJobs {
         }
     }
 
-    fn judge(&mut self, old: &Job, new: &Job, events: &[JobEvent], ahead_ms: i64) {
+    fn judge_job(&mut self, old: &Job, new: &Job, events: &[JobEvent], ahead_ms: i64) {
         let mut folded = old.clone();
         for event in events {
-            self.accounts.note(&folded, event, ahead_ms);
+            self.accounts.record_event(&folded, event, ahead_ms);
             let from = folded.phase.kind();
             evolve(&mut folded, event);
             if let (JobEventKind::JobPlaced { round, .. }, Some(wish)) =
-                (&event.what, folded.reservation_wish())
+                (&event.what, folded.reservation_terms())
             {
                 // A component that is claimed has no reserved start.
                 let promised = folded
                     .components
                     .iter()
-                    .all(|c| c.acquisition().promised().is_some());
+                    .all(|c| c.acquisition().reservation_use().is_some());
                 let earliest = wish.window.earliest;
                 let latest = if promised {
                     wish.window.latest
@@ -242,7 +250,7 @@ impl SeenJobs {
             if name == "JobPlaced" && folded.frozen_by.is_some() {
                 self.break_rule("a frozen job was placed", new, name);
             }
-            if !allowed(from, name, to) {
+            if !is_allowed(from, name, to) {
                 let led = format!("{name} led from {from:?} to {to:?}");
                 self.break_rule("a transition is not listed", new, &led);
             }
@@ -252,7 +260,7 @@ impl SeenJobs {
             let names: Vec<&str> = events.iter().map(|event| event.what.name()).collect();
             self.break_rule("the events do not give the record", new, &names.join(" "));
         }
-        for rule in broken(new) {
+        for rule in broken_rules(new) {
             self.break_rule("a record breaks an invariant", new, &rule.to_string());
         }
         if self
@@ -291,7 +299,7 @@ impl SeenJobs {
                 if !component
                     .constraints
                     .iter()
-                    .all(|constraint| is_met(constraint, site))
+                    .all(|constraint| is_constraint_met(constraint, site))
                 {
                     self.break_rule("constraints were not kept", job, site.as_str());
                 }
@@ -307,7 +315,7 @@ impl SeenJobs {
                     *since + KNOWN_WITHIN < now
                         && sites::keeps_away(record, from)
                         && sites::keeps_away(record, to)
-                        && *since + KNOWN_WITHIN + self.stalled(*since, now) < now
+                        && *since + KNOWN_WITHIN + self.stalled_between(*since, now) < now
                 });
                 if closed {
                     self.break_rule("a site that takes nothing was chosen", job, site.as_str());
@@ -318,18 +326,28 @@ impl SeenJobs {
 
     /// Returns the time since then in which actors stalled that have a part in placing and
     /// claiming.
-    fn stalled(&self, since: Timestamp, now: Timestamp) -> DurationMs {
-        self.lives.stalled(since, now, |id| places(id.kind()))
+    fn stalled_between(&self, since: Timestamp, now: Timestamp) -> DurationMs {
+        self.lives
+            .stalled_time(since, now, |id| has_part_in_placing(id.kind()))
     }
 
     /// Returns true if no site has answered for so long that it is taken for our own fault.
     fn is_cut_off(&self, now: Timestamp) -> bool {
         self.cut_offs.iter().any(|(from, to)| {
-            now < *to && *from + NOTICED <= now && *from + NOTICED + self.stalled(*from, now) <= now
+            now < *to
+                && *from + NOTICED <= now
+                && *from + NOTICED + self.stalled_between(*from, now) <= now
         })
     }
 
-    fn learn(&mut self, old: &Job, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
+    fn learn_job(
+        &mut self,
+        old: &Job,
+        job: &Job,
+        events: &[JobEvent],
+        view: &View,
+        now: Timestamp,
+    ) {
         for event in events {
             match &event.what {
                 JobEventKind::AttemptEnded {
@@ -419,7 +437,7 @@ impl SeenJobs {
 }
 
 /// Returns true if a site has the labels that are asked for.
-fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
+fn is_constraint_met(constraint: &Constraint, site: &SiteName) -> bool {
     let half = if site.as_str() < "e" {
         "north"
     } else {
@@ -439,38 +457,40 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
 
 /// Follows one run of the control plane for as long as it is polled, and ends it if it makes too
 /// many changes.
-pub(super) async fn follow(
+pub(super) async fn follow_run(
     plane_run: ControlPlaneRun,
     seen: Rc<RefCell<SeenJobs>>,
     changes_max: u64,
 ) {
     let mut changes = plane_run.plane.subscribe();
-    seen.borrow_mut().begin(&plane_run);
+    seen.borrow_mut().begin_life(&plane_run);
     loop {
         match changes.recv().await {
             Ok(committed) => {
                 let view = plane_run.plane.view();
                 let mut seen = seen.borrow_mut();
-                seen.note(
+                seen.record_change(
                     &committed.change,
                     &view,
                     plane_run.clock.now(),
                     plane_run.clock_ahead_ms,
                 );
-                let broken =
-                    judge_reservations::not_held(&plane_run, &committed.change).into_iter();
-                let broken = broken.chain(judge_shared_reservations::not_held(
+                let broken = judge_reservations::missing_when_placed(&plane_run, &committed.change)
+                    .into_iter();
+                let broken = broken.chain(judge_shared_reservations::not_kept(
                     &plane_run,
                     &committed.change,
                 ));
                 let told = broken.map(|text| format!("what was promised is not held: {text}"));
                 seen.violations.extend(told);
                 let quota = seen.reservation_quota;
-                let beyond = quotas::exceeded(&plane_run, quota, &committed.change).into_iter();
+                let beyond =
+                    quotas::exceeded_quotas(&plane_run, quota, &committed.change).into_iter();
                 let told = beyond.map(|text| format!("a user reserves more than they may: {text}"));
                 seen.violations.extend(told);
                 if matches!(*committed.change, JournalChange::Copy { .. }) {
-                    let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();
+                    let beyond =
+                        staging::sites_over_limit(&plane_run, &seen.staging, &view).into_iter();
                     let told = beyond.map(|text| format!("copies take more than they may: {text}"));
                     seen.violations.extend(told);
                 }
@@ -478,7 +498,7 @@ pub(super) async fn follow(
                     let text =
                         format!("it goes round in circles: {} durable changes", seen.changes);
                     seen.violations.push(text);
-                    plane_run.kill_switch.strike();
+                    plane_run.kill_switch.kill();
                     return;
                 }
             }

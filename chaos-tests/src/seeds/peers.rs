@@ -50,7 +50,7 @@ struct KnownAttempt<'a> {
 
 /// Lists attempts whose gate was opened and that were given a wrong place of their own, or wrong
 /// places of others. `parallel` says whether a job's runner is the parallel one, if known.
-pub(super) fn misled<'a>(
+pub(super) fn misled_attempts<'a>(
     entries: impl Iterator<Item = &'a LedgerEntry> + Clone,
     parallel: impl Fn(JobId) -> Option<bool>,
 ) -> Vec<String> {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_agrees_with_the_world_is_right_and_an_ended_peer_needs_no_host() {
         let judged = |told: &dyn Fn(u32) -> Option<LedgerEvent>, parallel| {
-            misled(ledger(told).iter(), |_| Some(parallel))
+            misled_attempts(ledger(told).iter(), |_| Some(parallel))
         };
         assert!(judged(&hosts, true).is_empty() && judged(&|_| None, false).is_empty());
         let gone = Peer {
@@ -227,7 +227,7 @@ mod tests {
             },
         ];
         for wrong in wrong {
-            let found = misled(
+            let found = misled_attempts(
                 ledger(&|component| match component {
                     0 => Some(LedgerEvent::Told(
                         ComponentIndex(0),
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(found.len(), 1, "{wrong:?}: {found:?}");
         }
         assert_eq!(
-            misled(ledger(&|component| hosts(1 - component)).iter(), |_| Some(
+            misled_attempts(ledger(&|component| hosts(1 - component)).iter(), |_| Some(
                 true
             ))
             .len(),

@@ -46,7 +46,7 @@ pub(super) struct Preemptions {
 impl Preemptions {
     /// Starts over for another control plane; what became durable right before the death of the
     /// last was seen by nobody.
-    pub(super) fn begin(&mut self, view: &View, now: Timestamp) {
+    pub(super) fn begin_life(&mut self, view: &View, now: Timestamp) {
         self.classes.clear();
         self.waves.clear();
         view.jobs.values().for_each(|job| self.enter(job, now));
@@ -67,7 +67,7 @@ impl Preemptions {
     }
 
     /// Records what happened to a job, and lists what must not have.
-    pub(super) fn note(
+    pub(super) fn record_events(
         &mut self,
         job: &Job,
         events: &[JobEvent],
@@ -75,13 +75,13 @@ impl Preemptions {
     ) -> Vec<String> {
         let found = events
             .iter()
-            .filter_map(|event: &JobEvent| self.judge(job, &event.what, event.at, stalled));
+            .filter_map(|event: &JobEvent| self.judge_event(job, &event.what, event.at, stalled));
         found
             .map(|text| format!("job {}: {text}", job.id))
             .collect()
     }
 
-    fn judge(
+    fn judge_event(
         &mut self,
         job: &Job,
         what: &JobEventKind,

@@ -61,7 +61,7 @@ impl Queues {
     }
 
     /// Starts over for a control plane that begins to run, by its clock.
-    pub(super) fn begin(&mut self, now: Timestamp) {
+    pub(super) fn begin_life(&mut self, now: Timestamp) {
         self.begun = now;
         self.came.clear();
         self.promoted.clear();
@@ -70,7 +70,7 @@ impl Queues {
 
     /// Records what happened to a job, and lists what must not have. `stalled`: the time since then
     /// in which the placing actors took no messages.
-    pub(super) fn note(
+    pub(super) fn record_events(
         &mut self,
         job: &Job,
         events: &[JobEvent],
@@ -79,26 +79,26 @@ impl Queues {
     ) -> Vec<String> {
         let mut found = Vec::new();
         for event in events {
-            found.extend(self.judge(job, event, now, stalled));
+            found.extend(self.judge_event(job, event, now, stalled));
         }
-        self.learn(job, now);
+        self.learn_standing(job, now);
         found
     }
 
     /// Records a new job.
     pub(super) fn arrive(&mut self, job: &Job, now: Timestamp) {
         self.came.insert(job.id, now);
-        self.learn(job, now);
+        self.learn_standing(job, now);
     }
 
     /// Records where a job stands.
-    fn learn(&mut self, job: &Job, now: Timestamp) {
+    fn learn_standing(&mut self, job: &Job, now: Timestamp) {
         let JobPhase::Queued { since, not_before } = job.phase else {
             self.waiting.remove(&job.id);
             return;
         };
         // A job with a reservation of its own or a shared one does not wait for what is idle.
-        let promised = job.reservation_wish().is_some() || job.shares().is_some();
+        let promised = job.reservation_terms().is_some() || job.shared_reservation().is_some();
         if job.frozen_by.is_some() || job.held.is_some() || promised {
             self.waiting.remove(&job.id);
             return;
@@ -126,7 +126,7 @@ impl Queues {
         self.waiting.insert(job.id, waiting);
     }
 
-    fn judge(
+    fn judge_event(
         &mut self,
         job: &Job,
         event: &JobEvent,
@@ -134,7 +134,7 @@ impl Queues {
         stalled: Stalled<'_>,
     ) -> Option<String> {
         match &event.what {
-            JobEventKind::JobPlaced { .. } => self.place(job.id, now, stalled),
+            JobEventKind::JobPlaced { .. } => self.record_placement(job.id, now, stalled),
             JobEventKind::PriorityChanged { to, by } => {
                 let wrong = by.is_none().then(|| self.promote(job.id, *to, event.at));
                 self.enter(job.id, *to, now);
@@ -142,7 +142,7 @@ impl Queues {
             }
             JobEventKind::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
-                let least = self.tries_take(most);
+                let least = self.least_time_of_tries(most);
                 (event.at < self.known_since(job.id) + least)
                     .then(|| format!("job {} was given up after fewer tries", job.id))
             }
@@ -151,7 +151,7 @@ impl Queues {
     }
 
     /// Returns the least time that so many counted tries and one more take.
-    fn tries_take(&self, tries: u32) -> DurationMs {
+    fn least_time_of_tries(&self, tries: u32) -> DurationMs {
         DurationMs(self.parameters.scan_interval.0.saturating_mul(tries.into()))
     }
 
@@ -174,7 +174,7 @@ impl Queues {
         let class = self.waiting.get(&id).map(|waiting| waiting.class);
         let why = match (self.parameters.promote_after, class) {
             (None, _) => "nobody is promoted",
-            (Some(after), _) if at < came + self.tries_take(after - 1) => "too soon",
+            (Some(after), _) if at < came + self.least_time_of_tries(after - 1) => "too soon",
             (_, Some(Priority::Low)) if to != Priority::High => "from low",
             (_, Some(Priority::High)) if to != Priority::SuperHigh => "from high",
             (_, Some(Priority::SuperHigh | Priority::SuperLow)) => "from the last",
@@ -185,7 +185,12 @@ impl Queues {
 
     /// Records that a job is placed: jobs that ask for the same and have waited longer ought to be
     /// placed by now, or soon. Returns the job that was overtaken, and never came.
-    fn place(&mut self, id: JobId, now: Timestamp, stalled: Stalled<'_>) -> Option<String> {
+    fn record_placement(
+        &mut self,
+        id: JobId,
+        now: Timestamp,
+        stalled: Stalled<'_>,
+    ) -> Option<String> {
         let long_ago = |at: Timestamp| at + UNDER_WAY < now && at + UNDER_WAY + stalled(at) < now;
         let placed = self.waiting.remove(&id)?;
         // Its placement may have been decided when it still had its priority before.
@@ -240,7 +245,7 @@ fn needs_the_same(one: &ComponentSpec, other: &ComponentSpec) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cospan_simulator::jobs::job;
+    use cospan_simulator::jobs::build_job;
 
     #[test]
     fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
@@ -250,7 +255,7 @@ mod tests {
             promote_after: Some(1),
             ..QueueParameters::default()
         };
-        let spec = Arc::new(job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
+        let spec = Arc::new(build_job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
         let waiting = QueueingJob {
             spec,
             class: Priority::SuperLow,

@@ -10,7 +10,7 @@ use cospan_simulator::kill_switch::KillPoint;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::draw_reservations::promise;
+use super::draw_reservations::add_reservations;
 use super::run::{SeedVerdict, run};
 use super::seed_scenario::{Kill, SeedScenario, UserAction};
 
@@ -49,7 +49,7 @@ impl QuietRun {
     /// # Errors
     /// A rule is broken without any fault.
     pub fn of_jobs() -> Result<Self> {
-        Self::new("jobs", quiet(3, 4, 2)?)
+        Self::new("jobs", quiet_scenario(3, 4, 2)?)
     }
 
     /// Plays jobs with reservations, each moved once: searches, reservations, moves, cancellations.
@@ -57,8 +57,8 @@ impl QuietRun {
     /// # Errors
     /// A rule is broken without any fault.
     pub fn of_promises() -> Result<Self> {
-        let mut quiet = quiet(5, 5, 3)?;
-        promise(&mut quiet, &mut StdRng::seed_from_u64(5));
+        let mut quiet = quiet_scenario(5, 5, 3)?;
+        add_reservations(&mut quiet, &mut StdRng::seed_from_u64(5));
         quiet.troubles.clear();
         move_all(&mut quiet);
         Self::new("promised starts", quiet)
@@ -99,12 +99,12 @@ impl QuietRun {
     }
 
     /// Returns true if the moment came.
-    pub fn died(&self, verdict: &SeedVerdict) -> bool {
+    pub fn has_died(&self, verdict: &SeedVerdict) -> bool {
         verdict.control_plane_runs > self.undisturbed.control_plane_runs
     }
 }
 
-fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> {
+fn quiet_scenario(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> {
     let mut quiet = SeedScenario::draw(seed, jobs, sites, LENGTH)?;
     quiet.fault_rates.faults.clear();
     quiet.fault_rates.failing_syncs = 0;

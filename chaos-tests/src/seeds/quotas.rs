@@ -70,7 +70,7 @@ pub(super) fn draw_reservation_quota(scenario: &mut SeedScenario) {
 }
 
 /// Returns true if a submission was refused because of its user's quota, and says so.
-pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
+pub(super) fn is_quota_refusal(refusal: &ApiRefusal) -> bool {
     let ApiRefusal::Invalid { problem, .. } = refusal else {
         return false;
     };
@@ -78,7 +78,7 @@ pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
 }
 
 /// Lists where users exceed their quota after this change of one of their jobs.
-pub(super) fn exceeded(
+pub(super) fn exceeded_quotas(
     plane_run: &ControlPlaneRun,
     quota: ReservationQuota,
     change: &JournalChange,
@@ -94,15 +94,17 @@ pub(super) fn exceeded(
             JobEventKind::ReservationAnswered { .. } | JobEventKind::ReservationMoved
         )
     });
-    let untold = events.iter().find_map(|event| untold(new, &event.what));
+    let untold = events
+        .iter()
+        .find_map(|event| hidden_quota_failure(new, &event.what));
     if !asks || quota == ReservationQuota::default() {
         return untold.into_iter().collect();
     }
     let held = plane_run.world.read(|world| {
-        let held = held_by(world, &view, instance, &new.owner);
-        let far = too_far(&held, quota.ahead, world.now());
+        let held = reserved_by(world, &view, instance, &new.owner);
+        let far = starts_too_late(&held, quota.ahead, world.now());
         far.into_iter()
-            .chain(too_many(world, &held, quota.share))
+            .chain(over_share(world, &held, quota.share))
             .collect::<Vec<_>>()
     });
     untold
@@ -115,7 +117,7 @@ pub(super) fn exceeded(
 }
 
 /// Returns a failure after a site was not asked because of the quota, which does not say so.
-fn untold(job: &Job, what: &JobEventKind) -> Option<String> {
+fn hidden_quota_failure(job: &Job, what: &JobEventKind) -> Option<String> {
     let JobEventKind::JobFailed { reason } = what else {
         return None;
     };
@@ -139,7 +141,7 @@ type HeldLeases<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Reservation)>>
 
 /// Returns the reservations at sites for jobs of a user, as far as these count on them: one that
 /// belongs to nobody any more is being cancelled.
-fn held_by<'w>(
+fn reserved_by<'w>(
     world: &'w World,
     view: &View,
     instance: InstanceId,
@@ -147,7 +149,7 @@ fn held_by<'w>(
 ) -> HeldLeases<'w> {
     let each = world.sites().iter().map(|site| {
         let leases = site
-            .leases()
+            .current_leases()
             .filter(|(tag, _)| tag.instance == instance && is_held_for(view, owner, tag));
         (
             site.name().clone(),
@@ -176,7 +178,7 @@ fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationS
 }
 
 /// Lists where more than the share is reserved, at the moment at which some of it begins.
-fn too_many(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
+fn over_share(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
         let Some(leases) = held.get(site.name()) else {
@@ -203,7 +205,11 @@ fn too_many(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<Stri
 }
 
 /// Returns a start later than may be asked for now; what was asked for before is nearer by now.
-fn too_far(held: &HeldLeases<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option<String> {
+fn starts_too_late(
+    held: &HeldLeases<'_>,
+    ahead: Option<DurationMs>,
+    now: Timestamp,
+) -> Option<String> {
     let latest = now + ahead?;
     let mut leases = held.values().flatten();
     let far = leases.find(|(_, lease)| lease.span.from > latest)?;

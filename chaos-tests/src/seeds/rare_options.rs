@@ -254,12 +254,12 @@ pub(super) fn draw_queue(seed: u64) -> QueueParameters {
         events: chance.random_bool(0.7),
         turn_processors: [1, 16, 64][chance.random_range(0..3)],
         max_placement_tries: None,
-        starvation_guard: draw_hoard(seed),
+        starvation_guard: draw_starvation_guard(seed),
     }
 }
 
 /// Draws for which jobs processors are withheld, and how much for how long.
-fn draw_hoard(seed: u64) -> StarvationGuardParameters {
+fn draw_starvation_guard(seed: u64) -> StarvationGuardParameters {
     let mut chance = StdRng::seed_from_u64(seed ^ STARVATION_GUARDS);
     let after = DurationMs(chance.random_range(MINUTE..=10 * MINUTE));
     let time = DurationMs(chance.random_range(2 * MINUTE..=20 * MINUTE));

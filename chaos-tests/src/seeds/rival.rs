@@ -5,7 +5,7 @@ use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId}
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::SubmitRequest;
 
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::World;
 
 /// Run time of the other's jobs; so long its job has a number that was ours.
@@ -16,7 +16,7 @@ const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
 pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
     let other = InstanceId::from_random(u64::MAX);
     anyhow::ensure!(other != instance, "the other control plane must be another");
-    let spec = job(
+    let spec = build_job(
         &[1],
         DurationMs::from_secs(7 * 86_400),
         DurationMs::from_secs(8 * 86_400),
@@ -33,15 +33,15 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
                 component,
                 attempt: Attempt(1),
             };
-            let program = spec.components[0].program.open();
+            let program = spec.components[0].program.unpack();
             let hold_max = DurationMs::from_secs(30 * 86_400);
             let order = SubmitRequest {
                 hold_max,
-                ..SubmitRequest::plain(tag, program, spec.wall_time)
+                ..SubmitRequest::with_one_processor(tag, program, spec.wall_time)
             };
             world.submit(index, &order)?;
             if number == 3 {
-                world.set_rival(rival(order)?);
+                world.set_rival(rival_submission(order)?);
             }
         }
     }
@@ -49,13 +49,13 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
 }
 
 /// Returns the submission of the other control plane where numbers are handed out again.
-fn rival(order: SubmitRequest) -> Result<SubmitRequest> {
-    let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
+fn rival_submission(order: SubmitRequest) -> Result<SubmitRequest> {
+    let spec = build_job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
     let tag = AttemptTag {
         job: JobId(1_000),
         ..order.tag
     };
-    let program = spec.components[0].program.open();
+    let program = spec.components[0].program.unpack();
     // Nobody opens its gate: it uses its processors of the site for that long.
     let hold_max = RIVAL_RUN_TIME;
     Ok(SubmitRequest {

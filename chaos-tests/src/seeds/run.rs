@@ -18,23 +18,25 @@ use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
 
 use super::counters;
-use super::isolation::watch;
+use super::isolation::watch_isolation;
 use super::judge_convergence;
-use super::judge_endings::unfounded;
-use super::judge_holds::wrongly_held;
-use super::judge_leftovers::{is_at_rest, wait_in_vain};
+use super::judge_endings::unfounded_ends;
+use super::judge_holds::wrongly_held_attempts;
+use super::judge_leftovers::{is_at_rest, wait_and_cancel};
 use super::judge_messages;
-use super::judge_transitions::{SeenJobs, follow};
+use super::judge_transitions::{SeenJobs, follow_run};
 use super::queueing::Queues;
 use super::quotas::ReservationQuota;
 use super::rival::plant_others;
 use super::scenes;
-use super::seed_oracle::{RequestedRound, SeedEvidence, judge};
+use super::seed_oracle::{RequestedRound, SeedEvidence, judge_run};
 use super::seed_scenario::{BEGINS, SeedScenario, UserAction};
 use super::starvation_guards;
-use super::supervision::misjudged;
+use super::supervision::supervision_mistakes;
 use super::sweeps::over_limit;
-use super::users::{UserState, action, all_ended, output_name, release_held, targets};
+use super::users::{
+    UserState, await_all_ended, output_name, perform_actions, release_held, targets,
+};
 use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::control_plane_run::{
@@ -130,10 +132,10 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
             ..RunPlan::undisturbed(now, scenario.seed)
         };
         control_plane_runs += 1;
-        let over = troubled(&environment, plan, &scenario, &known, &seen)?;
+        let over = run_until_killed(&environment, plan, &scenario, &known, &seen)?;
         now = over + kill.map_or(STARTED_AGAIN, |kill| kill.down);
     }
-    environment.call_faults.clear();
+    environment.call_faults.stop_faults();
     // No actor is rebuilt in the calm that forgot something, so that forgetting would be seen.
     let stalls = scenario.stalls.map(|stalls| Stalls {
         until: now + STALL_ON,
@@ -143,10 +145,10 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
         stalls,
         ..RunPlan::undisturbed(now, scenario.seed)
     };
-    let not_live = calm(&environment, plan, &scenario, &known, &seen)?;
+    let not_live = run_calmly(&environment, plan, &scenario, &known, &seen)?;
     let known = known.take();
     let seen = seen.take();
-    let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
+    let unsafe_ = judge_all(&environment, &scenario, instance, &known, &seen)?;
     Ok(SeedVerdict {
         drawn,
         unsafe_,
@@ -160,18 +162,18 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
         ),
         control_plane_runs: control_plane_runs + 1,
         changes: seen.changes,
-        struck: struck(&environment),
-        hash: environment.hash.finish(),
+        struck: effective_faults(&environment),
+        hash: environment.hash.hex_digest(),
         timeline: timeline(&environment, instance, seen.timeline),
     })
 }
 
 /// Returns all faults with an effect, wherever they were counted.
-fn struck(environment: &SimEnvironment) -> StruckFault {
-    let mut struck = environment.call_faults.tally().struck();
+fn effective_faults(environment: &SimEnvironment) -> StruckFault {
+    let mut struck = environment.call_faults.tally().fault_counts();
     environment
         .world
-        .read(|world| struck.extend(world.struck()));
+        .read(|world| struck.extend(world.fault_counts()));
     struck
 }
 
@@ -184,7 +186,7 @@ fn timeline(
     let durable = durable
         .into_iter()
         .map(|(at, job, what)| (at, Some(job), what));
-    let mut timeline: Vec<_> = durable.chain(lived(environment)).collect();
+    let mut timeline: Vec<_> = durable.chain(actor_lives(environment)).collect();
     environment.world.read(|world| {
         let ours = world
             .ledger()
@@ -211,7 +213,7 @@ fn timeline(
 }
 
 /// Lists actors that were made to stall, died, and were built anew.
-fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
+fn actor_lives(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
     let lived = environment
         .lives
         .control_plane_runs()
@@ -310,7 +312,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
 /// Makes a faulty disk where anything is wrong with it. With the planted bug that acknowledges what
 /// is not yet on the disk, records lie in memory: it needs no other fault.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
-    if scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
+    if scenario.fault_rates.disk.has_faults() && !bug(Bug::SkipSync) {
         StoreDisk::Faulty(FaultDisk::default())
     } else {
         StoreDisk::default()
@@ -327,12 +329,12 @@ fn room(budget: Bytes) -> Staging {
 
 /// Returns the number of durable changes beyond which there is no progress: about twenty a job are
 /// usual.
-fn changes_max(scenario: &SeedScenario) -> u64 {
+fn max_changes(scenario: &SeedScenario) -> u64 {
     10_000 + 500 * scenario.jobs.len() as u64
 }
 
 /// Runs a control plane that will be killed, and returns when that was.
-fn troubled(
+fn run_until_killed(
     environment: &SimEnvironment,
     plan: RunPlan,
     scenario: &Arc<SeedScenario>,
@@ -344,16 +346,19 @@ fn troubled(
     let seen = seen.clone();
     let tally = environment.call_faults.tally().clone();
     let end: RunEnd<()> = run_control_plane(environment, plan, move |plane_run| async move {
-        let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = judge_messages::watch(
+        let watching = watch_isolation(plane_run.clone(), scenario.clone(), seen.clone());
+        let guards =
+            starvation_guards::watch_guards(plane_run.clone(), scenario.clone(), seen.clone());
+        let hearing = judge_messages::watch_news(
             plane_run.clone(),
             scenario.fault_rates.sync_max,
             seen.clone(),
         );
-        let following = follow(plane_run.clone(), seen, changes_max(&scenario));
+        let following = follow_run(plane_run.clone(), seen, max_changes(&scenario));
         let dealing = async {
-            if let Err(problem) = action(plane_run.clone(), scenario, known.clone(), tally).await {
+            if let Err(problem) =
+                perform_actions(plane_run.clone(), scenario, known.clone(), tally).await
+            {
                 known.borrow_mut().complaints.push(problem.to_string());
             }
             std::future::pending::<()>().await;
@@ -376,7 +381,7 @@ fn troubled(
 
 /// Runs the control plane that nothing disturbs but stalls in its first hour, and returns why it
 /// did not come to rest, if it did not.
-fn calm(
+fn run_calmly(
     environment: &SimEnvironment,
     plan: RunPlan,
     scenario: &Arc<SeedScenario>,
@@ -388,39 +393,42 @@ fn calm(
     let seen = seen.clone();
     let tally = environment.call_faults.tally().clone();
     let end = run_control_plane(environment, plan, move |plane_run| async move {
-        let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
-        let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = judge_messages::watch(
+        let following = follow_run(plane_run.clone(), seen.clone(), max_changes(&scenario));
+        let guards =
+            starvation_guards::watch_guards(plane_run.clone(), scenario.clone(), seen.clone());
+        let hearing = judge_messages::watch_news(
             plane_run.clone(),
             scenario.fault_rates.sync_max,
             seen.clone(),
         );
-        let ending = judge_convergence::watch(plane_run.clone(), seen.clone());
+        let ending = judge_convergence::watch_ends(plane_run.clone(), seen.clone());
         let rest = async {
-            action(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
+            perform_actions(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
             let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
-            all_ended(
+            await_all_ended(
                 &plane_run,
                 &ids,
                 plane_run.clock.now() + CONVERGE_MAX + queued,
             )
             .await?;
-            note_ends(&plane_run, &ids, &seen);
+            record_unseen_ends(&plane_run, &ids, &seen);
             // All jobs may be over before the faults are.
             plane_run
-                .until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX)
+                .sleep_until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX)
                 .await;
             let files = plane_run.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&plane_run, scenario.keep_jobs)?;
-            wait_in_vain(&plane_run, |id| known.borrow_mut().waited = Some(id)).await?;
-            plane_run.until(plane_run.clock.now() + SEEN_WITHIN).await;
-            shows_what_it_did(&plane_run, &seen.borrow())?;
-            let listed = plane_run.plane.shared().live.sites().len();
+            wait_and_cancel(&plane_run, |id| known.borrow_mut().waited = Some(id)).await?;
+            plane_run
+                .sleep_until(plane_run.clock.now() + SEEN_WITHIN)
+                .await;
+            check_metrics(&plane_run, &seen.borrow())?;
+            let listed = plane_run.plane.shared().live.all_reports().len();
             anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
-            plane_run.plane.stop();
+            plane_run.plane.begin_stopping();
             anyhow::ensure!(
                 !plane_run.plane.is_ready(),
                 "it takes work after it was stopped"
@@ -445,20 +453,20 @@ fn calm(
 }
 
 /// Checks the metrics of a control plane at rest.
-fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &SeenJobs) -> Result<()> {
+fn check_metrics(plane_run: &ControlPlaneRun, seen: &SeenJobs) -> Result<()> {
     let view = plane_run.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
     let mut wrong = seen
         .counters
-        .misstated(&plane_run.plane.shared().metrics, jobs);
-    wrong.extend(counters::sites_misstated(plane_run));
+        .wrong_metrics(&plane_run.plane.shared().metrics, jobs);
+    wrong.extend(counters::wrong_site_metrics(plane_run));
     anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
     Ok(())
 }
 
 /// Records a change that became durable right before a death, which was seen by nobody but the
 /// store.
-fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJobs>>) {
+fn record_unseen_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJobs>>) {
     let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
@@ -503,7 +511,7 @@ fn apart_max(scenario: &SeedScenario) -> DurationMs {
     DurationMs(90_000) + clocks_apart(scenario)
 }
 
-fn judged(
+fn judge_all(
     environment: &SimEnvironment,
     scenario: &SeedScenario,
     instance: InstanceId,
@@ -514,7 +522,7 @@ fn judged(
     let asked = seen
         .last
         .iter()
-        .map(|(id, job)| (*id, RequestedRound::of(&job.spec)))
+        .map(|(id, job)| (*id, RequestedRound::asked_by(&job.spec)))
         .collect();
     let leaving = known.acknowledged.iter();
     let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
@@ -523,7 +531,7 @@ fn judged(
         .collect();
     let outputs = outputs?;
     let found = environment.world.read(|world| {
-        judge(&SeedEvidence {
+        judge_run(&SeedEvidence {
             world,
             instance,
             ended: &seen.ended,
@@ -555,7 +563,7 @@ fn judged(
     let ended = &seen.ended;
     let apart = apart_max(scenario);
     let unfounded = environment.world.read(|world| {
-        unfounded(
+        unfounded_ends(
             jobs,
             ended,
             apart,
@@ -568,7 +576,7 @@ fn judged(
     let sweeps = &scenario.sweeps;
     let (held, crowded) = environment.world.read(|world| {
         let ledger = world.ledger().entries();
-        let held = wrongly_held(holds, scenario, ledger, instance, jobs);
+        let held = wrongly_held_attempts(holds, scenario, ledger, instance, jobs);
         (held, over_limit(sweeps, known, holds, ledger, instance))
     });
     let held = held
@@ -578,30 +586,33 @@ fn judged(
         .into_iter()
         .map(|text| format!("a sweep's limit was exceeded: {text}"));
     let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
-    let guarded = misjudged(&environment.lives.control_plane_runs(), &seen.held, &over);
+    let guarded = supervision_mistakes(&environment.lives.control_plane_runs(), &seen.held, &over);
     let guarded = guarded
         .into_iter()
         .map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
-    let scenes = scenes::broken(scenario.seed).into_iter();
+    let scenes = scenes::play_scenes(scenario.seed).into_iter();
     let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
     let found = found
         .into_iter()
         .chain(held)
         .chain(crowded)
-        .chain(talk(environment, seen));
+        .chain(wrong_notifications(environment, seen));
     let found = found.chain(scenes);
     Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
 }
 
 /// Lists ends of jobs of which a target got a wrong message, or none.
-fn talk(environment: &SimEnvironment, seen: &SeenJobs) -> Vec<String> {
+fn wrong_notifications(environment: &SimEnvironment, seen: &SeenJobs) -> Vec<String> {
     let idle = environment.call_faults.idle_talk().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());
     let owed = ended.flat_map(|job| job.spec.run.notify.iter().map(|target| (job.id, target)));
-    let unheard =
-        owed.filter(|(job, target)| !environment.call_faults.has_heard(*job, target.as_str()));
+    let unheard = owed.filter(|(job, target)| {
+        !environment
+            .call_faults
+            .was_end_delivered(*job, target.as_str())
+    });
     idle.chain(unheard.map(|(job, target)| format!("nobody was told: {target} of job {job}")))
         .collect()
 }

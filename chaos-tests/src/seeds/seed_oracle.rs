@@ -18,12 +18,12 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::accounts::{self, GateAccounts};
 use super::judge_reservations;
 use super::judge_shared_reservations::{self, Sharing};
-use super::peers::{is_parallel, misled};
+use super::peers::{is_parallel, misled_attempts};
 use super::starts::{AttemptStart, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use cospan_simulator::world::World;
-use cospan_simulator::world::copies::output_of;
+use cospan_simulator::world::copies::output_content;
 use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
 use cospan_simulator::world::world_site::LoadStep;
 
@@ -80,7 +80,7 @@ pub struct RequestedRound {
 
 impl RequestedRound {
     /// Returns the demands of a job as submitted.
-    pub fn of(spec: &JobSpec) -> Self {
+    pub fn asked_by(spec: &JobSpec) -> Self {
         let count = u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
         let components = match spec.request {
             RequestType::Fixed | RequestType::NonFixed => Some(count),
@@ -111,7 +111,7 @@ impl RequestedRound {
     }
 
     /// Returns true if attempts with these processors are all that it asked for.
-    fn is_met(&self, parts: &[u32]) -> bool {
+    fn is_satisfied_by(&self, parts: &[u32]) -> bool {
         let total = parts.iter().sum();
         self.components
             .is_none_or(|count| parts.len() == count as usize)
@@ -135,12 +135,12 @@ struct AttemptLife {
 }
 
 /// Lists everything that must not be; nothing, if all is well.
-pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
+pub fn judge_run(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
     let ours = entries
         .iter()
         .filter(|entry| entry.tag.instance == evidence.instance);
-    let lives = lives(ours.clone());
+    let lives = attempt_lives(ours.clone());
     let torn = torn(evidence.world, &common_starts(&lives, evidence));
     let whole = whole_rounds(&lives, &torn, evidence);
     let violations = [
@@ -156,7 +156,7 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
         ),
         (
             "(c) a finished job's parts did not run together",
-            apart(&whole, evidence),
+            finished_apart(&whole, evidence),
         ),
         (
             "(e) an output is not that of the finished round",
@@ -172,7 +172,7 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
         ),
         (
             "an attempt was held to be over and was not",
-            not_over(&lives, evidence),
+            still_alive(&lives, evidence),
         ),
         (
             "an acknowledged cancellation had no effect",
@@ -181,15 +181,18 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
         ("a payload began without its input", without_input(&lives)),
         (
             "a component was misled",
-            misled(ours, |job| {
+            misled_attempts(ours, |job| {
                 evidence.asked.get(&job).map(|asked| asked.parallel)
             }),
         ),
         (
             "what was held in vain is misstated",
-            accounts::misstated(evidence),
+            accounts::misstated_jobs(evidence),
         ),
-        ("a time is misstated", mistimed(&whole, &lives, evidence)),
+        (
+            "a time is misstated",
+            mistimed_jobs(&whole, &lives, evidence),
+        ),
         ("a site is oversubscribed", oversubscribed(evidence.world)),
         (
             "another's reservation was used",
@@ -216,7 +219,9 @@ pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     texts.collect()
 }
 
-fn lives<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> BTreeMap<AttemptTag, AttemptLife> {
+fn attempt_lives<'a>(
+    entries: impl Iterator<Item = &'a LedgerEntry>,
+) -> BTreeMap<AttemptTag, AttemptLife> {
     let mut lives: BTreeMap<AttemptTag, AttemptLife> = BTreeMap::new();
     for entry in entries {
         let life = lives.entry(entry.tag).or_default();
@@ -247,7 +252,7 @@ fn lives<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> BTreeMap<Attempt
 }
 
 /// Lists finished jobs whose record states impossible times.
-fn mistimed(
+fn mistimed_jobs(
     whole: &BTreeMap<JobId, Vec<RoundParts>>,
     lives: &BTreeMap<AttemptTag, AttemptLife>,
     evidence: &SeedEvidence<'_>,
@@ -279,7 +284,7 @@ fn mistimed(
             durable: *durable,
             parts: gates,
         };
-        (*kind == PhaseKind::Finished).then(|| times::misstated(job, &truth))
+        (*kind == PhaseKind::Finished).then(|| times::misstated_times(job, &truth))
     });
     judged.flatten().collect()
 }
@@ -378,7 +383,7 @@ fn opened_early(
             // Its reserved start says when it may.
             continue;
         }
-        if asked.later.is_empty() && !asked.is_met(&parts) {
+        if asked.later.is_empty() && !asked.is_satisfied_by(&parts) {
             found.push(format!(
                 "{tag} has peers of {parts:?} processors, not {asked:?}"
             ));
@@ -454,7 +459,7 @@ fn whole_rounds(
             .values()
             .map(|(.., tag): &AttemptSpan| lives.get(tag).map_or(0, |life| life.processors))
             .collect();
-        if asked.is_met(&sizes) && !torn.contains_key(&(job, round)) {
+        if asked.is_satisfied_by(&sizes) && !torn.contains_key(&(job, round)) {
             whole.entry(job).or_default().push(parts);
         }
     }
@@ -471,7 +476,10 @@ fn finished<'a>(evidence: &'a SeedEvidence<'_>) -> impl Iterator<Item = JobId> +
 
 /// Checks that a job is reported finished only if all its components of one round ran as they
 /// should.
-fn apart(whole: &BTreeMap<JobId, Vec<RoundParts>>, evidence: &SeedEvidence<'_>) -> Vec<String> {
+fn finished_apart(
+    whole: &BTreeMap<JobId, Vec<RoundParts>>,
+    evidence: &SeedEvidence<'_>,
+) -> Vec<String> {
     finished(evidence)
         .filter(|id| !whole.contains_key(id))
         .map(|id| format!("job {id}"))
@@ -501,7 +509,7 @@ fn other_outputs(
         let kept = entry.is_some_and(|entry| {
             let replicas = entry.replicas.iter();
             let mut replicas = replicas.filter_map(|(name, _)| evidence.world.index_of(name));
-            left.any(|(.., tag)| output_of(*tag, &path) == entry.content)
+            left.any(|(.., tag)| output_content(*tag, &path) == entry.content)
                 && replicas.any(|site| evidence.world.has_content(site, entry.content.digest))
         });
         if !kept {
@@ -554,7 +562,10 @@ fn began_late(
 /// submission that arrives later ever gets as far as its gate. One that was refused has no
 /// directory to take: if its request comes a second time and is granted then, it waits at its gate
 /// until it gives up, and never begins.
-fn not_over(lives: &BTreeMap<AttemptTag, AttemptLife>, evidence: &SeedEvidence<'_>) -> Vec<String> {
+fn still_alive(
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+    evidence: &SeedEvidence<'_>,
+) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {
         let key = (tag.job, tag.component, tag.attempt);

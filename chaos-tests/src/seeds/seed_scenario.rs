@@ -21,9 +21,9 @@ use rand::{Rng, SeedableRng};
 use super::crowds::CrowdKind;
 use super::disks::draw_disk;
 use super::draw_faults::{
-    cut_off, draw_cut_offs, draw_deaths, draw_fault_rates, draw_kills, draw_panics, draw_troubles,
+    cut_off, draw_cut_offs, draw_deaths, draw_fault_rates, draw_faults, draw_kills, draw_panics,
 };
-use super::draw_reservations::draw_promises;
+use super::draw_reservations::draw_reservations;
 use super::draw_shared_reservations::draw_shared;
 use super::quotas::{ReservationQuota, draw_reservation_quota};
 use super::rare_options::{
@@ -185,20 +185,20 @@ pub(super) struct ScenarioDrawing {
 
 impl ScenarioDrawing {
     /// Draws whether something exists at all in this run.
-    pub(super) fn exists(&mut self) -> bool {
+    pub(super) fn draw_existence(&mut self) -> bool {
         self.chance.random_bool(0.5)
     }
 
-    pub(super) fn within(&mut self, least: u64, most: u64) -> DurationMs {
+    pub(super) fn draw_between(&mut self, least: u64, most: u64) -> DurationMs {
         DurationMs(self.chance.random_range(least..=most))
     }
 
     /// Draws how far a clock is ahead, or behind, in milliseconds.
-    pub(super) fn ahead_ms(&mut self) -> i64 {
+    pub(super) fn draw_clock_offset_ms(&mut self) -> i64 {
         self.chance.random_range(-CLOCK_OFF_MS..=CLOCK_OFF_MS)
     }
 
-    pub(super) fn moment(&mut self) -> Timestamp {
+    pub(super) fn draw_moment(&mut self) -> Timestamp {
         BEGINS + DurationMs(self.chance.random_range(0..self.until.since(BEGINS).0))
     }
 }
@@ -229,9 +229,9 @@ impl SeedScenario {
             .iter()
             .map(|n| draw_site(&mut drawing, n, &files))
             .collect();
-        let mut troubles = draw_troubles(&mut drawing, &names);
+        let mut troubles = draw_faults(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
-        let mut actions = draw_deals(&mut drawing, jobs);
+        let mut actions = draw_actions(&mut drawing, jobs);
         actions.extend(swept);
         actions.extend(draw_orders(seed, names.len(), calm_at));
         actions.extend(draw_moves(seed, &files, calm_at));
@@ -251,13 +251,13 @@ impl SeedScenario {
             cut_offs,
             kills: draw_deaths(seed, draw_kills(&mut drawing), calm_at),
             hints: drawing.chance.random_bool(0.7),
-            poll_interval: drawing.within(2_000, 60_000),
+            poll_interval: drawing.draw_between(2_000, 60_000),
             intake_bound: [1, 1_024][drawing.chance.random_range(0..2)],
             calls_per_site: drawing.chance.random_range(1..=8),
             launch_max: DurationMs([1_000, MINUTE][drawing.chance.random_range(0..2)]),
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             claim: draw_claim(&mut drawing),
-            requeues: drawing.exists(),
+            requeues: drawing.draw_existence(),
             by_slurm: StdRng::seed_from_u64(seed ^ BY_SLURM).random_bool(SLURM_SHARE),
             wall_late: DurationMs::ZERO,
             reservation_quota: ReservationQuota::default(),
@@ -270,11 +270,11 @@ impl SeedScenario {
         };
         scenario.fault_rates.disk = draw_disk(seed, calm_at);
         match CrowdKind::of(seed, scenario.sites.len()) {
-            Some(crowd) => crowd.gather(&mut scenario),
+            Some(crowd) => crowd.apply_to(&mut scenario),
             None => {
                 draw_rivals(&mut scenario);
                 draw_queues(seed, &mut scenario.sites);
-                draw_promises(&mut scenario);
+                draw_reservations(&mut scenario);
                 draw_reservation_quota(&mut scenario);
                 draw_shared(&mut scenario)?;
             }
@@ -384,11 +384,11 @@ fn draw_site(drawing: &mut ScenarioDrawing, name: &SiteName, files: &[DrawnFile]
     let discipline = disciplines[drawing.chance.random_range(0..3)];
     let nodes = drawing.chance.random_range(4..=32);
     let mut local_jobs = Vec::new();
-    if drawing.exists() {
+    if drawing.draw_existence() {
         let most = drawing.chance.random_range(5 * MINUTE..=HOUR);
-        let mut at = BEGINS + drawing.within(0, most);
+        let mut at = BEGINS + drawing.draw_between(0, most);
         while at < drawing.until {
-            let run_time = drawing.within(MINUTE, HOUR);
+            let run_time = drawing.draw_between(MINUTE, HOUR);
             let processors = drawing.chance.random_range(1..=nodes);
             let estimate = DurationMs(run_time.0 * drawing.chance.random_range(1..=3));
             local_jobs.push(LocalJob {
@@ -397,7 +397,7 @@ fn draw_site(drawing: &mut ScenarioDrawing, name: &SiteName, files: &[DrawnFile]
                 run_time,
                 estimate,
             });
-            at = at + drawing.within(1, most);
+            at = at + drawing.draw_between(1, most);
         }
     }
     let here = files.iter().filter(|(.., at)| at.contains(name));
@@ -437,7 +437,7 @@ fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJ
     let components: Vec<u32> = (0..parts)
         .map(|_| drawing.chance.random_range(1..=8))
         .collect();
-    let run_time = drawing.within(1_000, 20 * MINUTE);
+    let run_time = drawing.draw_between(1_000, 20 * MINUTE);
     let wall_time = if drawing.chance.random_bool(0.95) {
         DurationMs(run_time.0 + MINUTE)
     } else {
@@ -518,7 +518,7 @@ fn draw_policy(drawing: &mut ScenarioDrawing, request: &RequestType) -> Option<P
 
 /// Draws quotas that leave room for the largest job at each site that has one.
 fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
-    let exist = drawing.exists();
+    let exist = drawing.draw_existence();
     let large = sites
         .iter()
         .filter(|site| exist && site.nodes * site.processors_per_node >= 32);
@@ -531,13 +531,13 @@ fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap
         .collect()
 }
 
-fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
-    let cancels = drawing.exists();
-    let freezes = drawing.exists();
-    let fussy = drawing.exists();
+fn draw_actions(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
+    let cancels = drawing.draw_existence();
+    let freezes = drawing.draw_existence();
+    let fussy = drawing.draw_existence();
     let mut actions = Vec::new();
     for number in 0..jobs {
-        let at = drawing.moment();
+        let at = drawing.draw_moment();
         let impatient = drawing.chance.random_bool(0.1);
         actions.push((
             at,
@@ -545,18 +545,21 @@ fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, Use
         ));
         if drawing.chance.random_bool(0.1) {
             actions.push((
-                at + drawing.within(0, MINUTE),
+                at + drawing.draw_between(0, MINUTE),
                 UserAction::Submit(number, 1),
             ));
         }
         if cancels && drawing.chance.random_bool(0.1) {
-            actions.push((at + drawing.within(0, HOUR), UserAction::Cancel(number)));
+            actions.push((
+                at + drawing.draw_between(0, HOUR),
+                UserAction::Cancel(number),
+            ));
         }
         if freezes && drawing.chance.random_bool(0.05) {
-            let from = at + drawing.within(0, 10 * MINUTE);
+            let from = at + drawing.draw_between(0, 10 * MINUTE);
             actions.push((from, UserAction::Freeze(number, true)));
             actions.push((
-                from + drawing.within(MINUTE, HOUR),
+                from + drawing.draw_between(MINUTE, HOUR),
                 UserAction::Freeze(number, false),
             ));
         }
@@ -566,7 +569,10 @@ fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, Use
             0
         } {
             let to = Priority::ALL[drawing.chance.random_range(0..Priority::ALL.len())];
-            actions.push((at + drawing.within(0, HOUR), UserAction::Raise(number, to)));
+            actions.push((
+                at + drawing.draw_between(0, HOUR),
+                UserAction::Raise(number, to),
+            ));
         }
     }
     actions

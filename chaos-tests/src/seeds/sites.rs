@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::site::site_parameters::SiteParameters;
-use cospan_domain::site::site_state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
+use cospan_domain::site::site_state::{Breaker, ErrorDetail, SiteRecord, count_probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// By then everybody goes by what is on the disk.
 pub(super) const KNOWN_WITHIN: DurationMs = DurationMs(60_000);
 
 /// Returns what must not be about a change of a site's record; nothing, if all is well.
-pub(super) fn broken(
+pub(super) fn broken_rule(
     old: &SiteRecord,
     new: &SiteRecord,
     parameters: &SiteParameters,
@@ -38,21 +38,23 @@ pub(super) fn broken(
             let reached = (charged && errors >= threshold)
                 || (errors < old.consecutive_errors + added && until_success >= threshold);
             let probed = old.own_probe.is_some() && old.consecutive_errors >= threshold;
-            let failed = probed && new.own_probe.is_none() && says_it_failed(old, new);
+            let failed = probed && new.own_probe.is_none() && is_failed_probe(old, new);
             let may = failed || (reached && !is_one_owners(new, parameters));
-            may && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
+            may && *trips == 1 && (threshold == 1 || count_erring_jobs(new) >= 2)
         }
         (
             Breaker::Open { .. },
             Breaker::HalfOpen {
                 running, allowed, ..
             },
-        ) => *allowed == 1 && probing_jobs(running) == 1,
+        ) => *allowed == 1 && count_probing_jobs(running) == 1,
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
         (Breaker::HalfOpen { trips, running, .. }, Breaker::Open { trips: now, .. }) => {
             // The last of the changes that were written at once was a success, or came after one.
             let ended_well = new.consecutive_errors < errors_added(old, new);
-            let again = running.iter().any(|probe| errs_again(old, new, probe.job))
+            let again = running
+                .iter()
+                .any(|probe| is_repeated_error(old, new, probe.job))
                 || (old.reopened_by.is_some() && old.reopened_by == new.reopened_by);
             (charged || ended_well) && (*now == trips.saturating_add(1) || again && now == trips)
         }
@@ -66,12 +68,12 @@ pub(super) fn broken(
             Breaker::HalfOpen {
                 allowed, running, ..
             },
-        ) => probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit,
+        ) => count_probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit,
         (Breaker::Closed, Breaker::HalfOpen { .. }) | (Breaker::Open { .. }, Breaker::Closed) => {
             false
         }
     };
-    let holds = holds && is_told(old, new);
+    let holds = holds && is_notified(old, new);
     (!holds).then(|| {
         let before = old.consecutive_errors;
         let after = new.consecutive_errors;
@@ -105,7 +107,7 @@ fn is_dealt_with(site: &SiteRecord) -> bool {
 
 /// Returns true if a probe of our own failed: one that succeeds sets the count to zero, as does a
 /// success in the same write.
-fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
+fn is_failed_probe(old: &SiteRecord, new: &SiteRecord) -> bool {
     let mut counted = new
         .counted
         .iter()
@@ -141,7 +143,7 @@ fn are_of_different_jobs(site: &SiteRecord) -> bool {
 }
 
 /// Counts the jobs of the latest errors.
-fn erring_jobs(site: &SiteRecord) -> usize {
+fn count_erring_jobs(site: &SiteRecord) -> usize {
     site.recent_errors
         .iter()
         .map(|error| error.attempt.job)
@@ -150,12 +152,12 @@ fn erring_jobs(site: &SiteRecord) -> usize {
 }
 
 /// Returns true if a job that errs now had moved the breaker before, or twice in the same write.
-fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
+fn is_repeated_error(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
     let added = new
         .recent_errors
         .iter()
         .filter(|error| !old.recent_errors.contains(error));
-    old.has_erred(job)
+    old.has_moved_count(job)
         || added
             .filter(|error: &&ErrorDetail| error.attempt.job == job)
             .count()
@@ -164,7 +166,7 @@ fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
 
 /// Returns true if administrators get a message when it becomes unusable, stays so, or is usable
 /// again.
-fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
+fn is_notified(old: &SiteRecord, new: &SiteRecord) -> bool {
     let turned = matches!(
         (&old.breaker, &new.breaker),
         (
@@ -199,7 +201,7 @@ pub(super) fn keeps_away(site: &SiteRecord, at: Timestamp) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
+    use cospan_domain::ids::{Attempt, ComponentIndex, KeyName, SiteName};
     use cospan_domain::site::barred_owners_record::{KeptOff, OwnProbe};
     use cospan_domain::site::failure::FailureClass;
     use cospan_domain::site::site_state::{AttemptId, NotificationId};
@@ -243,7 +245,7 @@ mod tests {
             .extend((0..before.into()).map(|number| error(90 + number)));
         new.recent_errors.extend(old.recent_errors.iter().cloned());
         new.recent_errors.extend((0..new_errors).map(error));
-        broken(&old, &new, &parameters)
+        broken_rule(&old, &new, &parameters)
     }
 
     #[test]
@@ -277,7 +279,7 @@ mod tests {
         new.last_notification = NotificationId(1);
         new.consecutive_errors = since;
         new.recent_errors.extend((0..new_errors).map(error));
-        broken(&old, &new, &parameters)
+        broken_rule(&old, &new, &parameters)
     }
 
     /// From half-open to open in one write, with so many errors before and after, of which so
@@ -303,7 +305,7 @@ mod tests {
         new.consecutive_errors = after;
         new.last_notification = NotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
-        broken(&old, &new, &parameters)
+        broken_rule(&old, &new, &parameters)
     }
 
     /// A closed site with as many errors as open it, all of one user's jobs.
@@ -331,14 +333,14 @@ mod tests {
         let parameters = SiteParameters::default();
         let site = accused();
         assert!(
-            broken(&site, &site, &parameters).is_some(),
+            broken_rule(&site, &site, &parameters).is_some(),
             "nobody does anything"
         );
         let probed = SiteRecord {
             own_probe: own_probe(),
             ..site.clone()
         };
-        assert_eq!(broken(&site, &probed, &parameters), None);
+        assert_eq!(broken_rule(&site, &probed, &parameters), None);
         let since = Timestamp(1);
         let until = Timestamp(2);
         let owner = KeyName::new("mallory").unwrap();
@@ -349,7 +351,7 @@ mod tests {
             times: 1,
         }];
         assert_eq!(
-            broken(&probed, &SiteRecord { kept_off, ..site }, &parameters),
+            broken_rule(&probed, &SiteRecord { kept_off, ..site }, &parameters),
             None
         );
     }
@@ -374,15 +376,18 @@ mod tests {
             own_probe: None,
             ..old.clone()
         };
-        assert_eq!(broken(&old, &opened, &parameters), None);
+        assert_eq!(broken_rule(&old, &opened, &parameters), None);
         let mut well = SiteRecord {
             consecutive_errors: 0,
             ..opened
         };
-        assert!(broken(&old, &well, &parameters).is_some(), "it succeeded");
+        assert!(
+            broken_rule(&old, &well, &parameters).is_some(),
+            "it succeeded"
+        );
         well.counted.push_back(attempt(9));
         assert_eq!(
-            broken(&old, &well, &parameters),
+            broken_rule(&old, &well, &parameters),
             None,
             "another one succeeded after it"
         );
@@ -397,7 +402,7 @@ mod tests {
         old.consecutive_errors = 1;
         new.consecutive_errors = 2;
         new.recent_errors.push_back(error(2));
-        assert_eq!(broken(&old, &new, &parameters), None);
+        assert_eq!(broken_rule(&old, &new, &parameters), None);
         new.recent_errors.pop_back();
         let attempt = AttemptId {
             attempt: Attempt(2),
@@ -408,7 +413,7 @@ mod tests {
             ..error(1)
         });
         assert!(
-            broken(&old, &new, &parameters).is_some(),
+            broken_rule(&old, &new, &parameters).is_some(),
             "one job counted twice"
         );
         let running = [attempt].into();
@@ -426,11 +431,11 @@ mod tests {
         };
         new.last_notification = NotificationId(1);
         assert!(
-            broken(&old, &new, &parameters).is_some(),
+            broken_rule(&old, &new, &parameters).is_some(),
             "its first failed probe"
         );
         old.erring_jobs.push_back(attempt.job);
-        assert_eq!(broken(&old, &new, &parameters), None, "its second");
+        assert_eq!(broken_rule(&old, &new, &parameters), None, "its second");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn draw_executable(seed: u64, number: usize, scenario: &SeedScenario)
 }
 
 /// Lists sites whose store has more of what placed jobs read there than it may.
-pub(super) fn beyond(
+pub(super) fn sites_over_limit(
     plane_run: &ControlPlaneRun,
     staging: &BTreeMap<SiteName, Bytes>,
     view: &View,

@@ -56,7 +56,11 @@ mod tests {
             let count = drawn.iter().filter(|stalls| stalls.full == full).count();
             assert!(count > drawn.len() / 4, "{count} with {full}");
         }
-        assert!(drawn.iter().all(|stalls| stalls.kinds().next().is_some()));
+        assert!(
+            drawn
+                .iter()
+                .all(|stalls| stalls.stalled_kinds().next().is_some())
+        );
         for (at, kind) in KINDS.iter().enumerate() {
             let struck = drawn.iter().filter(|stalls| stalls.kinds[at]).count();
             assert!(struck > drawn.len() / 3, "{kind:?} in {struck}");

@@ -107,7 +107,7 @@ mod tests {
         for (at, ahead_ms) in [(500, 90_000), (10_000, 85_000)] {
             world.plan(Timestamp(at), site, SiteFault::Clock(ahead_ms));
         }
-        world.advance(Timestamp(100_000));
+        world.advance_to(Timestamp(100_000));
         assert!(
             torn(&world, &starts([2_000, 38_000])).is_empty(),
             "set back by 5 s"

@@ -16,7 +16,7 @@ use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::judge_transitions::{SeenJobs, places};
+use super::judge_transitions::{SeenJobs, has_part_in_placing};
 use super::seed_scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
@@ -30,7 +30,7 @@ const LONGER: DurationMs = DurationMs(3_600_000);
 const LATE: DurationMs = DurationMs(300_000);
 
 /// Looks again and again, as long as it is polled.
-pub(super) async fn watch(
+pub(super) async fn watch_guards(
     plane_run: ControlPlaneRun,
     scenario: Arc<SeedScenario>,
     seen: Rc<RefCell<SeenJobs>>,
@@ -39,7 +39,7 @@ pub(super) async fn watch(
     let mut tried = TriedJobs::default();
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
-        plane_run.until(plane_run.clock.now() + EVERY).await;
+        plane_run.sleep_until(plane_run.clock.now() + EVERY).await;
         if look % FOLDED_EVERY == 0 && !plane_run.plane.view().folds_agree() {
             let text = format!(
                 "a fold differs from a fresh one: at {}",
@@ -49,12 +49,15 @@ pub(super) async fn watch(
         }
         let now = plane_run.clock.now();
         let mut found = withheld.look(&plane_run, &scenario.queue, now);
-        let rooms = rooms(&plane_run, &scenario);
+        let rooms = jobs_with_room(&plane_run, &scenario);
         beside.retain(|key, _| rooms.contains(key));
         for key in rooms {
             let since = *beside.entry(key.clone()).or_insert(now);
-            let late = since + patience(&scenario.queue) < now;
-            if late && since + patience(&scenario.queue) + stalled(&plane_run, since) < now {
+            let late = since + longest_patience(&scenario.queue) < now;
+            if late
+                && since + longest_patience(&scenario.queue) + stalled_since(&plane_run, since)
+                    < now
+            {
                 beside.insert(key.clone(), now);
                 let (job, site) = key;
                 found.push(format!(
@@ -74,27 +77,27 @@ pub(super) async fn watch(
 }
 
 /// Returns the time since then in which actors stalled that have a part in placing and claiming.
-fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
+fn stalled_since(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
     plane_run
         .lives
-        .stalled(since, plane_run.clock.now(), |id: &ActorId| {
-            places(id.kind())
+        .stalled_time(since, plane_run.clock.now(), |id: &ActorId| {
+            has_part_in_placing(id.kind())
         })
 }
 
 /// Returns the time after which whatever fits has been tried with nothing withheld.
-fn patience(queue: &QueueParameters) -> DurationMs {
+fn longest_patience(queue: &QueueParameters) -> DurationMs {
     let starvation_guards = if queue.starvation_guard.after.is_some() {
         queue.starvation_guard.time
     } else {
         DurationMs::ZERO
     };
-    starvation_guards + starvation_guards + tries_take(queue, 1)
+    starvation_guards + starvation_guards + time_of_tries(queue, 1)
 }
 
 /// Returns the time by which so many tries have been made: without events a queue has its turn once
 /// a cycle at least, and a cycle has at most so many turns of all.
-fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
+fn time_of_tries(queue: &QueueParameters, tries: u32) -> DurationMs {
     let weights = [
         (queue.n_h, queue.n1 + queue.n2),
         (queue.n_l, queue.n3 + queue.n4),
@@ -135,7 +138,7 @@ impl TriedJobs {
             0
         };
         let news = (deaths.get(), placed);
-        if plane_run.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
+        if plane_run.plane.is_isolated() || news != std::mem::replace(&mut self.news, news) {
             self.since.clear();
         }
         let waiting: BTreeMap<JobId, &Arc<Job>> = view
@@ -144,7 +147,7 @@ impl TriedJobs {
             .filter(|job: &&Arc<Job>| {
             let ready =
                 matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= its_now);
-            let promised = job.reservation_wish().is_some() || job.shares().is_some();
+            let promised = job.reservation_terms().is_some() || job.shared_reservation().is_some();
             let alone = job.spec.run.task.is_none() && !promised;
             ready && alone && job.frozen_by.is_none() && job.held.is_none()
         })
@@ -160,9 +163,9 @@ impl TriedJobs {
             let (_, since) = self.since.entry(id).or_insert((job.revision, now));
             let rises = matches!(job.priority, Priority::Low | Priority::High);
             let after = queue.promote_after.filter(|_| rises);
-            let rose = after.is_none_or(|after| now <= *since + tries_take(queue, after + 1));
+            let rose = after.is_none_or(|after| now <= *since + time_of_tries(queue, after + 1));
             let most = job.spec.max_placement_tries;
-            let may = most.is_none_or(|most| now <= *since + tries_take(queue, most + 2));
+            let may = most.is_none_or(|most| now <= *since + time_of_tries(queue, most + 2));
             if !(rose && may) {
                 let class = job.priority.as_str();
                 let since = since.0;
@@ -211,7 +214,7 @@ impl Withheld {
         let StarvationGuardParameters { share, time, .. } = queue.starvation_guard;
         let mut found = Vec::new();
         let over = since + time + queue.scan_interval + LATE;
-        if over < now && over + stalled(plane_run, since) < now {
+        if over < now && over + stalled_since(plane_run, since) < now {
             self.0 = Some((starvation_guard.job, now));
             found.push(format!(
                 "withheld for job {} since {}",
@@ -233,22 +236,22 @@ impl Withheld {
 
 /// Lists waiting jobs that any policy would place, each with the sites where, by their own count,
 /// as many processors are idle and nobody is about to take them.
-fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
+fn jobs_with_room(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
     let view = plane_run.plane.view();
     let now = plane_run.plane.now();
     let waiting: Vec<_> = view
         .jobs
         .values()
         .filter_map(|job: &Arc<Job>| {
-            let processors = plainly_waits(job, now)?;
+            let processors = plainly_waiting_processors(job, now)?;
             let lasts = plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
             Some((job.id, processors, lasts))
         })
         .collect();
-    if waiting.is_empty() || plane_run.plane.isolated() {
+    if waiting.is_empty() || plane_run.plane.is_isolated() {
         return Vec::new();
     }
-    let standings = plane_run.plane.sites();
+    let standings = plane_run.plane.list_sites();
     let well = standings.iter().filter(|site| {
         matches!(site.state, SiteState::Usable)
             && site.report.contact.is_answering()
@@ -260,7 +263,7 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, Si
                 .sites()
                 .iter()
                 .find(|site| *site.name() == standing.name)?;
-            Some((site, promised(&view, &standing.name)))
+            Some((site, spoken_for(&view, &standing.name)))
         });
         let sites: Vec<_> = sites.collect();
         let rooms = waiting.iter().flat_map(|(job, processors, lasts)| {
@@ -271,13 +274,13 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, Si
             roomy.map(|(site, _)| (*job, site.name().clone()))
         });
         rooms
-            .filter(|(job, site)| !is_kept_off(&view, *job, site, now))
+            .filter(|(job, site)| !is_barred(&view, *job, site, now))
             .collect()
     })
 }
 
 /// Returns the processors of a job that waits, may go anywhere as a whole, and needs nothing else.
-fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
+fn plainly_waiting_processors(job: &Job, now: Timestamp) -> Option<u32> {
     let JobPhase::Queued { not_before, .. } = job.phase else {
         return None;
     };
@@ -286,7 +289,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
     };
     let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
     // A job with a reservation of its own or a shared one does not wait for what is idle.
-    let promised = job.reservation_wish().is_some() || job.shares().is_some();
+    let promised = job.reservation_terms().is_some() || job.shared_reservation().is_some();
     let limited = job.spec.run.task.is_some() || promised;
     let avoids = job
         .components
@@ -298,7 +301,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
 }
 
 /// Counts processors at a site that placed jobs will take, or may just have taken.
-fn promised(view: &View, site: &SiteName) -> u32 {
+fn spoken_for(view: &View, site: &SiteName) -> u32 {
     let holdings = view
         .holdings
         .get(site)
@@ -309,9 +312,9 @@ fn promised(view: &View, site: &SiteName) -> u32 {
 }
 
 /// Returns true if a site takes none of the jobs of this one's owner for a while.
-fn is_kept_off(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
+fn is_barred(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
     let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else {
         return false;
     };
-    site.ban_of(&job.owner, now).is_some()
+    site.bar_reason_for(&job.owner, now).is_some()
 }

@@ -25,7 +25,7 @@ const TRIED_AGAIN: DurationMs = DurationMs(90_000);
 const WRITTEN: DurationMs = DurationMs(60_000);
 
 /// Returns the number of deaths within the window that is too many, and what follows.
-fn limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
+fn death_limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
     match kind {
         ActorKind::Journal => (1, SupervisorVerdict::Exit),
         ActorKind::Intake
@@ -81,7 +81,7 @@ struct SupervisionJudge {
 }
 
 /// Lists where the supervisor did not do what it should.
-pub(super) fn misjudged(
+pub(super) fn supervision_mistakes(
     control_plane_runs: &[RunLives],
     held: &HeldTimes,
     ended: &BTreeMap<JobId, Timestamp>,
@@ -92,11 +92,11 @@ pub(super) fn misjudged(
         plane_run
             .lived
             .iter()
-            .for_each(|(at, lived)| judge.note(*at, lived));
+            .for_each(|(at, lived)| judge.note_life(*at, lived));
         let over = plane_run.ended.unwrap_or(Timestamp(u64::MAX));
         judge.finish(over, plane_run);
         found.append(&mut judge.found);
-        found.extend(unheld(plane_run, over, held, ended));
+        found.extend(not_held_jobs(plane_run, over, held, ended));
     }
     found
 }
@@ -106,15 +106,15 @@ impl SupervisionJudge {
         self.found.push(format!("{text}, at {}", at.0));
     }
 
-    fn note(&mut self, at: Timestamp, lived: &Lived) {
+    fn note_life(&mut self, at: Timestamp, lived: &Lived) {
         match lived {
             Lived::Planted(kind) => {
-                self.spent();
+                self.use_up_panic();
                 self.planted = Some((at, *kind));
             }
-            Lived::Died(id) => self.died(at, id),
-            Lived::Built(id, anew) => self.built(at, id, *anew),
-            Lived::Judged(id, verdict) => self.judged(at, id, *verdict),
+            Lived::Died(id) => self.note_death(at, id),
+            Lived::Built(id, anew) => self.note_built(at, id, *anew),
+            Lived::Judged(id, verdict) => self.note_verdict(at, id, *verdict),
             Lived::Stalled(ActorId::Journal, lasts, _) => self.deaf_until = at + *lasts,
             Lived::Stalled(..) => {}
             Lived::DiskFailed => self.disk_failed = Some(at),
@@ -132,19 +132,19 @@ impl SupervisionJudge {
     }
 
     /// A panic in a handler kills the actor that handles.
-    fn spent(&mut self) {
+    fn use_up_panic(&mut self) {
         if let Some((at, Some(kind))) = self.planted.take() {
             self.complain(at, &format!("nobody knows that a {} died", kind.as_str()));
         }
     }
 
-    fn died(&mut self, at: Timestamp, id: &ActorId) {
+    fn note_death(&mut self, at: Timestamp, id: &ActorId) {
         self.deaths += 1;
         match self.planted.take() {
             Some((then, kind)) if then == at && kind.is_none_or(|kind| kind == id.kind()) => {}
             _ => self.complain(at, &format!("{id} died of itself")),
         }
-        let (most, verdict) = limit(id.kind());
+        let (most, verdict) = death_limit(id.kind());
         let actor = self.actors.entry(id.clone()).or_default();
         let overdue = actor.due.replace((at, verdict)).filter(|_| !actor.either);
         actor
@@ -162,11 +162,11 @@ impl SupervisionJudge {
             actor.owed.push_back((at, Count { surely, perhaps }));
         }
         if let Some((then, verdict)) = overdue {
-            self.complain(then, &outstanding(id, verdict));
+            self.complain(then, &describe_outstanding(id, verdict));
         }
     }
 
-    fn built(&mut self, at: Timestamp, id: &ActorId, anew: bool) {
+    fn note_built(&mut self, at: Timestamp, id: &ActorId, anew: bool) {
         let actor = self.actors.entry(id.clone()).or_default();
         let held_at = actor.held_at.take();
         let mut problem = None;
@@ -199,7 +199,7 @@ impl SupervisionJudge {
         }
     }
 
-    fn judged(&mut self, at: Timestamp, id: &ActorId, verdict: SupervisorVerdict) {
+    fn note_verdict(&mut self, at: Timestamp, id: &ActorId, verdict: SupervisorVerdict) {
         let actor = self.actors.entry(id.clone()).or_default();
         let due = actor.due.take();
         if std::mem::take(&mut actor.either) {
@@ -225,7 +225,7 @@ impl SupervisionJudge {
 
     fn finish(&mut self, over: Timestamp, plane_run: &RunLives) {
         if self.planted.is_some_and(|(at, _)| at < over) {
-            self.spent();
+            self.use_up_panic();
         }
         let last = plane_run
             .lived
@@ -245,7 +245,7 @@ impl SupervisionJudge {
         }
         for (id, actor) in std::mem::take(&mut self.actors) {
             if let Some((at, verdict)) = actor.due.filter(|(at, _)| *at < over && !actor.either) {
-                self.complain(at, &outstanding(&id, verdict));
+                self.complain(at, &describe_outstanding(&id, verdict));
             }
             let owed = actor
                 .owed
@@ -265,7 +265,7 @@ impl SupervisionJudge {
     }
 }
 
-fn outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
+fn describe_outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
     let what = match verdict {
         SupervisorVerdict::Hold => "is not held",
         SupervisorVerdict::Exit => "does not end the process",
@@ -274,7 +274,7 @@ fn outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
 }
 
 /// Lists jobs that were to be held, and whose records do not say so.
-fn unheld(
+fn not_held_jobs(
     plane_run: &RunLives,
     over: Timestamp,
     held: &HeldTimes,
@@ -286,7 +286,7 @@ fn unheld(
             continue;
         };
         let by = *at + WRITTEN;
-        let by = by + plane_run.stalled(*at, by, |id| *id == ActorId::Journal);
+        let by = by + plane_run.stalled_time(*at, by, |id| *id == ActorId::Journal);
         let is_final = ended.get(id).is_some_and(|ended| *ended <= by);
         let turns = held.get(id).map_or(&[] as &[_], Vec::as_slice);
         let so_far = turns.iter().rev().find(|(turn, _)| turn < at);

@@ -32,7 +32,7 @@ fn then(mut plane_run: RunLives, at: u64, lived: Lived) -> RunLives {
 
 fn said(plane_run: RunLives) -> Vec<String> {
     let written = BTreeMap::from([(JOB, vec![(Timestamp(1_001), true)])]);
-    misjudged(&[plane_run], &written, &BTreeMap::new())
+    supervision_mistakes(&[plane_run], &written, &BTreeMap::new())
 }
 
 fn finds(plane_run: RunLives, text: &str) {
@@ -95,7 +95,7 @@ fn at_the_very_minute_either_is_right() {
     );
     let written = BTreeMap::from([(JOB, vec![(Timestamp(60_200), true)])]);
     assert_eq!(
-        misjudged(&[held], &written, &BTreeMap::new()),
+        supervision_mistakes(&[held], &written, &BTreeMap::new()),
         Vec::<String>::new()
     );
 }
@@ -226,7 +226,7 @@ fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
             .map(|(at, held)| (Timestamp(*at), *held))
             .collect();
         let ended = ended.map(|at| (JOB, Timestamp(at))).into_iter().collect();
-        misjudged(&plane_run, &BTreeMap::from([(JOB, held)]), &ended).is_empty()
+        supervision_mistakes(&plane_run, &BTreeMap::from([(JOB, held)]), &ended).is_empty()
     };
     assert!(says(&[(1_000, true)], None) && says(&[(5_000, true)], None));
     assert!(says(&[], Some(900)), "nothing of it is left to hold");

@@ -113,7 +113,7 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
         max_bytes: Bytes(u64::MAX),
     };
     described
-        .jobs()?
+        .into_jobs()?
         .into_iter()
         .nth(number - sweep.first)
         .context("a run of its sweep")
@@ -128,7 +128,7 @@ pub(super) fn over_limit(
     ledger: &[LedgerEntry],
     instance: InstanceId,
 ) -> Vec<String> {
-    let spans = spans(holds, ledger, instance);
+    let spans = spans_at_sites(holds, ledger, instance);
     let judged = sweeps.iter().filter_map(|sweep| {
         let ids = sweep
             .numbers()
@@ -154,7 +154,11 @@ pub(super) fn over_limit(
 /// A run, and from when until when an attempt of it was at a site.
 type SweepRunSpan = (JobId, Timestamp, Timestamp);
 
-fn spans(holds: &SeenHolds, ledger: &[LedgerEntry], instance: InstanceId) -> Vec<SweepRunSpan> {
+fn spans_at_sites(
+    holds: &SeenHolds,
+    ledger: &[LedgerEntry],
+    instance: InstanceId,
+) -> Vec<SweepRunSpan> {
     let mut spans = BTreeMap::new();
     for LedgerEntry { at, tag, deed, .. } in ledger.iter().filter(|e| e.tag.instance == instance) {
         let part = (tag.job, tag.component, tag.attempt);

@@ -5,9 +5,9 @@ use cospan_domain::units::DurationMs;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::campaign::{CampaignSize, seed};
-use super::draw_reservations::promise;
-use super::draw_shared_reservations::share;
+use super::campaign::{CampaignSize, run_seed};
+use super::draw_reservations::add_reservations;
+use super::draw_shared_reservations::add_shared_reservations;
 use super::quiet_runs::QuietRun;
 use super::run::{SeedVerdict, run};
 use super::seed_scenario::{SeedScenario, UserAction};
@@ -31,7 +31,7 @@ fn hold(verdict: &SeedVerdict) {
 #[test]
 fn drawn_trouble_breaks_no_rule_and_everything_comes_to_rest() {
     for number in 1..=4 {
-        let verdict = seed(number, SMALL).unwrap();
+        let verdict = run_seed(number, SMALL).unwrap();
         hold(&verdict);
         let submitted = SeedScenario::draw(number, SMALL.jobs, SMALL.sites, SMALL.length).unwrap();
         let submitted = submitted.jobs.len();
@@ -44,7 +44,7 @@ fn drawn_trouble_breaks_no_rule_and_everything_comes_to_rest() {
 
 #[test]
 fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
-    let hash = || seed(7, SMALL).unwrap().hash;
+    let hash = || run_seed(7, SMALL).unwrap().hash;
     let first = hash();
     let others = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(hash)).collect();
@@ -56,7 +56,7 @@ fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
     assert_eq!(others, [first].into());
     assert_ne!(
         others,
-        [seed(8, SMALL).unwrap().hash].into(),
+        [run_seed(8, SMALL).unwrap().hash].into(),
         "another seed is another run"
     );
 }
@@ -72,7 +72,7 @@ fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
             length,
         } = SMALL;
         let mut scenario = SeedScenario::draw(number, jobs, sites, length).unwrap();
-        promise(&mut scenario, &mut StdRng::seed_from_u64(number));
+        add_reservations(&mut scenario, &mut StdRng::seed_from_u64(number));
         let verdict = run(scenario).unwrap();
         promised += under_reservations(&verdict);
         hold(&verdict);
@@ -114,7 +114,7 @@ fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() 
         } = SMALL;
         let mut scenario = SeedScenario::draw(number, jobs, sites, length).unwrap();
         scenario.by_slurm = false;
-        share(&mut scenario, &mut StdRng::seed_from_u64(number)).unwrap();
+        add_shared_reservations(&mut scenario, &mut StdRng::seed_from_u64(number)).unwrap();
         together += scenario
             .actions
             .iter()
@@ -162,7 +162,7 @@ fn die_at_some(quiet: &QuietRun) {
             verdict.unsafe_,
             verdict.not_live
         );
-        deaths += usize::from(quiet.died(&verdict));
+        deaths += usize::from(quiet.has_died(&verdict));
     }
     // Calls to sites are fewer than changes.
     assert!(deaths >= 8, "only {deaths} deaths");

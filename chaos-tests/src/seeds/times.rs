@@ -27,11 +27,11 @@ pub(super) struct Truth {
 }
 
 /// Lists impossible statements of the record.
-pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
+pub(super) fn misstated_times(job: &Job, truth: &Truth) -> Vec<String> {
     if job.setbacks != Setbacks::default() || job.spec.run.restart_scope != RestartScope::Job {
         return Vec::new();
     }
-    let stated = Accounting::of(job);
+    let stated = Accounting::from_job(job);
     let instants = &job.instants;
     let Truth {
         submitted,

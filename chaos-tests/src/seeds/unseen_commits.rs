@@ -8,7 +8,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::Job;
 use cospan_storage::port::{Journal, StoreError};
-use cospan_storage::record::events::history;
+use cospan_storage::record::events::read_history;
 
 /// Changes of a job that became durable since it was last seen.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Unseen {
 
 /// Reads from the store what became durable since the jobs were last seen. A job that was never
 /// seen had no time to be anywhere.
-pub(super) fn unseen(
+pub(super) fn read_unseen(
     store: &dyn Journal,
     view: &View,
     last: &BTreeMap<JobId, Arc<Job>>,
@@ -30,7 +30,7 @@ pub(super) fn unseen(
         let Some(old) = last.get(id).filter(|old| old.revision < new.revision) else {
             continue;
         };
-        let units = history(store, *id)?.into_iter();
+        let units = read_history(store, *id)?.into_iter();
         let later = units.filter(|(revision, _)| *revision > old.revision);
         let events = later.flat_map(|(_, events)| events).collect();
         found.push(Unseen {

@@ -25,7 +25,7 @@ use cospan_domain::site::site_command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
-use super::judge_answers::untrue;
+use super::judge_answers::false_statements;
 use super::peers::draw_peers;
 use super::quotas;
 use super::rare_options::{RareOptions, TARGETS, USERS};
@@ -35,7 +35,7 @@ use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::fault_tally::StrikeTally;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::world_site::SimulatedCluster;
 
 /// Path of the payload's output that is collected.
@@ -65,7 +65,7 @@ const ANSWERED_WITHIN: DurationMs = DurationMs(6 * 3_600_000);
 const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 
 /// Does what users still have to do, until nothing is left.
-pub(super) async fn action(
+pub(super) async fn perform_actions(
     plane_run: ControlPlaneRun,
     scenario: Arc<SeedScenario>,
     known: Rc<RefCell<UserState>>,
@@ -81,8 +81,8 @@ pub(super) async fn action(
             // A file whose return to a site was not acknowledged is registered again.
             return register_files(&plane_run, &scenario, &known, &tally).await;
         };
-        plane_run.until(*at).await;
-        let asks = asks(action, &scenario, &known.borrow())?;
+        plane_run.sleep_until(*at).await;
+        let asks = commands_at_once(action, &scenario, &known.borrow())?;
         if asks.is_empty() {
             known.borrow_mut().next_deal += 1;
             continue;
@@ -95,8 +95,8 @@ pub(super) async fn action(
         };
         let all = (0..times)
             .flat_map(|_| &asks)
-            .map(|ask| command(&plane_run, user, ask, &tally));
-        let given_up = plane_run.until(plane_run.clock.now() + ANSWERED_WITHIN);
+            .map(|ask| run_command(&plane_run, user, ask, &tally));
+        let given_up = plane_run.sleep_until(plane_run.clock.now() + ANSWERED_WITHIN);
         let answers = tokio::select! {
             biased;
             answers = join_all(all) => answers,
@@ -107,7 +107,7 @@ pub(super) async fn action(
         }
         struck
             .into_iter()
-            .for_each(|(kind, step)| tally.count(kind, step));
+            .for_each(|(kind, step)| tally.count_fault(kind, step));
         if is_still_frozen(action, &answers) {
             tokio::time::sleep(Duration::from_secs(30)).await;
             continue;
@@ -119,10 +119,10 @@ pub(super) async fn action(
         known.next_deal += 1;
         for answer in answers {
             let view = plane_run.plane.view();
-            known
-                .complaints
-                .extend(untrue(action, &answer, &scenario, &view, asked_at));
-            known.learn(action, answer, plane_run.clock.now());
+            known.complaints.extend(false_statements(
+                action, &answer, &scenario, &view, asked_at,
+            ));
+            known.learn_answer(action, answer, plane_run.clock.now());
         }
     }
 }
@@ -172,7 +172,7 @@ fn strikes_at(
 }
 
 /// Asks until there is an answer that is not "busy".
-async fn command(
+async fn run_command(
     plane_run: &ControlPlaneRun,
     user: &str,
     ask: impl Fn() -> ApiRequest,
@@ -182,16 +182,16 @@ async fn command(
     loop {
         match plane_run
             .plane
-            .command(ApiCommand {
+            .execute_command(ApiCommand {
                 by: by.clone(),
                 what: ask(),
             })
             .await
         {
             Err(ApiRefusal::Busy { .. }) => {
-                tally.count(FaultKind::IntakeFull, "command");
+                tally.count_fault(FaultKind::IntakeFull, "command");
                 if plane_run.clock.now().0 < plane_run.intake_full_until.load(Ordering::Relaxed) {
-                    tally.count(FaultKind::MailboxFull, ActorKind::Intake.as_str());
+                    tally.count_fault(FaultKind::MailboxFull, ActorKind::Intake.as_str());
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -214,7 +214,7 @@ async fn register_files(
             let name = logical_name(number)?;
             // A site that does not answer is asked again: users are patient.
             while !plane_run.kill_switch.is_dead()
-                && command(
+                && run_command(
                     plane_run,
                     USERS[0],
                     || ApiRequest::AddFile {
@@ -247,7 +247,11 @@ pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
 type MakeAsk = Box<dyn Fn() -> ApiRequest>;
 
 /// Lists the commands that are given at the same moment.
-fn asks(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Result<Vec<MakeAsk>> {
+fn commands_at_once(
+    action: &UserAction,
+    scenario: &SeedScenario,
+    known: &UserState,
+) -> Result<Vec<MakeAsk>> {
     let UserAction::Reserve(sites, wish) = action else {
         return Ok(ask(action, scenario, known)?.into_iter().collect());
     };
@@ -320,12 +324,12 @@ fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Resul
         }
         UserAction::Reserve(..) => None,
         UserAction::File(number, site, is_there) => {
-            Some(file_ask(*number, site, *is_there, scenario)?)
+            Some(file_command(*number, site, *is_there, scenario)?)
         }
     })
 }
 
-fn file_ask(
+fn file_command(
     number: usize,
     site: &SiteName,
     is_there: bool,
@@ -364,7 +368,7 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
 
 fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
-    let mut spec = job(
+    let mut spec = build_job(
         &drawn.components,
         drawn.run_time,
         drawn.wall_time,
@@ -491,13 +495,15 @@ impl UserState {
         answers
             .iter()
             .all(|answer: &Result<ApiAnswer, ApiRefusal>| match answer {
-                Err(refusal @ ApiRefusal::Invalid { .. }) => named || quotas::is_told(refusal),
+                Err(refusal @ ApiRefusal::Invalid { .. }) => {
+                    named || quotas::is_quota_refusal(refusal)
+                }
                 _ => false,
             })
             && self.without.insert(*number)
     }
 
-    fn learn(
+    fn learn_answer(
         &mut self,
         action: &UserAction,
         answer: Result<ApiAnswer, ApiRefusal>,
@@ -543,7 +549,7 @@ impl UserState {
 }
 
 /// Waits until every acknowledged job has ended.
-pub(super) async fn all_ended(
+pub(super) async fn await_all_ended(
     plane_run: &ControlPlaneRun,
     ids: &[JobId],
     until: Timestamp,
@@ -556,10 +562,10 @@ pub(super) async fn all_ended(
             .find(|job| !job.is_final());
         let Some(job) = unfinished else { return Ok(()) };
         if plane_run.clock.now() > until {
-            let why = plane_run.plane.explain(job);
+            let why = plane_run.plane.explain_job(job);
             let sites: Vec<_> = plane_run
                 .plane
-                .sites()
+                .list_sites()
                 .into_iter()
                 .map(|s| (s.name, s.state))
                 .collect();
@@ -586,7 +592,7 @@ pub(super) async fn all_ended(
 pub(super) async fn release_held(plane_run: ControlPlaneRun) {
     loop {
         plane_run
-            .until(plane_run.clock.now() + RELEASED_EVERY)
+            .sleep_until(plane_run.clock.now() + RELEASED_EVERY)
             .await;
         let view = plane_run.plane.view();
         let held = view.jobs.values().filter(|job| job.held.is_some());
@@ -595,7 +601,7 @@ pub(super) async fn release_held(plane_run: ControlPlaneRun) {
             // A job that is not released now is so the next time.
             let _ = plane_run
                 .plane
-                .command(ApiCommand {
+                .execute_command(ApiCommand {
                     by,
                     what: ApiRequest::Release(held),
                 })

@@ -92,7 +92,7 @@ pub struct ClaimLimits {
 
 impl ClaimLimits {
     /// Returns limits that allow whatever either of the two allows.
-    pub fn longest(self, other: Self) -> Self {
+    pub fn max_with(self, other: Self) -> Self {
         Self {
             ready_within: self.ready_within.max(other.ready_within),
             max_hold: self.max_hold.max(other.max_hold),
@@ -134,12 +134,12 @@ impl Acquisition {
     }
 
     /// Returns true if a try is worthwhile only while enough is idle at its site.
-    pub fn asks_idle(self) -> bool {
+    pub fn needs_idle(self) -> bool {
         matches!(self, Acquisition::ClaimNow)
     }
 
     /// Returns the reservation that it uses, if any.
-    pub fn promised(self) -> Option<ReservationUse> {
+    pub fn reservation_use(self) -> Option<ReservationUse> {
         match self {
             Acquisition::Reserved(promised) => Some(promised),
             Acquisition::ClaimNow | Acquisition::Queue(_) => None,

@@ -67,15 +67,15 @@ pub enum InvalidMolding {
 
 impl Molding {
     /// Returns xo as a share.
-    pub fn share(&self) -> PerMillion {
+    pub fn overhead_share(&self) -> PerMillion {
         PerMillion(self.overhead.saturating_mul(10_000))
     }
 
     /// Returns the run time over that many sites: with the overhead, rounded up, if there are
     /// several.
-    pub fn over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
+    pub fn run_time_over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
-            self.share()
+            self.overhead_share()
         } else {
             PerMillion(0)
         };
@@ -83,7 +83,7 @@ impl Molding {
     }
 
     /// Lists all shapes, the one that is asked for first.
-    pub fn all(&self, asked: OtherShape) -> impl Iterator<Item = OtherShape> + '_ {
+    pub fn all_shapes(&self, asked: OtherShape) -> impl Iterator<Item = OtherShape> + '_ {
         [asked].into_iter().chain(self.shapes.iter().copied())
     }
 
@@ -101,13 +101,13 @@ impl Molding {
         if self.overhead > MOST_OVERHEAD {
             return Err(InvalidMolding::Overhead(self.overhead));
         }
-        let mut all: Vec<OtherShape> = self.all(asked).collect();
+        let mut all: Vec<OtherShape> = self.all_shapes(asked).collect();
         for shape in &all {
             let OtherShape {
                 processors,
                 run_time,
             } = *shape;
-            let longest = self.over(run_time, 2);
+            let longest = self.run_time_over(run_time, 2);
             match () {
                 () if processors == 0 || run_time == DurationMs::ZERO => {
                     return Err(InvalidMolding::Zero(processors));
@@ -125,12 +125,13 @@ impl Molding {
             }
         }
         all.sort_unstable();
-        all.windows(2).try_for_each(|pair| faster(pair[0], pair[1]))
+        all.windows(2)
+            .try_for_each(|pair| check_faster(pair[0], pair[1]))
     }
 }
 
 /// Checks that the larger of two shapes finishes sooner.
-fn faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
+fn check_faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
     let fewer = small.processors;
     let short = small.run_time;
     let more = large.processors;
@@ -215,9 +216,9 @@ mod tests {
             overhead: 20,
             shapes: Vec::new(),
         };
-        assert_eq!(molding.over(DurationMs(101), 1), DurationMs(101));
+        assert_eq!(molding.run_time_over(DurationMs(101), 1), DurationMs(101));
         assert_eq!(
-            molding.over(DurationMs(101), 2),
+            molding.run_time_over(DurationMs(101), 2),
             DurationMs(122),
             "rounded up"
         );

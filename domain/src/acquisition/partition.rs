@@ -52,7 +52,7 @@ pub struct PartitionOptions {
 
 impl PartitionOptions {
     /// Reads what these options choose; of several the last one counts.
-    pub fn read(&self, options: &[Arc<str>]) -> PartitionAccount {
+    pub fn parse_options(&self, options: &[Arc<str>]) -> PartitionAccount {
         let partition = last_value(options, self.reservation).map(PartitionAccount::in_reservation);
         PartitionAccount {
             partition: partition.or_else(|| last_value(options, self.partition).map(Arc::from)),
@@ -61,13 +61,13 @@ impl PartitionOptions {
     }
 
     /// Lists what a component's overrides choose and where, in the order in which they apply.
-    pub fn chosen(
+    pub fn choices_of(
         &self,
         at: &BTreeMap<OverrideScope, Override>,
     ) -> Vec<(OverrideScope, PartitionAccount)> {
         let chosen = at
             .iter()
-            .map(|(place, change)| (place, self.read(&change.lrm_options)));
+            .map(|(place, change)| (place, self.parse_options(&change.lrm_options)));
         let chosen = chosen.filter(|(_, lane)| *lane != PartitionAccount::default());
         chosen.map(|(place, lane)| (place.clone(), lane)).collect()
     }
@@ -82,7 +82,7 @@ fn last_value<'a>(options: &'a [Arc<str>], words: &[&str]) -> Option<&'a str> {
 impl SitePartitions {
     /// Returns the longest wall time that a job may ask for; of several partitions the longest of
     /// any. `None`: no limit is known.
-    pub fn longest(&self, lane: &PartitionAccount) -> Option<DurationMs> {
+    pub fn longest_time_in(&self, lane: &PartitionAccount) -> Option<DurationMs> {
         let each = lane
             .partition
             .as_deref()?
@@ -93,7 +93,7 @@ impl SitePartitions {
 
     /// Returns the partition, or partitions, that the submission asks for, if they are known and
     /// are not the site's own.
-    pub fn elsewhere<'l>(&self, lane: &'l PartitionAccount) -> Option<&'l Arc<str>> {
+    pub fn foreign_partition<'l>(&self, lane: &'l PartitionAccount) -> Option<&'l Arc<str>> {
         let asked = lane
             .partition
             .as_ref()
@@ -106,7 +106,7 @@ impl SitePartitions {
     }
 
     /// Returns all that may be used of a partition; for several see [`most_of_any`].
-    pub fn total(&self, partitions: &str) -> Resources {
+    pub fn usable_total(&self, partitions: &str) -> Resources {
         most_of_any(partitions, |name| Some(&self.partitions.get(name)?.total))
     }
 }
@@ -134,7 +134,7 @@ impl PartitionAccount {
     }
 
     /// Returns this choice, with whatever `chosen` sets in place of its own.
-    pub fn or(&self, chosen: &PartitionAccount) -> PartitionAccount {
+    pub fn overridden_by(&self, chosen: &PartitionAccount) -> PartitionAccount {
         PartitionAccount {
             partition: chosen.partition.clone().or_else(|| self.partition.clone()),
             account: chosen.account.clone().or_else(|| self.account.clone()),
@@ -142,7 +142,7 @@ impl PartitionAccount {
     }
 
     /// Returns the partition and account of a component at a site whose default is `self`.
-    pub fn of(
+    pub fn resolve_at(
         &self,
         chosen: &[(OverrideScope, PartitionAccount)],
         site: &SiteName,
@@ -151,7 +151,7 @@ impl PartitionAccount {
         let there = chosen
             .iter()
             .filter(|(place, _)| place.holds_at(site, labels));
-        there.fold(self.clone(), |lane, (_, own)| lane.or(own))
+        there.fold(self.clone(), |lane, (_, own)| lane.overridden_by(own))
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_last_option_chooses_and_others_choose_nothing() {
         let read = |options: &[&str]| {
-            WORDS.read(
+            WORDS.parse_options(
                 &options
                     .iter()
                     .map(|option| (*option).into())
@@ -227,18 +227,18 @@ mod tests {
             (OverrideScope::Site(site("B")), options("--exclusive")),
             (OverrideScope::Site(site("C")), options("-plong")),
         ]);
-        let chosen = WORDS.chosen(&at);
+        let chosen = WORDS.choices_of(&at);
         assert_eq!(chosen.len(), 2, "{chosen:?}");
         let slurm = Labels::from([("lrm".into(), ["slurm".into()].into())]);
         let own = lane("normal", Some("physics"));
         assert_eq!(
-            own.of(&chosen, &site("B"), &slurm),
+            own.resolve_at(&chosen, &site("B"), &slurm),
             lane("short", Some("physics"))
         );
         assert_eq!(
-            own.of(&chosen, &site("C"), &slurm),
+            own.resolve_at(&chosen, &site("C"), &slurm),
             lane("long", Some("physics"))
         );
-        assert_eq!(own.of(&chosen, &site("B"), &Labels::new()), own);
+        assert_eq!(own.resolve_at(&chosen, &site("B"), &Labels::new()), own);
     }
 }

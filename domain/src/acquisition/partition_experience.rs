@@ -77,7 +77,7 @@ impl PartitionDemand {
 
 impl Obtainable {
     /// Records a request, made at `asked_at`, that started at once.
-    pub fn started(
+    pub fn record_start(
         &mut self,
         lane: PartitionAccount,
         ask: PartitionDemand,
@@ -99,7 +99,7 @@ impl Obtainable {
 
     /// Records a request that started after a wait. From now on the wait counts for as long again
     /// as it lasted: the next request may wait as long, and hardly longer.
-    pub fn started_late(
+    pub fn record_late_start(
         &mut self,
         lane: &PartitionAccount,
         ask: PartitionDemand,
@@ -119,7 +119,7 @@ impl Obtainable {
     }
 
     /// Records a request, made at `asked_at`, that was seen to wait at `seen_at`.
-    pub fn waited(
+    pub fn record_wait(
         &mut self,
         lane: PartitionAccount,
         ask: PartitionDemand,
@@ -149,7 +149,7 @@ impl Obtainable {
     }
 
     /// Forgets what no longer counts; returns true if that ended a wait.
-    pub fn forget(&mut self, now: Timestamp) -> bool {
+    pub fn forget_expired(&mut self, now: Timestamp) -> bool {
         let mut ended = false;
         self.0.retain(|_, known| {
             let before = known.waits.len();
@@ -162,7 +162,7 @@ impl Obtainable {
     }
 
     /// Returns the wait that keeps us from asking now; of several the one that counts longest.
-    pub fn in_the_way(&self, lane: &PartitionAccount, ask: &PartitionDemand) -> Option<&Waited> {
+    pub fn blocking_wait(&self, lane: &PartitionAccount, ask: &PartitionDemand) -> Option<&Waited> {
         let waits = &self.0.get(lane)?.waits;
         waits
             .iter()
@@ -171,7 +171,7 @@ impl Obtainable {
     }
 
     /// Returns the most processors that may be asked for with this time; `None`: any number.
-    pub fn most(&self, lane: &PartitionAccount, time: DurationMs) -> Option<u32> {
+    pub fn max_processors(&self, lane: &PartitionAccount, time: DurationMs) -> Option<u32> {
         let shorter = self
             .0
             .get(lane)?
@@ -204,7 +204,7 @@ impl Obtainable {
     }
 
     /// Lists the experience by partition and account.
-    pub fn lanes(&self) -> impl Iterator<Item = (&PartitionAccount, &Experience)> {
+    pub fn list_experience(&self) -> impl Iterator<Item = (&PartitionAccount, &Experience)> {
         self.0.iter()
     }
 }

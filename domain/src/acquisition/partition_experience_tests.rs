@@ -22,14 +22,14 @@ fn after_a_wait() -> Obtainable {
     let mut known = Obtainable::default();
     let asked_at = Timestamp(3 * MINUTE);
     let seen_at = Timestamp(4 * MINUTE);
-    known.waited(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
+    known.record_wait(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
     known
 }
 
 #[test]
 fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
     let known = after_a_wait();
-    let kept = |ask: PartitionDemand| known.in_the_way(&short(), &ask).is_some();
+    let kept = |ask: PartitionDemand| known.blocking_wait(&short(), &ask).is_some();
     assert!(kept(ask(64, 30)) && kept(ask(65, 30)) && kept(ask(64, 31)));
     assert!(!kept(ask(63, 600)) && !kept(ask(640, 29)));
     assert!(
@@ -41,7 +41,7 @@ fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
         ..short()
     };
     assert_eq!(
-        known.in_the_way(&other, &ask(640, 300)),
+        known.blocking_wait(&other, &ask(640, 300)),
         None,
         "on another account"
     );
@@ -52,7 +52,7 @@ fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
     let mut known = after_a_wait();
     assert_eq!(known.next_end(), Some(Timestamp(14 * MINUTE)));
     let seen_at = Timestamp(6 * MINUTE);
-    known.waited(
+    known.record_wait(
         short(),
         ask(64, 30),
         &"Priority".into(),
@@ -64,8 +64,8 @@ fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
         Some(Timestamp(16 * MINUTE)),
         "one wait that goes on"
     );
-    assert!(!known.forget(Timestamp(16 * MINUTE - 1)) && known.has_waits());
-    assert!(known.forget(Timestamp(16 * MINUTE)));
+    assert!(!known.forget_expired(Timestamp(16 * MINUTE - 1)) && known.has_waits());
+    assert!(known.forget_expired(Timestamp(16 * MINUTE)));
     assert_eq!(known, Obtainable::default());
 }
 
@@ -74,7 +74,7 @@ fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
     let started = |processors, asked_minute: u64| {
         let mut known = after_a_wait();
         let asked_at = Timestamp(asked_minute * MINUTE);
-        known.started(short(), ask(processors, 30), asked_at, asked_at);
+        known.record_start(short(), ask(processors, 30), asked_at, asked_at);
         known.has_waits()
     };
     assert!(!started(64, 5));
@@ -88,7 +88,7 @@ fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
         let mut known = after_a_wait();
         let asked_at = Timestamp(asked * MINUTE);
         let at = Timestamp(at * MINUTE);
-        known.started_late(&short(), ask(processors, 30), asked_at, at);
+        known.record_late_start(&short(), ask(processors, 30), asked_at, at);
         known.next_end()
     };
     assert_eq!(
@@ -123,19 +123,19 @@ fn the_largest_that_started_lately_is_known() {
     let mut known = Obtainable::default();
     let got = |known: &Obtainable| {
         known
-            .lanes()
+            .list_experience()
             .next()
             .map(|(_, known)| known.got.unwrap().ask)
     };
     let at = |minute: u64| Timestamp(minute * MINUTE);
-    known.started(short(), ask(8, 10), at(0), at(0));
-    known.started(short(), ask(16, 5), at(10), at(10));
-    known.started(short(), ask(4, 99), at(50), at(50));
+    known.record_start(short(), ask(8, 10), at(0), at(0));
+    known.record_start(short(), ask(16, 5), at(10), at(10));
+    known.record_start(short(), ask(4, 99), at(50), at(50));
     assert_eq!(got(&known), Some(ask(16, 5)));
-    known.forget(at(69));
+    known.forget_expired(at(69));
     assert_eq!(got(&known), Some(ask(16, 5)));
     assert_eq!(known.next_end(), Some(at(70)));
-    assert!(!known.forget(at(70)), "that is no wait");
+    assert!(!known.forget_expired(at(70)), "that is no wait");
     assert_eq!(got(&known), None, "an hour ago is not lately");
 }
 
@@ -153,14 +153,14 @@ proptest! {
         waits.sort_by_key(|(.., seen)| *seen);
         for (processors, minutes, seen) in &waits {
             let at = Timestamp(seen * MINUTE);
-            known.waited(short(), ask(*processors, *minutes), &"Priority".into(), at, at);
+            known.record_wait(short(), ask(*processors, *minutes), &"Priority".into(), at, at);
         }
-        known.forget(Timestamp(now * MINUTE));
+        known.forget_expired(Timestamp(now * MINUTE));
         let counts = |(processors, minutes, seen): &(u32, u64, u64)| {
             asked.covers(&ask(*processors, *minutes)) && seen + 10 > now
         };
-        prop_assert_eq!(known.in_the_way(&short(), &asked).is_some(), waits.iter().any(counts));
-        let most = known.most(&short(), asked.time).unwrap_or(u32::MAX);
+        prop_assert_eq!(known.blocking_wait(&short(), &asked).is_some(), waits.iter().any(counts));
+        let most = known.max_processors(&short(), asked.time).unwrap_or(u32::MAX);
         prop_assert_eq!(asked.processors <= most, !waits.iter().any(counts));
     }
 }

@@ -131,7 +131,11 @@ impl Preferences {
     /// Estimates the run time at a site with these results: the mean of the times, not of the
     /// speeds. A benchmark without a result above zero counts `missing_factor` times its time.
     /// `None`: nothing is known, and only starts can be compared.
-    pub fn execution(&self, missing_factor: PerMillion, results: &Scores) -> Option<DurationMs> {
+    pub fn estimate_run_time(
+        &self,
+        missing_factor: PerMillion,
+        results: &Scores,
+    ) -> Option<DurationMs> {
         let count = self.benchmarks.len() as f64;
         if self.benchmarks.is_empty() {
             return self.run_time;

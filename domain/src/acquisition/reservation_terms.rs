@@ -79,24 +79,24 @@ impl ReservationTerms {
     /// Returns when sites are asked for it, given since when the job has waited in vain (or never
     /// had to) and how often they have refused. A time past its latest start means that nobody is
     /// asked any more: it is too late for the job.
-    pub fn asked_at(&self, waits_since: Timestamp, refusals: u32) -> Timestamp {
+    pub fn next_request_at(&self, waits_since: Timestamp, refusals: u32) -> Timestamp {
         let Some(after) = self.reserve_after else {
             return Timestamp::default();
         };
-        let due = waits_since + pause(after, refusals);
+        let due = waits_since + pause_after(after, refusals);
         let latest = self.window.latest;
         // A pause that has grown too long must not take its last chance.
         let last = latest - after;
         match () {
             () if due <= latest => due,
-            () if refusals > 0 && waits_since + pause(after, 1) <= last => last,
+            () if refusals > 0 && waits_since + pause_after(after, 1) <= last => last,
             () => latest + DurationMs(1),
         }
     }
 
     /// Returns how far ahead its latest start is, if that exceeds what its user may reserve;
     /// `offset` is how much later the last of its components begins.
-    pub fn too_far(
+    pub fn excess_lead(
         &self,
         now: Timestamp,
         offset: DurationMs,
@@ -128,7 +128,7 @@ impl ReservationTerms {
 
 /// Returns the pause before sites are asked again. It doubles after each refusal: otherwise many
 /// jobs that wait for full sites would keep asking.
-fn pause(after: DurationMs, refusals: u32) -> DurationMs {
+fn pause_after(after: DurationMs, refusals: u32) -> DurationMs {
     let most = ASKED_AGAIN_MOST.max(after);
     if refusals == 0 {
         after

@@ -7,12 +7,12 @@ use super::site_bid::Bid;
 /// Ranks the sites, as positions in `bids`: the nearest first; what it lacks comes from the others,
 /// ordered by what the data costs there, then by distance. Ties are broken by name, so that the
 /// order of the answers does not matter.
-pub fn choose<N: Ord>(bids: &[(N, &Bid)]) -> Vec<usize> {
+pub fn rank_bids<N: Ord>(bids: &[(N, &Bid)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..bids.len()).collect();
     let Some(nearest) = order
         .iter()
         .copied()
-        .min_by(|a, b| nearer(&bids[*a], &bids[*b]))
+        .min_by(|a, b| compare_distance(&bids[*a], &bids[*b]))
     else {
         return order;
     };
@@ -21,12 +21,12 @@ pub fn choose<N: Ord>(bids: &[(N, &Bid)]) -> Vec<usize> {
         (*a != nearest)
             .cmp(&(*b != nearest))
             .then(data)
-            .then_with(|| nearer(&bids[*a], &bids[*b]))
+            .then_with(|| compare_distance(&bids[*a], &bids[*b]))
     });
     order
 }
 
-fn nearer<N: Ord>(a: &(N, &Bid), b: &(N, &Bid)) -> Ordering {
+fn compare_distance<N: Ord>(a: &(N, &Bid), b: &(N, &Bid)) -> Ordering {
     a.1.distance
         .total_cmp(&b.1.distance)
         .then_with(|| a.0.cmp(&b.0))

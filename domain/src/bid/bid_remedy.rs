@@ -7,7 +7,7 @@ use super::site_bid::Bid;
 /// Describes what would bring the site nearer in the dimension that adds most to its distance, with
 /// an amount where one follows. `nearest` is the distance of the nearest of all sites; `name`
 /// returns the name of a site by its index. `None` at the origin.
-pub fn remedy(
+pub fn suggest_remedy(
     bid: &Bid,
     need: &BidNeed,
     offer: &SiteMeans,

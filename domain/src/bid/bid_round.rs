@@ -22,7 +22,7 @@ impl<G> BidRound<G> {
     }
 
     /// Takes the first answer of a site; later ones change nothing.
-    pub fn heard(&mut self, site: usize, answer: Result<G, Decline>) {
+    pub fn record_answer(&mut self, site: usize, answer: Result<G, Decline>) {
         if let Some(place @ None) = self.answers.get_mut(site) {
             *place = Some(answer);
             self.awaited -= 1;
@@ -31,7 +31,7 @@ impl<G> BidRound<G> {
     }
 
     /// Marks a site as unreachable: nothing was sent to it.
-    pub fn unreachable(&mut self, site: usize) {
+    pub fn mark_unreachable(&mut self, site: usize) {
         if let Some(place @ None) = self.answers.get_mut(site) {
             *place = Some(Err(Decline::Silent));
             self.awaited -= 1;
@@ -40,7 +40,7 @@ impl<G> BidRound<G> {
     }
 
     /// Counts messages other than announcements and answers.
-    pub fn sent(&mut self, messages: u64) {
+    pub fn count_sent(&mut self, messages: u64) {
         self.messages += messages;
     }
 
@@ -55,7 +55,7 @@ impl<G> BidRound<G> {
     }
 
     /// Ends the round; sites that have not answered count as declined.
-    pub fn close(&mut self) -> Vec<Result<G, Decline>> {
+    pub fn close_bid_round(&mut self) -> Vec<Result<G, Decline>> {
         self.awaited = 0;
         let answers = std::mem::take(&mut self.answers);
         answers
@@ -72,15 +72,15 @@ mod tests {
     #[test]
     fn a_round_is_complete_when_each_site_has_answered_once() {
         let mut round: BidRound<u8> = BidRound::new(3);
-        round.heard(1, Ok(7));
-        round.heard(1, Ok(8));
-        round.heard(9, Ok(9));
+        round.record_answer(1, Ok(7));
+        round.record_answer(1, Ok(8));
+        round.record_answer(9, Ok(9));
         assert!(!round.is_complete());
-        round.heard(0, Err(Decline::NothingFree));
-        round.unreachable(2);
+        round.record_answer(0, Err(Decline::NothingFree));
+        round.mark_unreachable(2);
         assert!(round.is_complete());
         assert_eq!(round.messages(), 4, "two announcements and two answers");
-        let answers = round.close();
+        let answers = round.close_bid_round();
         assert_eq!(
             answers,
             [Err(Decline::NothingFree), Ok(7), Err(Decline::Silent)]
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn who_has_not_answered_when_the_time_is_over_has_declined() {
         let mut round: BidRound<u8> = BidRound::new(2);
-        round.heard(1, Ok(7));
-        assert_eq!(round.close(), [Err(Decline::Silent), Ok(7)]);
-        round.heard(0, Ok(1));
-        assert_eq!(round.close(), [], "it comes too late");
+        round.record_answer(1, Ok(7));
+        assert_eq!(round.close_bid_round(), [Err(Decline::Silent), Ok(7)]);
+        round.record_answer(0, Ok(1));
+        assert_eq!(round.close_bid_round(), [], "it comes too late");
     }
 }

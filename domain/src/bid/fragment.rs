@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 /// `most` parts of at least `min`; each part gets `min`, and the rest is handed out in order. If
 /// the prefix has more than `most` sites, the smallest are passed over. It finds parts exactly when
 /// there are any; the result is empty if there are none.
-pub fn fragment(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize, u32)> {
+pub fn split_in_order(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize, u32)> {
     let min = min.max(1);
     // More parts, even of the least size, would exceed the total.
     let most = most.min((total / min) as usize);
@@ -20,7 +20,7 @@ pub fn fragment(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize
             sum -= u64::from(usable[drop_smallest(&mut taken, usable)]);
         }
         if sum >= u64::from(total) && !taken.is_empty() {
-            return fill(total, min, &taken, usable);
+            return distribute(total, min, &taken, usable);
         }
     }
     Vec::new()
@@ -32,7 +32,7 @@ fn drop_smallest(taken: &mut Vec<usize>, usable: &[u32]) -> usize {
     taken.remove(smallest.unwrap_or(0))
 }
 
-fn fill(total: u32, min: u32, taken: &[usize], usable: &[u32]) -> Vec<(usize, u32)> {
+fn distribute(total: u32, min: u32, taken: &[usize], usable: &[u32]) -> Vec<(usize, u32)> {
     let mut rest = total - min * taken.len() as u32;
     taken
         .iter()

@@ -1,7 +1,7 @@
 //! Bids: the distance of each site from what a job needs, over several resources at once (MRS,
 //! multiple resource scheduling on a virtual map).
 //!
-//! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only sorts,
+//! A site answers [`compute_bid`] for itself, from what it alone knows; whoever places the job only sorts,
 //! with [`bid_order`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
 //! what was announced to it at its [`Announcements`]; [`Resubmissions`] decides when a job is announced
 //! again. Absent on purpose: deductions while a round lasts (see [`crate::deduction`]).
@@ -20,14 +20,14 @@ mod site_bid;
 mod weights;
 
 pub use announcements::{Announcements, Unheard};
-pub use bid_order::choose;
-pub use bid_remedy::remedy;
+pub use bid_order::rank_bids;
+pub use bid_remedy::suggest_remedy;
 pub use bid_round::BidRound;
 pub use dimensions::{Axis, Dimension};
-pub use fragment::fragment;
+pub use fragment::split_in_order;
 pub use needs_and_means::{BidAmounts, BidNeed, Route, SiteMeans, Terms};
 pub use resubmission::Resubmissions;
-pub use site_bid::{Bid, Decline, SiteBid, bid};
+pub use site_bid::{Bid, Decline, SiteBid, compute_bid};
 pub use weights::{Weight, WeightError, Weights};
 
 #[cfg(test)]

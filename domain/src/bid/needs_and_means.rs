@@ -97,14 +97,14 @@ impl Route {
     }
 
     /// Returns the transfer time in seconds at a rate above 0.
-    pub(super) fn seconds(&self, rate: BitsPerSecond) -> f64 {
+    pub(super) fn seconds_at(&self, rate: BitsPerSecond) -> f64 {
         self.size().0 as f64 * 8.0 / rate.0 as f64
     }
 }
 
 impl BidAmounts {
     /// Returns what a site gives of what the job asks for.
-    pub(super) fn given(&self, offer: &SiteMeans) -> Self {
+    pub(super) fn given_by(&self, offer: &SiteMeans) -> Self {
         let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);
         let power = Mflops((offer.free.processors - processors).saturating_mul(each.0));

@@ -44,7 +44,7 @@ impl Resubmissions {
     }
 
     /// Records that a round did not cover the job.
-    pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
+    pub fn record_refusal(&mut self, job: JobId, changes: u64, now: Timestamp) {
         self.0.insert(
             job,
             EndedRound {
@@ -56,7 +56,7 @@ impl Resubmissions {
     }
 
     /// Records that the job would be covered, and is announced once its interval is over.
-    pub fn put_off(&mut self, job: JobId) {
+    pub fn mark_put_off(&mut self, job: JobId) {
         if let Some(ended) = self.0.get_mut(&job) {
             ended.put_off = true;
         }
@@ -100,7 +100,7 @@ mod tests {
             waiting.may_announce(JOB, changes, false, INTERVAL, Timestamp(now))
         };
         assert!(may(&waiting, 0, 0), "it is new");
-        waiting.refused(JOB, 3, Timestamp(500));
+        waiting.record_refusal(JOB, 3, Timestamp(500));
         assert!(!may(&waiting, 3, 9_000), "nothing was reported");
         assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(500)), None);
         assert!(!may(&waiting, 4, 1_499), "at most one round an interval");
@@ -119,12 +119,12 @@ mod tests {
             "in its turn"
         );
         assert!(!waiting.may_announce(JOB, 4, true, INTERVAL, Timestamp(1_499)));
-        waiting.put_off(JOB);
+        waiting.mark_put_off(JOB);
         assert_eq!(
             waiting.next_due(3, INTERVAL, Timestamp(600)),
             Some(Timestamp(1_500))
         );
-        waiting.refused(JOB, 3, Timestamp(1_500));
+        waiting.record_refusal(JOB, 3, Timestamp(1_500));
         assert_eq!(
             waiting.next_due(3, INTERVAL, Timestamp(1_500)),
             None,

@@ -59,7 +59,7 @@ pub struct SiteBid {
 ///
 /// # Errors
 /// The site cannot take part.
-pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
+pub fn compute_bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     if offer.free.processors == 0 {
         return Err(Decline::NothingFree);
     }
@@ -79,35 +79,35 @@ pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     let on_axes = Dimension::ALL
         .iter()
         .map(|dimension| (dimension.axis(), counted[*dimension as usize]));
-    let (x, y, distance) = place(on_axes);
+    let (x, y, distance) = map_point(on_axes);
     Ok(Bid {
         farthest: adds.max_by(|a, b| counted[*a as usize].total_cmp(&counted[*b as usize])),
         x,
         y,
         distance,
-        amounts: need.amounts.given(offer),
+        amounts: need.amounts.given_by(offer),
         indices,
     })
 }
 
 /// Returns the point for weighted indices on each axis: x, y, and the distance from the origin.
-pub(super) fn place(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
+pub(super) fn map_point(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
     let all = on_axes.clone().map(|(_, part)| part);
     (
         length_along(on_axes.clone(), Axis::Resources),
         length_along(on_axes, Axis::Data),
-        length(all),
+        euclidean_length(all),
     )
 }
 
 /// How far a point is from the origin in the dimensions of one axis.
 fn length_along(on_axes: impl Iterator<Item = (Axis, f64)>, axis: Axis) -> f64 {
     let on = on_axes.filter(|(of, _)| *of == axis);
-    length(on.map(|(_, part)| part))
+    euclidean_length(on.map(|(_, part)| part))
 }
 
 /// Returns the distance of a point from the origin, in any number of dimensions.
-fn length(point: impl Iterator<Item = f64>) -> f64 {
+fn euclidean_length(point: impl Iterator<Item = f64>) -> f64 {
     point.map(|part| part * part).sum::<f64>().sqrt()
 }
 

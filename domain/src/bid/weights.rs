@@ -104,10 +104,12 @@ impl Weights {
     ///
     /// # Errors
     /// A name is unknown, or all weights are 0.
-    pub fn of<'a>(named: impl IntoIterator<Item = (&'a str, Weight)>) -> Result<Self, WeightError> {
+    pub fn from_named<'a>(
+        named: impl IntoIterator<Item = (&'a str, Weight)>,
+    ) -> Result<Self, WeightError> {
         let mut weights = Self::default();
         for (name, weight) in named {
-            let dimension = Dimension::named(name).ok_or_else(|| unknown(name))?;
+            let dimension = Dimension::from_name(name).ok_or_else(|| unknown_dimension(name))?;
             weights.0[dimension as usize] = weight;
         }
         let counts = weights.0.iter().any(|weight| *weight > Weight::ZERO);
@@ -124,14 +126,14 @@ impl Weights {
     }
 
     /// Lists all weights by name.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
         Dimension::ALL
             .iter()
             .map(|dimension| (dimension.as_str(), self.get(*dimension)))
     }
 }
 
-fn unknown(name: &str) -> WeightError {
+fn unknown_dimension(name: &str) -> WeightError {
     let known: Vec<&str> = Dimension::ALL
         .iter()
         .map(|dimension| dimension.as_str())

@@ -77,14 +77,14 @@ pub struct Asker {
 
 impl Asker {
     /// Makes an asker that changes only what its own key registered.
-    pub fn only(key: KeyName) -> Self {
+    pub fn own_files_only(key: KeyName) -> Self {
         Self {
             key,
             reaches_all: false,
         }
     }
 
-    pub(super) fn reaches(&self, entry: &CatalogueEntry) -> bool {
+    pub(super) fn may_change(&self, entry: &CatalogueEntry) -> bool {
         self.reaches_all || entry.registered_by == self.key
     }
 }
@@ -112,7 +112,7 @@ pub enum FileRejection {
         "the name stands for other content ({known}); ask for replacement if it is to stand for {given}"
     )]
     OtherContent { known: Digest, given: Digest },
-    #[error("the name stands for a {}; ask for replacement if it is to be a {}", kind(*.known_directory), kind(!*.known_directory))]
+    #[error("the name stands for a {}; ask for replacement if it is to be a {}", kind_name(*.known_directory), kind_name(!*.known_directory))]
     OtherKind { known_directory: bool },
     #[error("the file there has digest {found}, but the name stands for {known}")]
     DigestDiffers { known: Digest, found: Digest },
@@ -126,6 +126,6 @@ pub enum FileRejection {
     NeededByJobs { jobs: u32 },
 }
 
-fn kind(directory: bool) -> &'static str {
+fn kind_name(directory: bool) -> &'static str {
     if directory { "directory" } else { "file" }
 }

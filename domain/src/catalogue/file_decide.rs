@@ -25,7 +25,7 @@ pub fn decide(
 ) -> Result<Vec<FileEvent>, FileRejection> {
     let entry = record.entry.as_ref();
     if let (Some(entry), Some(by)) = (entry, command.asker())
-        && !by.reaches(entry)
+        && !by.may_change(entry)
     {
         return Err(FileRejection::Anothers);
     }
@@ -41,13 +41,13 @@ pub fn decide(
             let asked = RegistrationRequest {
                 content,
                 directory,
-                replicas: sorted(replicas)?,
+                replicas: sort_replicas(replicas)?,
                 by,
             };
             match entry {
-                None => Ok(vec![asked.registered()]),
-                Some(entry) if asked.is_the_same_as(entry) => asked.additions(entry),
-                Some(entry) => asked.replacement(entry, replace, grip),
+                None => Ok(vec![asked.into_registered()]),
+                Some(entry) if asked.is_the_same_as(entry) => asked.add_replicas(entry),
+                Some(entry) => asked.replace_entry(entry, replace, grip),
             }
         }
         FileCommand::AddReplica {
@@ -55,7 +55,7 @@ pub fn decide(
             place,
             digest,
             by,
-        } => add(
+        } => add_replica(
             entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             digest,
@@ -66,7 +66,7 @@ pub fn decide(
             place,
             by,
             grip,
-        } => remove(
+        } => remove_replica(
             entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             by,
@@ -77,7 +77,7 @@ pub fn decide(
             place,
             stamp,
             content,
-        } => note(
+        } => note_stamp(
             entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             stamp,
@@ -85,7 +85,7 @@ pub fn decide(
         ),
         FileCommand::Unregister { by, grip } => {
             entry.ok_or(FileRejection::NotRegistered)?;
-            grip.check()?;
+            grip.check_need()?;
             Ok(vec![FileEventKind::FileUnregistered { by: by.key }])
         }
     }?;
@@ -108,7 +108,7 @@ impl RegistrationRequest {
         self.content == entry.content && self.directory == entry.directory
     }
 
-    fn registered(self) -> FileEventKind {
+    fn into_registered(self) -> FileEventKind {
         let Self {
             content,
             directory,
@@ -123,7 +123,7 @@ impl RegistrationRequest {
         }
     }
 
-    fn additions(self, entry: &CatalogueEntry) -> FileDecision {
+    fn add_replicas(self, entry: &CatalogueEntry) -> FileDecision {
         let new: Vec<_> = self
             .replicas
             .into_iter()
@@ -143,7 +143,7 @@ impl RegistrationRequest {
             .collect())
     }
 
-    fn replacement(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
+    fn replace_entry(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
         let known = entry.content.digest;
         let given = self.content.digest;
         if !replace {
@@ -155,13 +155,13 @@ impl RegistrationRequest {
                 }
             });
         }
-        grip.check()?;
-        Ok(vec![self.registered()])
+        grip.check_need()?;
+        Ok(vec![self.into_registered()])
     }
 }
 
 impl Grip {
-    fn check(self) -> Result<(), FileRejection> {
+    fn check_need(self) -> Result<(), FileRejection> {
         if self.needed_by == 0 || self.force {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Grip {
     }
 }
 
-fn sorted(replicas: Vec<CatalogueReplica>) -> Result<Vec<CatalogueReplica>, FileRejection> {
+fn sort_replicas(replicas: Vec<CatalogueReplica>) -> Result<Vec<CatalogueReplica>, FileRejection> {
     let replicas: BTreeSet<_> = replicas.into_iter().collect();
     match replicas.len() {
         0 => Err(FileRejection::NoReplica),
@@ -180,7 +180,7 @@ fn sorted(replicas: Vec<CatalogueReplica>) -> Result<Vec<CatalogueReplica>, File
     }
 }
 
-fn add(
+fn add_replica(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
     found: Digest,
@@ -205,7 +205,7 @@ fn add(
 }
 
 /// Records a stamp. A stamp of other content, or of a replica that is gone, says nothing.
-fn note(
+fn note_stamp(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
     stamp: FileStamp,
@@ -222,7 +222,7 @@ fn note(
 }
 
 /// Removes a replica. The name outlives its last one, so that jobs learn what is missing.
-fn remove(
+fn remove_replica(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
     by: Asker,
@@ -232,7 +232,7 @@ fn remove(
         return Err(FileRejection::NoSuchReplica);
     }
     if entry.replicas.len() == 1 {
-        grip.check()?;
+        grip.check_need()?;
     }
     let (site, place) = replica;
     Ok(vec![FileEventKind::ReplicaRemoved {

@@ -59,7 +59,7 @@ fn key() -> KeyName {
 }
 
 fn asker() -> Asker {
-    Asker::only(key())
+    Asker::own_files_only(key())
 }
 
 fn digest(id: u8) -> Digest {

@@ -67,12 +67,16 @@ impl ClaimParameters {
         ];
         for (setting, ratio) in ratios {
             if ratio > PerMillion::ONE {
-                return Err(ParameterError::new(setting, as_ratio(ratio), "from 0 to 1"));
+                return Err(ParameterError::new(
+                    setting,
+                    format_ratio(ratio),
+                    "from 0 to 1",
+                ));
             }
         }
         if self.l_min > self.l {
-            let rule = format!("at most l ({})", as_ratio(self.l));
-            return Err(ParameterError::new("l_min", as_ratio(self.l_min), rule));
+            let rule = format!("at most l ({})", format_ratio(self.l));
+            return Err(ParameterError::new("l_min", format_ratio(self.l_min), rule));
         }
         if self.min_claim_step == MinClaimStep::Fixed(DurationMs::ZERO) {
             return Err(ParameterError::new(
@@ -85,7 +89,7 @@ impl ClaimParameters {
     }
 
     /// Returns L for the next round of a job that could not be claimed by its start time (J-9).
-    pub fn lowered(&self, l: PerMillion) -> PerMillion {
+    pub fn lower_l(&self, l: PerMillion) -> PerMillion {
         PerMillion(l.0.saturating_sub(self.l_step.0).max(self.l_min.0))
     }
 }
@@ -100,7 +104,7 @@ impl MinClaimStep {
     }
 }
 
-fn as_ratio(ratio: PerMillion) -> String {
+fn format_ratio(ratio: PerMillion) -> String {
     format!("{}", f64::from(ratio.0) / 1e6)
 }
 
@@ -110,7 +114,7 @@ mod tests {
 
     fn lowered_to_the_end(parameters: &ClaimParameters, times: usize) -> Vec<u32> {
         std::iter::successors(Some(parameters.l), |l: &PerMillion| {
-            Some(parameters.lowered(*l))
+            Some(parameters.lower_l(*l))
         })
         .take(times)
         .map(|l| l.0 / 1000)

@@ -3,7 +3,7 @@
 
 use super::claim_parameters::ClaimParameters;
 use super::preemption::{Victim, choose_victims};
-use super::startable_components::{ClaimPlace, WantedComponent, startable};
+use super::startable_components::{ClaimPlace, WantedComponent, find_startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::job_state::{Component, Job, JobPhase, Restart, RestartStep};
 use crate::job::spec::{Priority, RequestType};
@@ -29,7 +29,7 @@ pub struct ClaimTry {
 pub trait ClaimField {
     /// Returns the place where a component takes its processors at a site.
     fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> ClaimPlace {
-        ClaimPlace::own(site.clone())
+        ClaimPlace::site_default(site.clone())
     }
 
     /// Returns what the site's batch system reports as idle, less what was taken; `None` if
@@ -67,21 +67,21 @@ pub fn plan_claim(
         round: job.round,
         ..ClaimTry::default()
     };
-    let mut wanted = wanted(job, field);
+    let mut wanted = list_unclaimed(job, field);
     let waited =
         |wanted: &WantedComponent| !wanted.queued && field.waited_lately(job, wanted.component);
     let kept_back: Vec<ComponentIndex> = wanted
         .extract_if(.., |wanted| waited(wanted))
         .map(|wanted| wanted.component)
         .collect();
-    let mut found = startable(wanted, |place| field.idle_at(place));
+    let mut found = find_startable(wanted, |place| field.idle_at(place));
     found.not.extend(&kept_back);
     let started = job
         .components
         .iter()
         .filter(|component| component.is_claimed())
         .count();
-    if !found.reaches(job.claim_threshold(parameters), started) {
+    if !found.reaches_threshold(job.claim_threshold(parameters), started) {
         return plan;
     }
     for &component in &found.now {
@@ -97,7 +97,7 @@ pub fn plan_claim(
         let moves = move_elsewhere(job, component, start.since(now), field, &mut plan);
         // Nothing helps a component that waited lately: others there would go first.
         if !moves && !kept_back.contains(&component) {
-            preempt(job, component, field, &mut plan);
+            preempt_for(job, component, field, &mut plan);
         }
     }
     plan
@@ -114,7 +114,10 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
         round: job.round,
         ..ClaimTry::default()
     };
-    for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
+    for (index, component) in job
+        .indexed_components()
+        .filter(|(_, c)| c.is_claimable(now))
+    {
         let Some((place, need)) = place_of(job, index, field) else {
             continue;
         };
@@ -132,7 +135,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
         if idle.as_ref().is_some_and(|idle| idle.covers(&need)) {
             field.take(&place, &need);
             plan.start.push(index);
-        } else if idle.is_some() && staged.is_some_and(|r| stays(component, r, now)) {
+        } else if idle.is_some() && staged.is_some_and(|r| stays_put(component, r, now)) {
             // It stays: moving its input back and forth for room that comes and goes helps nobody.
         } else if let Some(placement) = field.replace(job, index) {
             let place = field.place(job, index, &placement.site);
@@ -146,7 +149,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
     plan
 }
 
-fn stays(component: &Component, staged: &Restart, now: Timestamp) -> bool {
+fn stays_put(component: &Component, staged: &Restart, now: Timestamp) -> bool {
     let brought = component
         .placement
         .as_ref()
@@ -172,11 +175,11 @@ fn place_of(
 
 fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     let component = job.components.get(component.0 as usize);
-    component.is_some_and(|component| !component.acquisition().asks_idle())
+    component.is_some_and(|component| !component.acquisition().needs_idle())
 }
 
-fn wanted(job: &Job, field: &impl ClaimField) -> Vec<WantedComponent> {
-    let wanted = job.unclaimed().filter_map(|component| {
+fn list_unclaimed(job: &Job, field: &impl ClaimField) -> Vec<WantedComponent> {
+    let wanted = job.unclaimed_components().filter_map(|component| {
         let (place, resources) = place_of(job, component, field)?;
         let queued = waits_in_queue(job, component);
         Some(WantedComponent {
@@ -214,7 +217,12 @@ fn move_elsewhere(
 }
 
 /// Step 3: preempts at its own site, if lower jobs there hold enough. One wave a round.
-fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, plan: &mut ClaimTry) {
+fn preempt_for(
+    job: &Job,
+    component: ComponentIndex,
+    field: &mut impl ClaimField,
+    plan: &mut ClaimTry,
+) {
     let rose = job.promoted && !bug(Bug::PromotedPreempt);
     let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
     let may_not = job.priority == Priority::SuperLow || rose || did;

@@ -18,4 +18,4 @@ pub use claim_try::{ClaimField, ClaimTry, plan_claim};
 pub use preemption::{MAX_PREEMPTIONS, Victim, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
-pub use startable_components::{ClaimPlace, StartableComponents, WantedComponent, startable};
+pub use startable_components::{ClaimPlace, StartableComponents, WantedComponent, find_startable};

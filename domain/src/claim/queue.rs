@@ -14,7 +14,7 @@ pub struct ClaimingQueue {
 
 impl ClaimingQueue {
     /// Sets the job's next claiming time, whatever it was before.
-    pub fn insert(&mut self, job: JobId, at: Timestamp) {
+    pub fn set_time(&mut self, job: JobId, at: Timestamp) {
         self.remove(job);
         self.times.insert(job, at);
         self.order.insert((at, job));
@@ -38,7 +38,7 @@ impl ClaimingQueue {
     }
 
     /// Lists jobs that are due, the most overdue first.
-    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, JobId)> + '_ {
+    pub fn due_jobs(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, JobId)> + '_ {
         self.order
             .iter()
             .copied()
@@ -63,10 +63,13 @@ mod tests {
     fn jobs_are_due_in_order_of_their_claiming_times() {
         let mut queue = ClaimingQueue::default();
         for (job, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
-            queue.insert(JobId(job), Timestamp(at));
+            queue.set_time(JobId(job), Timestamp(at));
         }
-        queue.insert(JobId(3), Timestamp(5));
-        let due: Vec<u64> = queue.due(Timestamp(10)).map(|(_, job)| job.0).collect();
+        queue.set_time(JobId(3), Timestamp(5));
+        let due: Vec<u64> = queue
+            .due_jobs(Timestamp(10))
+            .map(|(_, job)| job.0)
+            .collect();
         assert_eq!(due, [3, 2, 4]);
         assert_eq!(queue.next_due(), Some(Timestamp(5)));
         assert_eq!(queue.remove(JobId(3)), Some(Timestamp(5)));

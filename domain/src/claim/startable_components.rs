@@ -17,7 +17,7 @@ pub struct ClaimPlace {
 
 impl ClaimPlace {
     /// Returns the site's own partition.
-    pub fn own(site: SiteName) -> Self {
+    pub fn site_default(site: SiteName) -> Self {
         Self {
             site,
             partition: None,
@@ -50,7 +50,7 @@ pub struct StartableComponents {
 /// decreasing size, where each that can start lowers the count for the next (KOALA, section 4.5).
 /// `idle_at` returns what a site's batch system reports as idle; a site that does not report has
 /// nothing. Those that wait in queues need nothing idle.
-pub fn startable(
+pub fn find_startable(
     mut wanted: Vec<WantedComponent>,
     mut idle_at: impl FnMut(&ClaimPlace) -> Option<Resources>,
 ) -> StartableComponents {
@@ -84,7 +84,7 @@ pub fn startable(
 impl StartableComponents {
     /// Returns true if the try goes on: F = (|prev| + |now|) / |J| is at least T, where `started`
     /// is |prev|.
-    pub fn reaches(&self, threshold: PerMillion, started: usize) -> bool {
+    pub fn reaches_threshold(&self, threshold: PerMillion, started: usize) -> bool {
         let have = (started + self.now.len()) as u128;
         let all = have + self.not.len() as u128;
         have * 1_000_000 >= all * u128::from(threshold.0)
@@ -98,12 +98,12 @@ mod tests {
     fn setting(b_idle: u32) -> StartableComponents {
         let wanted = |component, site: &str, processors| WantedComponent {
             component: ComponentIndex(component),
-            place: ClaimPlace::own(SiteName::new(site).unwrap()),
+            place: ClaimPlace::site_default(SiteName::new(site).unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
         let all = vec![wanted(2, "B", 8), wanted(1, "B", 8), wanted(0, "A", 16)];
-        startable(all, |place| match place.site.as_str() {
+        find_startable(all, |place| match place.site.as_str() {
             "A" => Some(Resources::processors(20)),
             "B" => Some(Resources::processors(b_idle)),
             _ => None,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(found.not, [ComponentIndex(2)]);
         for (threshold, reached) in [(1_000_000, false), (700_000, false), (500_000, true)] {
             assert_eq!(
-                found.reaches(PerMillion(threshold), 0),
+                found.reaches_threshold(PerMillion(threshold), 0),
                 reached,
                 "T {threshold}"
             );
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_job_whose_components_all_fit_is_claimed_whole() {
         let found = setting(16);
-        assert!(found.not.is_empty() && found.reaches(PerMillion::ONE, 0));
+        assert!(found.not.is_empty() && found.reaches_threshold(PerMillion::ONE, 0));
     }
 
     /// Vector I-5: c3 = 12 comes before c2 = 8 and does not fit 11, so c2 does.
@@ -137,11 +137,11 @@ mod tests {
     fn larger_components_come_first() {
         let wanted = |component, processors| WantedComponent {
             component: ComponentIndex(component),
-            place: ClaimPlace::own(SiteName::new("B").unwrap()),
+            place: ClaimPlace::site_default(SiteName::new("B").unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
-        let found = startable(vec![wanted(1, 8), wanted(2, 12)], |_: &ClaimPlace| {
+        let found = find_startable(vec![wanted(1, 8), wanted(2, 12)], |_: &ClaimPlace| {
             Some(Resources::processors(11))
         });
         assert_eq!(
@@ -154,10 +154,10 @@ mod tests {
     fn a_site_that_says_nothing_has_nothing_idle() {
         let wanted = WantedComponent {
             component: ComponentIndex(0),
-            place: ClaimPlace::own(SiteName::new("C").unwrap()),
+            place: ClaimPlace::site_default(SiteName::new("C").unwrap()),
             resources: Resources::processors(1),
             queued: false,
         };
-        assert_eq!(startable(vec![wanted], |_| None).now, []);
+        assert_eq!(find_startable(vec![wanted], |_| None).now, []);
     }
 }

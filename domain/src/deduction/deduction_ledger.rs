@@ -53,7 +53,7 @@ impl DeductionLedger {
 
     /// Opens a plan for this round of a job: until it ends, and at most until `until`, sites may
     /// deduct for it.
-    pub fn open(
+    pub fn open_plan(
         &mut self,
         job: JobId,
         round: Round,
@@ -79,7 +79,7 @@ impl DeductionLedger {
     }
 
     /// Extends the plan's lease; returns true if it is still open.
-    pub fn extend(&mut self, key: &DeductionKey, until: Timestamp) -> bool {
+    pub fn extend_lease(&mut self, key: &DeductionKey, until: Timestamp) -> bool {
         let Some(open) = self.plans.get_mut(key) else {
             return false;
         };
@@ -103,7 +103,7 @@ impl DeductionLedger {
     /// Deducts for an open plan, in place of any earlier deduction for it at the site. Returns
     /// false, and deducts nothing, if the plan is no longer open.
     pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
-        self.set(
+        self.set_deduction(
             key,
             site,
             DeductionEntry {
@@ -114,8 +114,13 @@ impl DeductionLedger {
     }
 
     /// Does the same as [`Ledgers::deduct`], and records that the site has acknowledged the plan.
-    pub fn hold(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
-        self.set(
+    pub fn deduct_acknowledged(
+        &mut self,
+        key: &DeductionKey,
+        site: LedgerNumber,
+        deducted: Deducted,
+    ) -> bool {
+        self.set_deduction(
             key,
             site,
             DeductionEntry {
@@ -125,14 +130,19 @@ impl DeductionLedger {
         )
     }
 
-    fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: DeductionEntry) -> bool {
+    fn set_deduction(
+        &mut self,
+        key: &DeductionKey,
+        site: LedgerNumber,
+        entry: DeductionEntry,
+    ) -> bool {
         let Some(open) = self.plans.get_mut(key) else {
             return false;
         };
         let Some((_, ledger)) = self.sites.get_mut(site.0) else {
             return false;
         };
-        if ledger.set(*key, entry) {
+        if ledger.set_entry(*key, entry) {
             open.sites.push(site);
         }
         true
@@ -140,8 +150,9 @@ impl DeductionLedger {
 
     /// Returns true if the site has acknowledged that the plan goes there: lost acknowledgements
     /// are recovered from this.
-    pub fn is_held(&self, key: &DeductionKey, site: &SiteName) -> bool {
-        self.named(site).is_some_and(|ledger| ledger.is_held(key))
+    pub fn is_acknowledged(&self, key: &DeductionKey, site: &SiteName) -> bool {
+        self.ledger_of(site)
+            .is_some_and(|ledger| ledger.is_acknowledged_for(key))
     }
 
     /// Adds to the deduction for an open plan at a site.
@@ -152,32 +163,32 @@ impl DeductionLedger {
         mut more: Deducted,
     ) -> bool {
         if let Some(before) = self.ledger(site).and_then(|ledger| ledger.get(key)) {
-            more.add(before);
+            more.add_deducted(before);
         }
         self.deduct(key, site, more)
     }
 
     /// Removes the deduction for a plan at a site.
-    pub fn release(&mut self, key: &DeductionKey, site: LedgerNumber) {
+    pub fn release_site(&mut self, key: &DeductionKey, site: LedgerNumber) {
         if let Some((_, ledger)) = self.sites.get_mut(site.0) {
-            ledger.remove(key);
+            ledger.remove_entry(key);
         }
     }
 
     /// Ends a plan that is committed or rejected; returns true if it was open.
-    pub fn end(&mut self, key: &DeductionKey) -> bool {
+    pub fn end_plan(&mut self, key: &DeductionKey) -> bool {
         let Some(open) = self.plans.remove(key) else {
             return false;
         };
         self.by_lease.remove(&(open.until, *key));
         for site in open.sites {
-            self.release(key, site);
+            self.release_site(key, site);
         }
         true
     }
 
     /// Ends all plans of a job that this holder made; returns true if there were any.
-    pub fn end_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
+    pub fn end_plans_of_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
         let least = DeductionKey {
             job,
             round: Round(0),
@@ -192,28 +203,28 @@ impl DeductionLedger {
             .map(|(key, _)| *key);
         let ended: Vec<DeductionKey> = ended.collect();
         for key in &ended {
-            self.end(key);
+            self.end_plan(key);
         }
         !ended.is_empty()
     }
 
     /// Ends all plans of a holder whose life is over: nobody waits for them.
-    pub fn end_holder(&mut self, holder: PlanHolder) {
+    pub fn end_plans_of_holder(&mut self, holder: PlanHolder) {
         let of_holder = self.plans.iter().filter(|(_, open)| open.holder == holder);
         let ended: Vec<DeductionKey> = of_holder.map(|(key, _)| *key).collect();
         for key in &ended {
-            self.end(key);
+            self.end_plan(key);
         }
         self.lapsed.remove(&holder);
     }
 
     /// Ends plans whose lease is over; holders learn of them by [`DeductionLedger::take_lapsed`].
-    pub fn expire(&mut self, now: Timestamp) {
+    pub fn end_expired(&mut self, now: Timestamp) {
         while let Some(&(until, key)) = self.by_lease.first().filter(|(until, _)| *until <= now) {
             if let Some(open) = self.plans.get(&key) {
                 self.lapsed.entry(open.holder).or_default().push(key);
             }
-            self.end(&key);
+            self.end_plan(&key);
             self.by_lease.remove(&(until, key));
         }
     }
@@ -232,33 +243,33 @@ impl DeductionLedger {
         self.sites.get(site.0).map(|(_, ledger)| ledger)
     }
 
-    fn named(&self, site: &SiteName) -> Option<&SiteDeductions> {
+    fn ledger_of(&self, site: &SiteName) -> Option<&SiteDeductions> {
         self.numbers
             .get(site)
             .and_then(|number| self.ledger(*number))
     }
 
     /// Returns all that is deducted from a site.
-    pub fn at(&self, site: &SiteName) -> Option<&Deducted> {
-        self.named(site).map(SiteDeductions::sum)
+    pub fn deducted_at(&self, site: &SiteName) -> Option<&Deducted> {
+        self.ledger_of(site).map(SiteDeductions::total_deducted)
     }
 
     /// Returns what is deducted from a site for one job.
-    pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
+    pub fn deducted_for_job(&self, site: &SiteName, job: JobId) -> Deducted {
         let mut sum = Deducted::default();
         let entries = self
-            .named(site)
+            .ledger_of(site)
             .into_iter()
             .flat_map(SiteDeductions::entries);
         entries
             .filter(|(key, _)| key.job == job)
-            .for_each(|(_, deducted)| sum.add(deducted));
+            .for_each(|(_, deducted)| sum.add_deducted(deducted));
         sum
     }
 
     /// Returns what is deducted from a site for a plan.
-    pub fn held(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
-        self.named(site)?.get(key)
+    pub fn deducted_for_plan(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
+        self.ledger_of(site)?.get(key)
     }
 
     /// Returns true if the plan is neither committed nor rejected, and its lease has not ended.
@@ -278,7 +289,7 @@ impl DeductionLedger {
 
     /// Lists deductions that no job owns: for a plan that has ended, for one whose lease was over
     /// by `now`, or for one that no job `owns` any more. There must be none.
-    pub fn leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
+    pub fn find_leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
         let all = self.sites.iter().flat_map(|(site, ledger)| {
             ledger
                 .entries()

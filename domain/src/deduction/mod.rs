@@ -2,8 +2,8 @@
 //!
 //! Each site has one ledger, read by all who hand out anything of it. A deduction belongs to a job,
 //! its round and one plan for it ([`DeductionKey`]), and to whoever made the plan ([`PlanHolder`]). It
-//! ends in one of four ways: the plan is committed or rejected ([`DeductionLedger::end`]), its holder dies
-//! ([`DeductionLedger::end_holder`]), or its lease is over ([`DeductionLedger::expire`]). Nothing can be deducted
+//! ends in one of four ways: the plan is committed or rejected ([`DeductionLedger::end_plan`]), its holder dies
+//! ([`DeductionLedger::end_plans_of_holder`]), or its lease is over ([`DeductionLedger::end_expired`]). Nothing can be deducted
 //! for a plan that has ended, so that late messages leave nothing behind.
 
 mod deduction_ledger;

@@ -19,7 +19,7 @@ pub struct Deducted {
 
 impl Deducted {
     /// Makes the deduction for a plan that is proposed.
-    pub fn offered(resources: Resources) -> Self {
+    pub fn for_proposal(resources: Resources) -> Self {
         Self {
             placing: resources,
             claiming: Resources::default(),
@@ -27,7 +27,7 @@ impl Deducted {
     }
 
     /// Makes the deduction for a claim where the component was placed.
-    pub fn claimed(resources: Resources) -> Self {
+    pub fn for_claim(resources: Resources) -> Self {
         Self {
             placing: Resources::default(),
             claiming: resources,
@@ -35,14 +35,14 @@ impl Deducted {
     }
 
     /// Makes the deduction for a claim where the component was not placed.
-    pub fn moved(resources: Resources) -> Self {
+    pub fn for_moved_claim(resources: Resources) -> Self {
         Self {
             placing: resources.clone(),
             claiming: resources,
         }
     }
 
-    pub fn add(&mut self, more: &Self) {
+    pub fn add_deducted(&mut self, more: &Self) {
         self.placing.add(&more.placing);
         self.claiming.add(&more.claiming);
     }
@@ -76,7 +76,7 @@ pub struct SiteDeductions {
 
 impl SiteDeductions {
     /// Returns the sum of all deductions.
-    pub fn sum(&self) -> &Deducted {
+    pub fn total_deducted(&self) -> &Deducted {
         &self.sum
     }
 
@@ -86,7 +86,7 @@ impl SiteDeductions {
     }
 
     /// Returns true if the site has acknowledged that the plan goes there.
-    pub(super) fn is_held(&self, key: &DeductionKey) -> bool {
+    pub(super) fn is_acknowledged_for(&self, key: &DeductionKey) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.is_held)
     }
 
@@ -98,7 +98,7 @@ impl SiteDeductions {
     }
 
     /// Subtracts from `free` all that is deducted for plans other than this one.
-    pub fn take_from(&self, free: &mut Resources, key: &DeductionKey) {
+    pub fn subtract_others(&self, free: &mut Resources, key: &DeductionKey) {
         let Some(own) = self.get(key) else {
             return free.subtract(&self.sum.placing);
         };
@@ -108,12 +108,12 @@ impl SiteDeductions {
     }
 
     /// Replaces the deduction for the plan; returns true if there was none before.
-    pub(super) fn set(&mut self, key: DeductionKey, entry: DeductionEntry) -> bool {
+    pub(super) fn set_entry(&mut self, key: DeductionKey, entry: DeductionEntry) -> bool {
         let place = self.entries.entry(key);
         if let Place::Occupied(before) = &place {
             self.sum.subtract(&before.get().deducted);
         }
-        self.sum.add(&entry.deducted);
+        self.sum.add_deducted(&entry.deducted);
         match place {
             Place::Occupied(mut before) => drop(before.insert(entry)),
             Place::Vacant(place) => {
@@ -125,7 +125,7 @@ impl SiteDeductions {
     }
 
     /// Removes the deduction for the plan; returns true if there was one.
-    pub(super) fn remove(&mut self, key: &DeductionKey) -> bool {
+    pub(super) fn remove_entry(&mut self, key: &DeductionKey) -> bool {
         let Some(removed) = self.entries.remove(key) else {
             return false;
         };

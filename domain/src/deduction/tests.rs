@@ -54,9 +54,9 @@ fn step() -> impl Strategy<Value = Step> {
     let deducted = (0..3u8, 1..9u32, 0..9u64).prop_map(|(kind, processors, memory)| {
         let some = vector(processors, memory);
         match kind {
-            0 => Deducted::offered(some),
-            1 => Deducted::claimed(some),
-            _ => Deducted::moved(some),
+            0 => Deducted::for_proposal(some),
+            1 => Deducted::for_claim(some),
+            _ => Deducted::for_moved_claim(some),
         }
     });
     prop_oneof![
@@ -99,7 +99,7 @@ impl Model {
                 lease,
             } => {
                 let until = Timestamp(self.now + lease);
-                let key = ledgers.open(JobId(job), Round(round), PlanHolder(holder), until);
+                let key = ledgers.open_plan(JobId(job), Round(round), PlanHolder(holder), until);
                 self.open.insert(key, (holder, until.0));
                 self.made.push(key);
             }
@@ -122,27 +122,27 @@ impl Model {
                     return;
                 };
                 let at_site = ledgers.number_of(&site(at));
-                ledgers.release(&key, at_site);
+                ledgers.release_site(&key, at_site);
                 self.deducted.remove(&(key, at));
             }
             Step::End(plan) => {
                 let Some(key) = known(&self.made, plan) else {
                     return;
                 };
-                assert_eq!(ledgers.end(&key), self.open.contains_key(&key));
+                assert_eq!(ledgers.end_plan(&key), self.open.contains_key(&key));
                 self.keep(|other, _, _| *other != key);
             }
             Step::EndJob { job, holder } => {
-                ledgers.end_job(JobId(job), PlanHolder(holder));
+                ledgers.end_plans_of_job(JobId(job), PlanHolder(holder));
                 self.keep(|key, by, _| key.job.0 != job || by != holder);
             }
             Step::HolderDies(holder) => {
-                ledgers.end_holder(PlanHolder(holder));
+                ledgers.end_plans_of_holder(PlanHolder(holder));
                 self.keep(|_, by, _| by != holder);
             }
             Step::Pass(time) => {
                 self.now += time;
-                ledgers.expire(Timestamp(self.now));
+                ledgers.end_expired(Timestamp(self.now));
                 let now = self.now;
                 self.keep(|_, _, until| until > now);
             }
@@ -178,50 +178,58 @@ proptest! {
             for at in 0..SITES.len() {
                 let mut sum = Deducted::default();
                 let here = model.deducted.iter().filter(|((_, site), _)| *site == at);
-                here.for_each(|(_, deducted)| sum.add(deducted));
-                let told = ledgers.at(&site(at)).cloned().unwrap_or_default();
+                here.for_each(|(_, deducted)| sum.add_deducted(deducted));
+                let told = ledgers.deducted_at(&site(at)).cloned().unwrap_or_default();
                 prop_assert_eq!(without_zeros(&told.placing), without_zeros(&sum.placing));
                 prop_assert_eq!(without_zeros(&told.claiming), without_zeros(&sum.claiming));
             }
             prop_assert_eq!(ledgers.len(), model.open.len());
-            let leaks = ledgers.leaks(Timestamp(model.now), |_| true);
+            let leaks = ledgers.find_leaks(Timestamp(model.now), |_| true);
             prop_assert!(leaks.is_empty(), "{:?}", leaks);
             let next = model.open.values().map(|(_, until)| Timestamp(*until)).min();
             prop_assert_eq!(ledgers.next_end(), next);
         }
         // Everybody dies: nothing is left.
-        (1..4).for_each(|holder| ledgers.end_holder(PlanHolder(holder)));
+        (1..4).for_each(|holder| ledgers.end_plans_of_holder(PlanHolder(holder)));
         prop_assert!(ledgers.is_empty());
         for at in 0..SITES.len() {
-            prop_assert!(ledgers.at(&site(at)).is_none_or(|sum| *sum == Deducted::default()));
+            prop_assert!(ledgers.deducted_at(&site(at)).is_none_or(|sum| *sum == Deducted::default()));
         }
     }
 }
 
 fn opened(ledgers: &mut DeductionLedger, job: u64, until: u64) -> DeductionKey {
     let holder = ledgers.new_holder();
-    ledgers.open(JobId(job), Round(0), holder, Timestamp(until))
+    ledgers.open_plan(JobId(job), Round(0), holder, Timestamp(until))
 }
 
 #[test]
 fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 1, 5_000);
-    let six = || Deducted::offered(Resources::processors(6));
+    let six = || Deducted::for_proposal(Resources::processors(6));
     let first = ledgers.number_of(&site(0));
     assert!(ledgers.deduct(&key, first, six()) && ledgers.deduct(&key, first, six()));
-    let free =
-        |ledgers: &DeductionLedger| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
+    let free = |ledgers: &DeductionLedger| {
+        ledgers
+            .deducted_at(&site(0))
+            .map(|sum| 10 - sum.placing.processors)
+    };
     assert_eq!(free(&ledgers), Some(4));
     assert!(ledgers.deduct_more(&key, first, six()));
     assert_eq!(
-        ledgers.held(&key, &site(0)),
-        Some(&Deducted::offered(vector_of(12)))
+        ledgers.deducted_for_plan(&key, &site(0)),
+        Some(&Deducted::for_proposal(vector_of(12)))
     );
-    assert!(!ledgers.is_held(&key, &site(0)) && ledgers.hold(&key, first, six()));
-    assert!(ledgers.is_held(&key, &site(0)) && !ledgers.is_held(&key, &site(1)));
-    assert!(ledgers.end(&key) && !ledgers.end(&key));
-    assert!(!ledgers.is_held(&key, &site(0)) && !ledgers.hold(&key, first, six()));
+    assert!(
+        !ledgers.is_acknowledged(&key, &site(0)) && ledgers.deduct_acknowledged(&key, first, six())
+    );
+    assert!(ledgers.is_acknowledged(&key, &site(0)) && !ledgers.is_acknowledged(&key, &site(1)));
+    assert!(ledgers.end_plan(&key) && !ledgers.end_plan(&key));
+    assert!(
+        !ledgers.is_acknowledged(&key, &site(0))
+            && !ledgers.deduct_acknowledged(&key, first, six())
+    );
     assert!(
         !ledgers.deduct(&key, first, six()),
         "a site that answers too late"
@@ -237,22 +245,30 @@ fn vector_of(processors: u32) -> Resources {
 fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
     let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 1, 5_000);
-    deduct(&mut ledgers, &key, 1, Deducted::moved(vector_of(3)));
+    deduct(
+        &mut ledgers,
+        &key,
+        1,
+        Deducted::for_moved_claim(vector_of(3)),
+    );
     assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
-    ledgers.expire(Timestamp(4_999));
+    ledgers.end_expired(Timestamp(4_999));
     assert!(ledgers.is_open(&key) && ledgers.take_lapsed(PlanHolder(1)).is_empty());
     assert_eq!(
-        ledgers.leaks(Timestamp(5_001), |_| true).len(),
+        ledgers.find_leaks(Timestamp(5_001), |_| true).len(),
         1,
         "until somebody looks"
     );
-    ledgers.expire(Timestamp(5_000));
+    ledgers.end_expired(Timestamp(5_000));
     assert_eq!(ledgers.take_lapsed(PlanHolder(1)), [key]);
     assert!(ledgers.take_lapsed(PlanHolder(1)).is_empty(), "told once");
-    assert_eq!(ledgers.at(&site(1)), Some(&Deducted::default()));
+    assert_eq!(ledgers.deducted_at(&site(1)), Some(&Deducted::default()));
     let longer = opened(&mut ledgers, 2, 1_000);
-    assert!(ledgers.extend(&longer, Timestamp(9_000)) && !ledgers.extend(&key, Timestamp(9_000)));
-    ledgers.expire(Timestamp(8_999));
+    assert!(
+        ledgers.extend_lease(&longer, Timestamp(9_000))
+            && !ledgers.extend_lease(&key, Timestamp(9_000))
+    );
+    ledgers.end_expired(Timestamp(8_999));
     assert!(ledgers.is_open(&longer));
 }
 
@@ -260,10 +276,10 @@ fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
 fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
     let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 7, 5_000);
-    let deducted = Deducted::claimed(vector(2, 10));
+    let deducted = Deducted::for_claim(vector(2, 10));
     deduct(&mut ledgers, &key, 2, deducted.clone());
-    assert!(ledgers.leaks(Timestamp(0), |_| true).is_empty());
-    let leaks = ledgers.leaks(Timestamp(0), |key| key.job != JobId(7));
+    assert!(ledgers.find_leaks(Timestamp(0), |_| true).is_empty());
+    let leaks = ledgers.find_leaks(Timestamp(0), |key| key.job != JobId(7));
     assert_eq!(
         leaks,
         [Leak {
@@ -272,6 +288,6 @@ fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
             deducted: deducted.clone()
         }]
     );
-    assert_eq!(ledgers.of_job(&site(2), JobId(7)), deducted);
+    assert_eq!(ledgers.deducted_for_job(&site(2), JobId(7)), deducted);
     assert_eq!(key.to_string(), "plan 1 for round 0 of job 7");
 }

@@ -81,7 +81,7 @@ pub struct Accounting {
 
 impl Accounting {
     /// Computes the accounting of a job in its present state.
-    pub fn of(job: &Job) -> Self {
+    pub fn from_job(job: &Job) -> Self {
         let instants = &job.instants;
         let submitted = Some(job.submitted_at);
         let delay = instants.start_estimate.zip(instants.first_start_estimate);

@@ -10,28 +10,28 @@ impl JobSpec {
     pub fn shapes(&self) -> impl Iterator<Item = OtherShape> + '_ {
         let processors = self.components.iter().map(|one| one.resources.processors);
         let processors = processors.fold(0, u32::saturating_add);
-        self.run.molding.all(OtherShape {
+        self.run.molding.all_shapes(OtherShape {
             processors,
             run_time: self.wall_time,
         })
     }
 
     /// Returns the time that it may run in one of its shapes at so many sites.
-    pub fn time_in(&self, shape: u32, sites: usize) -> DurationMs {
+    pub fn run_time_in(&self, shape: u32, sites: usize) -> DurationMs {
         let run_time = self
             .shapes()
             .nth(shape as usize)
             .map(|shape| shape.run_time);
         self.run
             .molding
-            .over(run_time.unwrap_or(self.wall_time), sites)
+            .run_time_over(run_time.unwrap_or(self.wall_time), sites)
     }
 
     /// Returns the longest time that it may run in any of its shapes.
     pub fn longest_time(&self) -> DurationMs {
         let times = self
             .shapes()
-            .map(|shape| self.run.molding.over(shape.run_time, 2));
+            .map(|shape| self.run.molding.run_time_over(shape.run_time, 2));
         times.max().unwrap_or(self.wall_time)
     }
 
@@ -45,7 +45,7 @@ impl JobSpec {
                     return Ok(());
                 };
                 let max = limits.max_wall_time;
-                Ok(molding.validate(asked, bounds.least(), max)?)
+                Ok(molding.validate(asked, bounds.least_processors(), max)?)
             }
         }
     }
@@ -54,11 +54,11 @@ impl JobSpec {
 impl Job {
     /// Returns the number of the shape in which this round runs: its reservations may be for
     /// another shape than the one asked for.
-    pub fn shape(&self) -> u32 {
+    pub fn shape_number(&self) -> u32 {
         let mut promised = self
             .components
             .iter()
-            .filter_map(|c| c.acquisition().promised());
+            .filter_map(|c| c.acquisition().reservation_use());
         let is_own = promised.any(|ReservationUse { shared, .. }| !shared);
         let reservation = self.reservation.as_deref().filter(|_| is_own);
         reservation
@@ -69,6 +69,6 @@ impl Job {
     /// Returns the time that its payloads may run in this round.
     pub fn wall_time(&self) -> DurationMs {
         self.spec
-            .time_in(self.shape(), self.sites_combined() as usize)
+            .run_time_in(self.shape_number(), self.sites_combined() as usize)
     }
 }

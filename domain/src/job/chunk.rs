@@ -32,7 +32,7 @@ impl JobSpec {
     /// Returns the chunk that a component reads of an input: `None` if it reads all of it, or is
     /// not bound yet. `placements` are those of all components: for a flexible request the shares
     /// count, for others the processors that each component asks for.
-    pub fn chunk(&self, index: usize, input: &Input, placements: &[Placement]) -> Option<Chunk> {
+    pub fn chunk_of(&self, index: usize, input: &Input, placements: &[Placement]) -> Option<Chunk> {
         let of = input.file.bound.filter(|_| input.feed == Feed::Chunk)?;
         let part = match self.request {
             RequestType::Flexible(_) => {
@@ -40,7 +40,7 @@ impl JobSpec {
                     .iter()
                     .map(|placement: &Placement| u64::from(placement.share.unwrap_or(0)))
                     .collect();
-                part(index, &shares)
+                component_part(index, &shares)
             }
             RequestType::Fixed | RequestType::NonFixed => self.part_of(index, of),
         };
@@ -60,7 +60,7 @@ impl JobSpec {
                 0
             }
         });
-        part(index, &processors.collect::<Vec<_>>())
+        component_part(index, &processors.collect::<Vec<_>>())
     }
 }
 
@@ -70,17 +70,17 @@ impl Job {
         match self.spec.request {
             RequestType::Flexible(_) => {
                 let shares: Vec<u64> = self
-                    .indexed()
+                    .indexed_components()
                     .map(|(at, _)| self.processors_of(at).into())
                     .collect();
-                part(index.0 as usize, &shares)
+                component_part(index.0 as usize, &shares)
             }
             RequestType::Fixed | RequestType::NonFixed => self.spec.part_of(index.0 as usize, of),
         }
     }
 }
 
-fn part(index: usize, processors: &[u64]) -> FilePart {
+fn component_part(index: usize, processors: &[u64]) -> FilePart {
     let before = processors.iter().take(index).sum();
     let own = processors.get(index).copied().unwrap_or(0);
     FilePart {
@@ -114,7 +114,7 @@ mod tests {
             let mut end = 0;
             let total: u64 = processors.iter().sum();
             for index in 0..processors.len() {
-                let chunk = Chunk::of_part(file(size), part(index, &processors));
+                let chunk = Chunk::of_part(file(size), component_part(index, &processors));
                 prop_assert_eq!(chunk.offset.0, end, "no gap, no overlap");
                 end += chunk.length.0;
                 let exact = u128::from(size) * u128::from(processors[index]) / u128::from(total);

@@ -50,7 +50,7 @@ impl Job {
         let placed_at = self.instants.placed?;
         let start = self.instants.start_estimate?;
         let missed = self.setbacks.missed_starts;
-        let l = (0..missed).fold(parameters.l, |l, _| parameters.lowered(l));
+        let l = (0..missed).fold(parameters.l, |l, _| parameters.lower_l(l));
         Some(ClaimSchedule {
             placed_at,
             transfer_time: start.since(placed_at),
@@ -74,15 +74,15 @@ impl Job {
                 .min();
         }
         let begins = self.reservations_begin();
-        if let Some(begins) = begins.filter(|_| self.shares().is_none()) {
+        if let Some(begins) = begins.filter(|_| self.shared_reservation().is_none()) {
             return Some(self.next_claim.map_or(begins, |next| next.max(begins)));
         }
         // Processors of a shared reservation serve other jobs while its input is under way.
-        let time = self.unpromised_claim_time(parameters)?;
+        let time = self.unreserved_claim_time(parameters)?;
         Some(begins.map_or(time, |begins| time.max(begins)))
     }
 
-    fn unpromised_claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
+    fn unreserved_claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         let schedule = self.claim_schedule(&parameters.claim)?;
         match self.next_claim {
             Some(next) => Some(next),
@@ -91,7 +91,7 @@ impl Job {
                 let held_until_start =
                     schedule.start_time() - self.claim_limits(parameters).max_hold;
                 let first = schedule.first_try().max(held_until_start);
-                Some(first + self.distrust(schedule.transfer_time))
+                Some(first + self.extra_claim_delay(schedule.transfer_time))
             }
         }
     }
@@ -100,7 +100,7 @@ impl Job {
     /// aborted gives up what was transferred for it, so with estimates that are always a little too
     /// short it would begin anew for ever. Once the input is there it claims, however early that
     /// is.
-    fn distrust(&self, transfer_time: DurationMs) -> DurationMs {
+    fn extra_claim_delay(&self, transfer_time: DurationMs) -> DurationMs {
         // Other rounds were aborted before they held processors, or for faults of sites.
         let in_vain = self.setbacks.rounds.min(self.setbacks.missed_starts);
         let rounds = in_vain.saturating_sub(ROUNDS_IN_GOOD_FAITH);
@@ -147,7 +147,8 @@ impl Job {
         match self.phase {
             JobPhase::Placed { .. } => true,
             JobPhase::Claiming { .. } => {
-                self.unclaimed().next().is_some() && !self.components.iter().any(|c| c.given_back)
+                self.unclaimed_components().next().is_some()
+                    && !self.components.iter().any(|c| c.given_back)
             }
             JobPhase::Running { .. } => self.components.iter().any(Component::awaits_restart),
             _ => false,
@@ -155,10 +156,10 @@ impl Job {
     }
 
     /// Iterates over components that wait for processors and have none yet.
-    pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
+    pub fn unclaimed_components(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
         let runs = matches!(self.phase, JobPhase::Running { .. });
         let idle = self
-            .indexed()
+            .indexed_components()
             .filter(|(_, c)| matches!(c.run, AttemptState::Idle));
         idle.map(|(index, _)| index)
             .filter(move |index| runs || !self.begins_later(*index))
@@ -174,7 +175,7 @@ impl Job {
 
     /// Iterates over components that are restarted alone and have not begun again.
     pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
-        self.indexed()
+        self.indexed_components()
             .filter(|(_, c)| c.restart.is_some())
             .map(|(index, _)| index)
     }

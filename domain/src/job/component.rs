@@ -76,7 +76,7 @@ impl Component {
 
     /// Returns how long it has waited at its gate since the last moment at which it might begin
     /// with the others, by its site's clock; `now` is ours. Zero if that moment is to come.
-    pub fn past_start(&self, now: Timestamp) -> DurationMs {
+    pub fn time_past_start(&self, now: Timestamp) -> DurationMs {
         match (&self.run, self.start_by) {
             (
                 AttemptState::AtGate {
@@ -319,7 +319,7 @@ pub struct Collected {
 
 impl Job {
     /// Returns the tag of a component's latest attempt, given our instance.
-    pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> AttemptTag {
+    pub fn latest_tag(&self, ours: InstanceId, index: ComponentIndex) -> AttemptTag {
         let attempt = self
             .components
             .get(index.0 as usize)
@@ -340,7 +340,7 @@ impl Job {
     }
 
     /// Iterates over the components with their indexes.
-    pub fn indexed(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
+    pub fn indexed_components(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
         self.components
             .iter()
             .enumerate()
@@ -360,7 +360,7 @@ impl Job {
 
     /// Iterates over the components with their indexes and specifications.
     pub fn specified(&self) -> impl Iterator<Item = (ComponentIndex, &Component, &ComponentSpec)> {
-        self.indexed().filter_map(|(index, component)| {
+        self.indexed_components().filter_map(|(index, component)| {
             self.spec_of(index).map(|spec| (index, component, spec))
         })
     }
@@ -368,15 +368,15 @@ impl Job {
     /// Returns the resources that a component takes of its site: as requested, or its share of the
     /// total.
     pub fn resources_of(&self, index: ComponentIndex) -> Option<Resources> {
-        Some(self.asked_of(index)?.countable())
+        Some(self.requested_resources(index)?.countable())
     }
 
     /// Returns the computing power that its processors must have together, in GFLOPS.
     pub fn gflops_of(&self, index: ComponentIndex) -> Option<u64> {
-        Some(self.asked_of(index)?.other(GFLOPS))
+        Some(self.requested_resources(index)?.other(GFLOPS))
     }
 
-    fn asked_of(&self, index: ComponentIndex) -> Option<Resources> {
+    fn requested_resources(&self, index: ComponentIndex) -> Option<Resources> {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         let asked = &self.spec_of(index)?.resources;
@@ -428,7 +428,7 @@ impl Job {
     }
 
     /// Iterates over the receivers to whom its end is still to be reported.
-    pub fn untold(&self) -> impl Iterator<Item = &TargetName> {
+    pub fn pending_end_receivers(&self) -> impl Iterator<Item = &TargetName> {
         let ended = self.is_final();
         self.spec
             .run
@@ -448,8 +448,11 @@ impl Job {
     }
 
     /// Iterates over the components of which something may live at one of these sites.
-    pub fn living_at(&self, sites: &BTreeSet<SiteName>) -> impl Iterator<Item = ComponentIndex> {
-        let living = self.indexed().filter(move |(_, component)| {
+    pub fn components_living_at(
+        &self,
+        sites: &BTreeSet<SiteName>,
+    ) -> impl Iterator<Item = ComponentIndex> {
+        let living = self.indexed_components().filter(move |(_, component)| {
             let placement = component.placement.as_ref();
             component.run.may_live()
                 && placement.is_some_and(|placement| sites.contains(&placement.site))

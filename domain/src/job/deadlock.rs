@@ -10,7 +10,7 @@ use crate::job::job_state::{AttemptState, Job, JobPhase};
 /// some at a site where this job has some, or where a job has some that waits for this job, and so
 /// on; all of them were submitted earlier. So exactly the last job of a ring gives way, and the
 /// first of all never does.
-pub fn yields<'a>(
+pub fn find_yield<'a>(
     job: &Job,
     others: impl IntoIterator<Item = &'a Job>,
 ) -> Option<(ComponentIndex, JobId)> {
@@ -19,22 +19,24 @@ pub fn yields<'a>(
     }
     let earlier: Vec<&Job> = others
         .into_iter()
-        .filter(|other: &&Job| submitted(other) < submitted(job) && holds_and_waits(other))
+        .filter(|other: &&Job| {
+            submission_order(other) < submission_order(job) && holds_and_waits(other)
+        })
         .collect();
     // Sites with processors that become free only once this job has begun.
-    let mut sites: BTreeSet<&SiteName> = holds_at(job).map(|(_, site)| site).collect();
+    let mut sites: BTreeSet<&SiteName> = sites_held_at(job).map(|(_, site)| site).collect();
     let mut held_up = Vec::new();
     let mut rest = earlier;
     loop {
         let (wait, free): (Vec<&Job>, Vec<&Job>) = rest
             .into_iter()
-            .partition(|other: &&Job| waits_at(other).any(|(_, site)| sites.contains(site)));
+            .partition(|other: &&Job| sites_waited_at(other).any(|(_, site)| sites.contains(site)));
         if wait.is_empty() {
             break;
         }
         sites.extend(
             wait.iter()
-                .flat_map(|other| holds_at(other))
+                .flat_map(|other| sites_held_at(other))
                 .map(|(_, site)| site),
         );
         held_up.extend(wait);
@@ -47,15 +49,15 @@ pub fn yields<'a>(
 
 /// Returns true if a job may be part of a ring.
 pub fn holds_and_waits(job: &Job) -> bool {
-    is_claiming(job) && holds_at(job).next().is_some() && waits_at(job).next().is_some()
+    is_claiming(job) && sites_held_at(job).next().is_some() && sites_waited_at(job).next().is_some()
 }
 
 /// Iterates over the sites in whose queues components of a job wait.
-pub fn waits_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
+pub fn sites_waited_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     sites_where(job, |run| matches!(run, AttemptState::Submitted { .. }))
 }
 
-fn holds_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
+fn sites_held_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     sites_where(job, |run| matches!(run, AttemptState::AtGate { .. }))
 }
 
@@ -63,14 +65,14 @@ fn is_claiming(job: &Job) -> bool {
     matches!(job.phase, JobPhase::Claiming { .. })
 }
 
-fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
+fn submission_order(job: &Job) -> (crate::units::Timestamp, JobId) {
     (job.submitted_at, job.id)
 }
 
 /// Returns a component that waits where the other job has processors.
 fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
-    waits_at(job)
-        .find(|(_, site)| holds_at(other).any(|(_, held)| held == *site))
+    sites_waited_at(job)
+        .find(|(_, site)| sites_held_at(other).any(|(_, held)| held == *site))
         .map(|(component, _)| component)
 }
 
@@ -78,7 +80,7 @@ fn sites_where(
     job: &Job,
     so: fn(&AttemptState) -> bool,
 ) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    job.indexed()
+    job.indexed_components()
         .filter(move |(_, component)| so(&component.run) && !component.given_back)
         .filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }

@@ -37,7 +37,7 @@ pub struct Holding {
 
 impl Holding {
     /// Returns the tag of its last attempt, given our instance and its job.
-    pub fn tag(&self, ours: InstanceId, job: JobId) -> AttemptTag {
+    pub fn attempt_tag(&self, ours: InstanceId, job: JobId) -> AttemptTag {
         let instance = self.origin.unwrap_or(ours);
         AttemptTag {
             instance,
@@ -58,9 +58,9 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
         job.phase,
         JobPhase::Claiming { .. } | JobPhase::Starting { .. }
     );
-    job.indexed()
+    job.indexed_components()
         .filter(|(_, component)| {
-            let is_promised = component.acquisition().promised().is_some();
+            let is_promised = component.acquisition().reservation_use().is_some();
             let planned = matches!(component.run, AttemptState::Idle)
                 && ((claims && !is_promised) || is_placed_again(component));
             planned || component.run.may_live()
@@ -110,7 +110,7 @@ fn is_nowhere(component: &Component) -> bool {
 }
 
 /// Returns the content that restarted components wait for.
-pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
+pub fn staging_content(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     job.components
         .iter()
         .filter(|c: &&Component| {
@@ -118,20 +118,20 @@ pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
                 .as_ref()
                 .is_some_and(|restart| restart.step == RestartStep::Staging)
         })
-        .flat_map(inputs)
+        .flat_map(component_inputs)
         .map(without_size)
         .collect()
 }
 
 /// Iterates over the components whose placement brings this content to this site.
-pub fn needing<'a>(
+pub fn components_needing<'a>(
     job: &'a Job,
     digest: Digest,
     site: &'a SiteName,
 ) -> impl Iterator<Item = ComponentIndex> + 'a {
-    job.indexed()
+    job.indexed_components()
         .filter(move |(_, component)| {
-            inputs(component).any(|(other, at)| other.digest == digest && at == *site)
+            component_inputs(component).any(|(other, at)| other.digest == digest && at == *site)
         })
         .map(|(index, _)| index)
 }
@@ -151,14 +151,14 @@ fn visible_from(run: &AttemptState) -> Option<Timestamp> {
 }
 
 /// Returns the content that must be at a site, or be brought there, for this job.
-pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
-    needed(job).into_iter().map(without_size).collect()
+pub fn needed_digests(job: &Job) -> BTreeSet<(Digest, SiteName)> {
+    needed_content(job).into_iter().map(without_size).collect()
 }
 
 /// Returns the same with sizes.
-pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
+pub fn needed_content(job: &Job) -> BTreeSet<(Content, SiteName)> {
     match job.phase {
-        JobPhase::Collecting { .. } => outputs(job)
+        JobPhase::Collecting { .. } => outputs_to_bring(job)
             .map(|(_, _, content, (site, _))| (content, site.clone()))
             .collect(),
         // Most jobs bring no input, and this is called at every change of each.
@@ -176,13 +176,13 @@ pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
             .components
             .iter()
             .filter(|c| !is_nowhere(c))
-            .flat_map(inputs)
+            .flat_map(component_inputs)
             .collect(),
         JobPhase::Aborting { .. } => job
             .components
             .iter()
             .filter(|c| c.run.may_live())
-            .flat_map(inputs)
+            .flat_map(component_inputs)
             .collect(),
         JobPhase::Queued { .. }
         | JobPhase::Finished { .. }
@@ -195,7 +195,7 @@ fn without_size((content, site): (Content, SiteName)) -> (Digest, SiteName) {
     (content.digest, site)
 }
 
-fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
+fn component_inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     component.placement.iter().flat_map(|placement| {
         placement
             .sources
@@ -207,17 +207,17 @@ fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
 /// Iterates over the outputs that were read and are not at their sites yet: component, position,
 /// content, and the site and the name that they are to have; none before the payloads have
 /// succeeded.
-pub fn outputs(
+pub fn outputs_to_bring(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, Content, (&SiteName, &LogicalName))> {
-    uncollected(job).filter_map(|(index, at, state, output)| match &output.collect {
+    uncollected_outputs(job).filter_map(|(index, at, state, output)| match &output.collect {
         Collect::ToSite { site, register } => Some((index, at, state.content?, (site, register))),
         Collect::Fetch => None,
     })
 }
 
 /// Iterates over the outputs that go to a site and are not there yet, by component and position.
-pub(super) fn uncollected(
+pub(super) fn uncollected_outputs(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &OutputSpec)> {
     let collects = matches!(job.phase, JobPhase::Collecting { .. });

@@ -24,7 +24,7 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
         }
     }
     let nested = component.inputs.iter().find_map(|input| {
-        let above = above(&input.path).find(|above| paths.contains(above))?;
+        let above = parent_paths(&input.path).find(|above| paths.contains(above))?;
         Some((input.path.clone(), above.to_owned()))
     });
     let Some((inner, outer)) = nested else {
@@ -38,7 +38,7 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
 }
 
 /// Lists the directories that a path lies in.
-fn above(path: &RelPath) -> impl Iterator<Item = &str> {
+fn parent_paths(path: &RelPath) -> impl Iterator<Item = &str> {
     let path = path.as_str();
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

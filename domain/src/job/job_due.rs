@@ -80,7 +80,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     if let Some((question, _)) = job
         .reservation
         .as_deref()
-        .and_then(JobReservations::question)
+        .and_then(JobReservations::due_call)
     {
         let component = NO_COMPONENT;
         let attempt = Attempt(question);
@@ -90,7 +90,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             kind: EffectKind::Reserve,
         });
     }
-    for (index, component) in job.indexed() {
+    for (index, component) in job.indexed_components() {
         let mut push = |kind| {
             effects.push(JobEffect {
                 component: index,
@@ -104,17 +104,19 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
         match job.phase {
             JobPhase::Claiming { .. } if component.given_back => {
                 if !bug(Bug::KeepGivenBack) {
-                    aborting(component, now, &mut push);
+                    push_end_effects(component, now, &mut push);
                 }
             }
-            JobPhase::Claiming { .. } => claiming(component, now, &mut push),
-            JobPhase::Starting { .. } => opening(job, index, now, &mut push),
-            JobPhase::Aborting { .. } => aborting(component, now, &mut push),
-            JobPhase::Collecting { .. } => collecting(job, index, component, &mut push),
-            JobPhase::Running { .. } if component.given_back => aborting(component, now, &mut push),
+            JobPhase::Claiming { .. } => push_claim_effects(component, now, &mut push),
+            JobPhase::Starting { .. } => push_gate_effect(job, index, now, &mut push),
+            JobPhase::Aborting { .. } => push_end_effects(component, now, &mut push),
+            JobPhase::Collecting { .. } => push_output_effects(job, index, component, &mut push),
+            JobPhase::Running { .. } if component.given_back => {
+                push_end_effects(component, now, &mut push)
+            }
             JobPhase::Running { .. } => {
-                claiming(component, now, &mut push);
-                opening(job, index, now, &mut push);
+                push_claim_effects(component, now, &mut push);
+                push_gate_effect(job, index, now, &mut push);
             }
             JobPhase::Queued { .. }
             | JobPhase::Placed { .. }
@@ -126,7 +128,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     effects
 }
 
-fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+fn push_claim_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
     match component.run {
         AttemptState::Intended { .. } => push(EffectKind::Submit),
         AttemptState::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
@@ -136,17 +138,22 @@ fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
 
 /// Opens the gate of a component that waits there, as its site has said in this epoch, and can
 /// still begin with the others; of one that begins later once its time has come.
-fn opening(job: &Job, index: ComponentIndex, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+fn push_gate_effect(
+    job: &Job,
+    index: ComponentIndex,
+    now: Timestamp,
+    push: &mut impl FnMut(EffectKind),
+) {
     let Some(component) = job.components.get(index.0 as usize) else {
         return;
     };
-    let is_late = component.past_start(now) > DurationMs::ZERO;
+    let is_late = component.time_past_start(now) > DurationMs::ZERO;
     if component.run.is_confirmed_ready() && !is_late && !job.is_too_early(index, now) {
         push(EffectKind::OpenGate);
     }
 }
 
-fn aborting(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+fn push_end_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
     match component.run {
         AttemptState::Intended { .. } => push(EffectKind::Withdraw),
         AttemptState::Uncertain { look_at, .. } => {
@@ -165,7 +172,7 @@ fn aborting(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
     }
 }
 
-fn collecting(
+fn push_output_effects(
     job: &Job,
     index: ComponentIndex,
     component: &Component,
@@ -209,14 +216,16 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         .as_deref()
         .and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
-        JobPhase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
+        JobPhase::Queued { since, .. } => {
+            has_avoided_sites(job).then_some(since + parameters.avoid_for)
+        }
         JobPhase::Placed { .. } => job
             .claim_time(parameters)
             .into_iter()
             .chain(job.announced_at(parameters))
             .min(),
         JobPhase::Claiming { since } => {
-            let promised = job.promised_start().filter(|start| now < *start);
+            let promised = job.reserved_start().filter(|start| now < *start);
             claiming_ends(job, parameters, since)
                 .into_iter()
                 .chain(promised)
@@ -236,7 +245,9 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
                     now + parameters.look_up_interval
                 }
             });
-            let opens = job.indexed().filter(|(_, c)| c.run.is_confirmed_ready());
+            let opens = job
+                .indexed_components()
+                .filter(|(_, c)| c.run.is_confirmed_ready());
             let opens = opens.filter(|(index, _)| job.is_too_early(*index, now));
             let opens = opens.filter_map(|(index, _)| job.begins_at(index));
             let ends = job
@@ -291,7 +302,7 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
 }
 
 /// Returns true if a component avoids a site.
-pub fn avoids(job: &Job) -> bool {
+pub fn has_avoided_sites(job: &Job) -> bool {
     job.components
         .iter()
         .any(|component| !component.avoid.is_empty())

@@ -123,7 +123,7 @@ impl JobParameters {
                 .get(site)
                 .copied()
                 .unwrap_or_else(|| self.claim_limits());
-            longest = Some(longest.map_or(own, |longest| longest.longest(own)));
+            longest = Some(longest.map_or(own, |longest| longest.max_with(own)));
         }
         longest.unwrap_or_else(|| self.claim_limits())
     }

@@ -29,9 +29,9 @@ impl JobSpec {
             .sum();
         let benchmarks = self.run.preferences.iter().flat_map(|it| &it.benchmarks);
         let benchmarks: usize = benchmarks
-            .map(|one| size_of::<Benchmark>() + text(&one.name))
+            .map(|one| size_of::<Benchmark>() + text_bytes(&one.name))
             .sum();
-        let own = JOB + self.name.as_deref().map_or(0, text);
+        let own = JOB + self.name.as_deref().map_or(0, text_bytes);
         Bytes((own + components + values + benchmarks) as u64)
     }
 }
@@ -41,13 +41,13 @@ impl ComponentSpec {
         let inputs = self
             .inputs
             .iter()
-            .map(|input| file(&input.file) + text(input.path.as_str()));
+            .map(|input| file_bytes(&input.file) + text_bytes(input.path.as_str()));
         let outputs = self.outputs.iter().map(|output| {
             let registered = match &output.collect {
                 Collect::Fetch => 0,
-                Collect::ToSite { register, .. } => text(register.as_str()),
+                Collect::ToSite { register, .. } => text_bytes(register.as_str()),
             };
-            FILE + text(output.path.as_str()) + registered
+            FILE + text_bytes(output.path.as_str()) + registered
         });
         let overrides = self
             .at
@@ -57,9 +57,9 @@ impl ComponentSpec {
         let parts = inputs.chain(outputs).chain(overrides).sum::<usize>();
         let constraints = self.constraints.len() * (size_of::<Constraint>() + 2 * TEXT);
         COMPONENT
-            + text(self.name.as_str())
-            + executable(&self.program.executable)
-            + self.program.bytes()
+            + text_bytes(self.name.as_str())
+            + executable_bytes(&self.program.executable)
+            + self.program.byte_count()
             + parts
             + constraints
     }
@@ -69,7 +69,7 @@ impl Override {
     fn footprint(&self) -> usize {
         let environment = self.environment.iter();
         let environment: usize = environment
-            .map(|(name, value)| text(name) + text(value))
+            .map(|(name, value)| text_bytes(name) + text_bytes(value))
             .sum();
         let words = self
             .arguments
@@ -77,23 +77,23 @@ impl Override {
             .flatten()
             .chain(&self.setup)
             .chain(&self.lrm_options);
-        let words: usize = words.map(|word| text(word)).sum();
-        OVERRIDE + self.executable.as_ref().map_or(0, executable) + environment + words
+        let words: usize = words.map(|word| text_bytes(word)).sum();
+        OVERRIDE + self.executable.as_ref().map_or(0, executable_bytes) + environment + words
     }
 }
 
-fn executable(executable: &Executable) -> usize {
+fn executable_bytes(executable: &Executable) -> usize {
     match executable {
-        Executable::AtSite(path) => text(path),
-        Executable::Staged(staged) => file(staged),
+        Executable::AtSite(path) => text_bytes(path),
+        Executable::Staged(staged) => file_bytes(staged),
     }
 }
 
-fn file(file: &FileRef) -> usize {
-    FILE + text(file.name.as_str())
+fn file_bytes(file: &FileRef) -> usize {
+    FILE + text_bytes(file.name.as_str())
 }
 
-fn text(text: &str) -> usize {
+fn text_bytes(text: &str) -> usize {
     TEXT + text.len()
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let Bytes(of_two) = spec(2).footprint();
         assert!(of_two >= alone + COMPONENT as u64, "{alone}, {of_two}");
         let mut longer = one;
-        longer.components[0].program.change(|program| {
+        longer.components[0].program.change_program(|program| {
             program.arguments.push("x".repeat(10_000).into());
             program
                 .environment

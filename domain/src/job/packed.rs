@@ -43,7 +43,7 @@ impl WordCounts {
     }
 
     /// Returns the kind of the word with this number; `name` is the word before it.
-    fn place(self, number: usize, name: &str) -> WordPlace<'_> {
+    fn word_place(self, number: usize, name: &str) -> WordPlace<'_> {
         let arguments = self.arguments as usize;
         let setup = self.setup as usize;
         let variables = self.before_variables();
@@ -99,7 +99,7 @@ impl PackedProgram {
     ///
     /// # Errors
     /// They do not have the words that they should have.
-    pub fn of_pieces(
+    pub fn from_pieces(
         executable: Executable,
         counts: WordCounts,
         pieces: Vec<PackedPiece>,
@@ -122,7 +122,7 @@ impl PackedProgram {
     }
 
     /// Counts of its words by kind.
-    pub fn counts(&self) -> WordCounts {
+    pub fn word_counts(&self) -> WordCounts {
         self.counts
     }
 
@@ -132,8 +132,8 @@ impl PackedProgram {
     }
 
     /// Unpacks the program.
-    pub fn open(&self) -> Program {
-        let mut words = self.words().map(PackedWord::shared);
+    pub fn unpack(&self) -> Program {
+        let mut words = self.words().map(PackedWord::to_shared);
         let arguments = words
             .by_ref()
             .take(self.counts.arguments as usize)
@@ -156,8 +156,8 @@ impl PackedProgram {
     }
 
     /// Unpacks the program, changes it and packs it again.
-    pub fn change(&mut self, by: impl FnOnce(&mut Program)) {
-        let mut program = self.open();
+    pub fn change_program(&mut self, by: impl FnOnce(&mut Program)) {
+        let mut program = self.unpack();
         by(&mut program);
         *self = program.into();
     }
@@ -184,27 +184,27 @@ impl PackedProgram {
                 before = piece
                     .words()
                     .last()
-                    .map(PackedWord::shared)
+                    .map(PackedWord::to_shared)
                     .unwrap_or_default();
                 continue;
             }
             let mut packer = Packer::default();
             let mut is_other = false;
             for word in piece.words() {
-                let place = self.counts.place(number, &before);
+                let place = self.counts.word_place(number, &before);
                 let other = if word.as_str().contains(with) {
                     by(place, word.as_str())?
                 } else {
                     None
                 };
                 is_other |= other.is_some();
-                let word = other.unwrap_or_else(|| word.shared());
-                packer.put(&word);
+                let word = other.unwrap_or_else(|| word.to_shared());
+                packer.push_word(&word);
                 number += 1;
                 before = word;
             }
             if is_other {
-                pieces.extend(packer.finish())
+                pieces.extend(packer.into_pieces())
             } else {
                 pieces.push(piece.clone())
             }
@@ -230,7 +230,7 @@ impl PackedProgram {
     }
 
     /// Bytes of memory that its words take.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn byte_count(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text().len()).sum()
     }
 
@@ -319,25 +319,25 @@ impl From<Program> for PackedProgram {
         arguments
             .iter()
             .chain(&setup)
-            .for_each(|word| packer.put(word));
+            .for_each(|word| packer.push_word(word));
         if let Some(directory) = &directory {
-            packer.put(&directory.as_str().into());
+            packer.push_word(&directory.as_str().into());
         }
         for (name, value) in &environment {
-            packer.put(name);
-            packer.put(value);
+            packer.push_word(name);
+            packer.push_word(value);
         }
         Self {
             executable,
             counts,
-            pieces: packer.finish().into(),
+            pieces: packer.into_pieces().into(),
         }
     }
 }
 
 impl fmt::Debug for PackedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.open().fmt(f)
+        self.unpack().fmt(f)
     }
 }
 
@@ -349,7 +349,7 @@ struct Packer {
 }
 
 impl Packer {
-    fn put(&mut self, word: &Arc<str>) {
+    fn push_word(&mut self, word: &Arc<str>) {
         if word.len() >= LONG {
             self.close();
             self.pieces.push(PackedPiece::Long(word.clone()));
@@ -369,7 +369,7 @@ impl Packer {
         }
     }
 
-    fn finish(mut self) -> Vec<PackedPiece> {
+    fn into_pieces(mut self) -> Vec<PackedPiece> {
         self.close();
         self.pieces
     }
@@ -389,7 +389,7 @@ impl<'a> PackedWord<'a> {
         }
     }
 
-    fn shared(self) -> Arc<str> {
+    fn to_shared(self) -> Arc<str> {
         match self {
             PackedWord::Short(text) => text.into(),
             PackedWord::Long(text) => text.clone(),
@@ -471,10 +471,10 @@ mod tests {
             let executable = Executable::AtSite("/bin/true".into());
             let program = Program { executable, arguments, environment, directory, setup };
             let packed = PackedProgram::from(program.clone());
-            prop_assert_eq!(&packed.open(), &program);
-            prop_assert_eq!(&PackedProgram::from(packed.open()), &packed);
+            prop_assert_eq!(&packed.unpack(), &program);
+            prop_assert_eq!(&PackedProgram::from(packed.unpack()), &packed);
             let pieces = packed.pieces().to_vec();
-            let read = PackedProgram::of_pieces(packed.executable.clone(), packed.counts(), pieces);
+            let read = PackedProgram::from_pieces(packed.executable.clone(), packed.word_counts(), pieces);
             prop_assert_eq!(read.unwrap(), packed);
         }
     }
@@ -519,12 +519,12 @@ mod tests {
             place(WordPlace::Value("SHORT"), "<2>"),
         ];
         assert_eq!(seen, expected);
-        let mut expected = packed.open();
+        let mut expected = packed.unpack();
         expected.arguments[500] = "y".repeat(5_000).into();
         expected
             .environment
             .insert("SHORT".into(), "y".repeat(5_000).into());
-        assert_eq!(filled.open(), expected);
+        assert_eq!(filled.unpack(), expected);
         assert_eq!(filled, PackedProgram::from(expected), "however it is cut");
         let own: usize = filled
             .pieces()
@@ -548,7 +548,7 @@ mod tests {
                 ..WordCounts::default()
             };
             let executable = Executable::AtSite("/bin/true".into());
-            PackedProgram::of_pieces(executable, counts, vec![PackedPiece::Short(text.into())])
+            PackedProgram::from_pieces(executable, counts, vec![PackedPiece::Short(text.into())])
         };
         assert!(of(2, "1:a3:b:c").is_ok() && of(0, "1:a3:b:c").is_ok());
         for (arguments, text) in [
@@ -574,8 +574,8 @@ mod tests {
         };
         let packed = PackedProgram::from(program.clone());
         let mut other = packed.clone();
-        other.change(|program| program.arguments.push("b".into()));
-        assert_eq!(other.open().arguments, ["a".into(), "b".into()]);
-        assert_eq!(packed.open(), program);
+        other.change_program(|program| program.arguments.push("b".into()));
+        assert_eq!(other.unpack().arguments, ["a".into(), "b".into()]);
+        assert_eq!(packed.unpack(), program);
     }
 }

@@ -46,7 +46,7 @@ impl ComponentSpec {
     /// by name.
     pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
         let mut result = ProgramAtSite {
-            program: self.program.open(),
+            program: self.program.unpack(),
             lrm_options: Vec::new(),
         };
         for (_, change) in self
@@ -68,7 +68,7 @@ impl ComponentSpec {
             .and_then(|change| change.executable.as_ref());
         let staged = std::iter::once(&at_site)
             .chain(restart)
-            .filter_map(Executable::content);
+            .filter_map(Executable::staged_content);
         self.inputs
             .iter()
             .filter_map(|input| input.file.bound)
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_site_that_no_override_names_runs_the_program_as_it_is() {
         let plain = at("delft", &Labels::new());
-        assert_eq!(plain.program, component().program.open());
+        assert_eq!(plain.program, component().program.unpack());
         assert_eq!(plain.lrm_options, texts(&[]));
     }
 

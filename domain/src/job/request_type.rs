@@ -57,7 +57,7 @@ impl Default for Flexible {
 
 impl Flexible {
     /// Returns the fewest processors that any component can get.
-    pub fn least(&self) -> u32 {
+    pub fn least_processors(&self) -> u32 {
         let of_splits = self.splits.iter().flatten().copied().min();
         of_splits.unwrap_or(self.min_component_size).max(1)
     }
@@ -97,7 +97,7 @@ impl Flexible {
 
 impl JobSpec {
     /// Iterates over the resources that these placements take of their sites.
-    pub fn uses<'a>(
+    pub fn resource_uses<'a>(
         &'a self,
         placements: &'a [Placement],
     ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {

@@ -162,7 +162,7 @@ impl Executable {
     }
 
     /// Returns the content that must be brought for it, if it is staged.
-    pub fn content(&self) -> Option<Content> {
+    pub fn staged_content(&self) -> Option<Content> {
         match self {
             Executable::Staged(file) => file.bound,
             Executable::AtSite(_) => None,

@@ -133,7 +133,7 @@ impl Component {
             .as_ref()
             .is_some_and(|r| r.step == RestartStep::Staged);
         // A restarted component is claimed without a reservation.
-        is_staged && self.acquisition().promised().is_some()
+        is_staged && self.acquisition().reservation_use().is_some()
     }
 }
 
@@ -145,7 +145,7 @@ impl Job {
 
     /// Iterates over the components that take part in the common start.
     pub fn begin_together(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
-        self.indexed()
+        self.indexed_components()
             .filter(|(index, _)| !self.begins_later(*index))
     }
 
@@ -179,7 +179,7 @@ impl Job {
             }
             let reserved = component
                 .acquisition()
-                .promised()
+                .reservation_use()
                 .map(|promised| promised.from);
             let not_before = self
                 .claims_alone_from(index)

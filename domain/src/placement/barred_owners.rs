@@ -7,7 +7,7 @@ use crate::site::barred_owners_record::Ban;
 
 impl PlacementRequest {
     /// Marks the request as that of an owner who may be barred at some site.
-    pub fn of_suspect(mut self, owner: &KeyName) -> Self {
+    pub fn with_owner(mut self, owner: &KeyName) -> Self {
         self.owner = Some(owner.clone());
         self
     }
@@ -20,7 +20,7 @@ impl PlacementRequest {
 
 impl GridSite {
     /// Returns what bars this owner, and nobody else, from the site.
-    pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
+    pub fn owner_bar(&self, owner: Option<&KeyName>) -> Option<&Ban> {
         let mut bans = self
             .bans
             .iter()
@@ -41,8 +41,8 @@ mod tests {
         let mut delft = site("delft", 8);
         delft.bans = [(mallory.clone(), Ban::Probed)].into();
         let anybodys = sizes(&[4]);
-        let theirs = anybodys.clone().of_suspect(&mallory);
-        let others = anybodys.clone().of_suspect(&KeyName::new("alice").unwrap());
+        let theirs = anybodys.clone().with_owner(&mallory);
+        let others = anybodys.clone().with_owner(&KeyName::new("alice").unwrap());
         let alone = grid([delft.clone()]);
         for request in [&anybodys, &others] {
             assert!(placed(request, &alone).is_ok());

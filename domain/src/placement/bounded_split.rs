@@ -5,7 +5,7 @@
 /// the most components: the smallest t <= `most` with t x `min` <= total <= the sum of the first t;
 /// each gets `min`, and then the rest in order. It finds a split exactly when there is one, on the
 /// fewest sites (vectors FCM-1 to FCM-16). Empty if there is none.
-pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
+pub fn split_largest_first(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
     let min = min.max(1);
     let takers = usable
         .iter()
@@ -19,14 +19,14 @@ pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
             return Vec::new();
         }
         if sum >= u64::from(total) {
-            return fill(total, min, &usable[..count]);
+            return fill_in_order(total, min, &usable[..count]);
         }
     }
     Vec::new()
 }
 
 /// Gives each site `min`, then hands out the rest in order, up to what each takes.
-fn fill(total: u32, min: u32, usable: &[u32]) -> Vec<u32> {
+fn fill_in_order(total: u32, min: u32, usable: &[u32]) -> Vec<u32> {
     let mut rest = total - min * usable.len() as u32;
     usable
         .iter()
@@ -69,7 +69,7 @@ mod tests {
             mut usable in prop::collection::vec(0..20u32, 0..7),
         ) {
             usable.sort_unstable_by(|a, b| b.cmp(a));
-            let found = split(total, min, most, &usable);
+            let found = split_largest_first(total, min, most, &usable);
             let expected = fewest(total, min, most, &usable);
             prop_assert_eq!((!found.is_empty()).then_some(found.len()), expected);
             if !found.is_empty() {

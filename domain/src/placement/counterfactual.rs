@@ -27,8 +27,12 @@ impl PlacementSearch<'_> {
     /// lifted, and no more: exactly what it lacks is assumed idle. Files that cannot be brought
     /// there are not lifted: they are reported again for each component that reads them. `None` if
     /// there is no such site, or if it has not answered yet: its capacity is unknown.
-    pub(super) fn suppose(&self, component: usize, remaining: &Remaining) -> Option<Supposed> {
-        let name = self.refusal(component, remaining).site?;
+    pub(super) fn suppose_placed(
+        &self,
+        component: usize,
+        remaining: &Remaining,
+    ) -> Option<Supposed> {
+        let name = self.nearest_refusal_of(component, remaining).site?;
         let index = self.grid.index_of(&name)?;
         // Resources can be assumed only for the site's own partition.
         if self.grid.sites()[index]
@@ -37,34 +41,34 @@ impl PlacementSearch<'_> {
         {
             return None;
         }
-        let Suitability::Refused(reasons) = self.verdict(component, index, remaining).outcome
+        let Suitability::Refused(reasons) = self.site_verdict(component, index, remaining).outcome
         else {
             return None;
         };
         let mut remaining = remaining.clone();
-        remaining.uncover(index);
+        remaining.free_kept(index);
         let need = &self.component(component).resources;
         let before = &self.grid.usable()[index];
         let mut promised = before.clone();
-        promised.subtract(&remaining.left(index));
+        promised.subtract(&remaining.left_at(index));
         promised.add(&self.grid.sites()[index].pending);
         promised.add(need);
         promised
             .others
             .retain(|name, _| need.others.contains_key(name));
         let mut sites = self.grid.sites().to_vec();
-        let lacked = lift(&mut sites[index], &reasons, &promised)?;
-        quicken(&mut sites[index], self.component(component));
+        let lacked = lift_reasons(&mut sites[index], &reasons, &promised)?;
+        raise_speed(&mut sites[index], self.component(component));
         let grid = self.grid.with_sites(sites);
-        remaining.refit(index, before, &grid, self.request.lasts());
+        remaining.refit(index, before, &grid, self.request.holding_time());
         if reasons.contains(&Reason::SiteFull) {
-            remaining.admit(index);
+            remaining.add_room(index);
         }
         let mut made_up = self.made_up.clone();
         made_up.resize_with(grid.sites().len(), Resources::default);
         made_up[index].add(&lacked);
         let fits = remaining.covers(index, need);
-        fits.then(|| self.take(component, index, &mut remaining));
+        fits.then(|| self.take_component(component, index, &mut remaining));
         fits.then_some(Supposed {
             grid,
             remaining,
@@ -73,8 +77,8 @@ impl PlacementSearch<'_> {
     }
 
     /// Returns the same search on the supposed sites.
-    pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
-        let mut search = self.on(&supposed.grid);
+    pub(super) fn on_supposed<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
+        let mut search = self.on_grid(&supposed.grid);
         search.history = self.history;
         search.made_up.clone_from(&supposed.made_up);
         search
@@ -83,7 +87,11 @@ impl PlacementSearch<'_> {
 
 /// Lifts these reasons, and returns how much more is idle; `promised` is what the quota must leave
 /// room for.
-fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
+fn lift_reasons(
+    site: &mut GridSite,
+    reasons: &[Reason],
+    promised: &Resources,
+) -> Option<Resources> {
     if reasons
         .iter()
         .any(|reason| matches!(reason, Reason::Reserved { .. }))
@@ -97,7 +105,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
     for reason in reasons {
         match reason {
             Reason::NotEnoughIdle { resource, missing, .. } => {
-                lacked.add(&only(resource, *missing));
+                lacked.add(&single_resource(resource, *missing));
             }
             Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => is_quota_short = true,
             Reason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
@@ -109,7 +117,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
             Reason::Closed(_) => site.acceptance = super::PlacementAcceptance::Open,
             Reason::OwnerKeptOff(_) => site.bans = Arc::default(),
             Reason::TooSmall { resource, needed, largest } => {
-                let more = only(resource, needed.saturating_sub(*largest));
+                let more = single_resource(resource, needed.saturating_sub(*largest));
                 shape.largest_component.add(&more);
             }
             Reason::TooLong { time, .. } => {
@@ -118,7 +126,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
                     partition.longest = partition.longest.map(|longest| longest.max(*time));
                 }
             }
-            Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
+            Reason::LabelMismatch(constraint) => satisfy_constraint(&mut shape.labels, constraint),
             // Lifted above.
             Reason::Reserved { .. }
             // These concern the component, its policy, or its files.
@@ -157,7 +165,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
 }
 
 /// Raises the speed of its processors to what the component asks for.
-fn quicken(site: &mut GridSite, component: &ComponentRequest) {
+fn raise_speed(site: &mut GridSite, component: &ComponentRequest) {
     if component.gflops > 0 {
         let processors = u64::from(component.resources.processors.max(1));
         let least = Mflops(component.gflops.saturating_mul(1_000).div_ceil(processors));
@@ -165,7 +173,7 @@ fn quicken(site: &mut GridSite, component: &ComponentRequest) {
     }
 }
 
-fn only(resource: &str, count: u64) -> Resources {
+fn single_resource(resource: &str, count: u64) -> Resources {
     match resource {
         "processors" => Resources::processors(u32::try_from(count).unwrap_or(u32::MAX)),
         other => Resources {
@@ -175,7 +183,7 @@ fn only(resource: &str, count: u64) -> Resources {
     }
 }
 
-fn satisfy(labels: &mut Labels, constraint: &Constraint) {
+fn satisfy_constraint(labels: &mut Labels, constraint: &Constraint) {
     let values = labels.entry(constraint.key.clone()).or_default();
     match &constraint.rule {
         LabelRule::Is(value) => drop(values.insert(value.clone())),

@@ -27,7 +27,7 @@ pub fn dominant_refusal(
 ) -> Option<DominantRefusal> {
     let grid = context.grid;
     let remaining = &mut *context.remaining;
-    let placed = request.uses(plan).zip(&plan.placements);
+    let placed = request.used_by_plan(plan).zip(&plan.placements);
     let placed = placed
         .enumerate()
         .filter_map(|(part, ((site, used), placement))| {
@@ -46,14 +46,14 @@ pub fn dominant_refusal(
         used.iter()
             .for_each(|used| remaining.give_back(*site, used));
         if grid.sites()[*site].staging_left.is_some() {
-            remaining.unstage(*site, source_contents(placement).into_iter());
+            remaining.remove_staged(*site, source_contents(placement).into_iter());
         }
     }
     let mut search = PlacementSearch::new(request, grid);
     if find_policy(request.policy()).is_ok_and(|policy| policy.keeps_to_history()) {
         search = search.with_history(context.history);
     }
-    let kinds = kinds(request);
+    let kinds = distinct_components(request);
     let mut counts: BTreeMap<ReasonCode, u32> = BTreeMap::new();
     for site in 0..grid.sites().len() {
         if uses.iter().any(|(used, ..)| *used == site) {
@@ -69,7 +69,7 @@ pub fn dominant_refusal(
     for (site, used, placement) in &uses {
         used.iter().for_each(|used| remaining.take(*site, used));
         if grid.sites()[*site].staging_left.is_some() {
-            remaining.stage(*site, source_contents(placement).into_iter());
+            remaining.add_staged(*site, source_contents(placement).into_iter());
         }
     }
     let most = counts
@@ -87,7 +87,7 @@ fn source_contents(placement: &Placement) -> Vec<Content> {
 }
 
 /// Lists components that differ, the largest first.
-fn kinds(request: &PlacementRequest) -> Vec<usize> {
+fn distinct_components(request: &PlacementRequest) -> Vec<usize> {
     let components = request.components();
     let mut kinds: Vec<usize> = Vec::new();
     for index in request.by_size().iter().map(|index| *index as usize) {

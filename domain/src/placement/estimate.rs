@@ -8,7 +8,7 @@ use super::grid::{GridSite, GridSnapshot};
 use super::history::PairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
-use super::policy::{PlacementContext, place};
+use super::policy::{PlacementContext, try_to_place};
 use super::reason::{PlacementRefusal, Silent};
 use super::remaining::Remaining;
 use crate::ids::SiteName;
@@ -54,7 +54,7 @@ pub struct Forecast {
 
 /// Estimates how long a job waits behind `ahead` others at the recent pace, when `placed` jobs were
 /// placed within `window`. The bounds are half and twice the wait. `None` if none was placed.
-pub fn by_pace(
+pub fn estimate_wait(
     ahead: usize,
     placed: usize,
     window: DurationMs,
@@ -85,7 +85,7 @@ pub fn forecast(
     let mut future = FutureGrid::new(grid, history, releases, now);
     let mut before: Vec<&Waiter> = ahead.iter().collect();
     for _ in 0..MOST_STEPS {
-        let refusal = match future.look(&mut before, job) {
+        let refusal = match future.try_placements(&mut before, job) {
             Ok(plan) if job.not_before <= future.now => {
                 return Ok(Forecast {
                     at: future.now,
@@ -101,7 +101,7 @@ pub fn forecast(
             .chain([job])
             .map(|waiter| waiter.not_before);
         let wakes: BTreeSet<Timestamp> = wakes.filter(|at| *at > future.now).collect();
-        if !future.go_on(wakes.first().copied()) {
+        if !future.advance_time(wakes.first().copied()) {
             return Err(refusal);
         }
         if future.tries > MOST_TRIES {
@@ -151,13 +151,13 @@ impl<'a> FutureGrid<'a> {
     }
 
     /// Places what is ahead of the job as far as it fits, then the job.
-    fn look(
+    fn try_placements(
         &mut self,
         before: &mut Vec<&Waiter>,
         job: &Waiter,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = self.grid.with_sites(self.sites.clone());
-        let mut remaining = Remaining::of(&grid);
+        let mut remaining = Remaining::of_grid(&grid);
         let tries = &mut self.tries;
         let sites = self.sites.len();
         let mut place = |waiter: &Waiter| {
@@ -170,7 +170,7 @@ impl<'a> FutureGrid<'a> {
                 history,
                 observer,
             };
-            place(&waiter.request, &mut context)
+            try_to_place(&waiter.request, &mut context)
         };
         let now = self.now;
         let mut placed = Vec::new();
@@ -185,14 +185,14 @@ impl<'a> FutureGrid<'a> {
         let outcome = place(job);
         placed
             .into_iter()
-            .for_each(|(waiter, plan)| self.take(waiter, &plan));
+            .for_each(|(waiter, plan)| self.occupy(waiter, &plan));
         outcome
     }
 
     /// Takes the resources of a job that is placed first until it ends.
-    fn take(&mut self, waiter: &Waiter, plan: &PlacementPlan) {
+    fn occupy(&mut self, waiter: &Waiter, plan: &PlacementPlan) {
         let end = self.now + plan.transfer_time + waiter.longest;
-        for (name, resources) in waiter.request.uses(plan) {
+        for (name, resources) in waiter.request.used_by_plan(plan) {
             if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {
                 site.pending.add(&resources);
                 site.ours.add(&resources);
@@ -208,7 +208,7 @@ impl<'a> FutureGrid<'a> {
     }
 
     /// Advances to the next instant at which something changes; returns false if there is none.
-    fn go_on(&mut self, wake: Option<Timestamp>) -> bool {
+    fn advance_time(&mut self, wake: Option<Timestamp>) -> bool {
         let end = self.ends.keys().next().copied();
         let Some(next) = end.into_iter().chain(wake).min() else {
             return false;
@@ -216,13 +216,13 @@ impl<'a> FutureGrid<'a> {
         self.now = next.max(self.now);
         while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= next) {
             for release in entry.remove() {
-                self.end(&release);
+                self.end_release(&release);
             }
         }
         true
     }
 
-    fn end(&mut self, release: &Release) {
+    fn end_release(&mut self, release: &Release) {
         self.ended += 1;
         let site = self.sites.iter_mut().find(|site| site.name == release.site);
         let Some(site) = site else { return };

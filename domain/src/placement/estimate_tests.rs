@@ -150,10 +150,10 @@ fn what_would_have_to_be_tried_too_often_is_not_estimated() {
 fn a_long_queue_is_estimated_by_how_it_moved_lately() {
     let hour = DurationMs::from_secs(3_600);
     let within = |from, until| Some((DurationMs::from_secs(from), DurationMs::from_secs(until)));
-    assert_eq!(by_pace(100, 50, hour), within(3_600, 14_400));
-    assert_eq!(by_pace(0, 50, hour), within(0, 0));
-    assert_eq!(by_pace(100, 0, hour), None, "it did not move");
-    assert!(by_pace(usize::MAX, 1, hour).is_some(), "however long");
+    assert_eq!(estimate_wait(100, 50, hour), within(3_600, 14_400));
+    assert_eq!(estimate_wait(0, 50, hour), within(0, 0));
+    assert_eq!(estimate_wait(100, 0, hour), None, "it did not move");
+    assert!(estimate_wait(usize::MAX, 1, hour).is_some(), "however long");
 }
 
 proptest! {
@@ -177,7 +177,7 @@ proptest! {
         let job = waiter(&parts, 10);
         let found = forecast(&grid, &PairHistory::All, releases.clone(), &ahead, &job, at(0));
         if let Ok(told) = found {
-            for (name, used) in job.request.uses(&told.plan) {
+            for (name, used) in job.request.used_by_plan(&told.plan) {
                 let site = sites.iter().find(|site| site.name == name).unwrap();
                 let ended = releases.iter().filter(|r| r.site == name && r.at <= told.at.max(at(0) + DurationMs(1)));
                 let freed: u32 = ended.map(|release| release.resources.processors).sum();

@@ -187,7 +187,7 @@ impl PlacementAcceptance {
 
 impl GridSite {
     /// Makes a site that has not answered yet.
-    pub fn unheard(name: SiteName) -> Self {
+    pub fn never_answered(name: SiteName) -> Self {
         Self {
             name,
             shape: None,
@@ -233,7 +233,7 @@ impl GridSite {
     }
 
     /// Returns the age of the report about its load.
-    pub fn age(&self, now: Timestamp) -> Option<DurationMs> {
+    pub fn report_age(&self, now: Timestamp) -> Option<DurationMs> {
         self.idle.as_ref().map(|belief| now.since(belief.asked_at))
     }
 }
@@ -253,7 +253,7 @@ impl GridSnapshot {
         let sites: Vec<GridSite> = sites.into_values().collect();
         let positions = sites
             .iter()
-            .map(|site| network.position(&site.name))
+            .map(|site| network.position_of(&site.name))
             .collect();
         let usable = sites.iter().map(GridSite::usable).collect();
         let indexes = 0..sites.len();
@@ -294,7 +294,7 @@ impl GridSnapshot {
     }
 
     /// Returns the indexes of sites that have reserved something for others later.
-    pub(super) fn ebbing(&self) -> &[usize] {
+    pub(super) fn ebbing_sites(&self) -> &[usize] {
         &self.ebbing
     }
 
@@ -309,7 +309,7 @@ impl GridSnapshot {
     /// Returns the bandwidth between sites, by index; 0 if unknown.
     pub fn bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
         match (self.positions[from], self.positions[to]) {
-            (Some(from), Some(to)) => self.network.between(from, to),
+            (Some(from), Some(to)) => self.network.bandwidth_between(from, to),
             _ => BitsPerSecond(0),
         }
     }
@@ -335,9 +335,9 @@ impl GridSnapshot {
     }
 
     /// Returns how long a message between components takes between sites, by index.
-    pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
+    pub(super) fn exchange_between(&self, from: usize, to: usize) -> Exchange {
         match (self.positions[from], self.positions[to]) {
-            (Some(from), Some(to)) => self.network.exchange(from, to),
+            (Some(from), Some(to)) => self.network.exchange_at(from, to),
             _ => Exchange::NEVER,
         }
     }

@@ -17,7 +17,7 @@ pub enum PairHistory {
 
 impl PairHistory {
     /// Returns true if it has the pair.
-    pub fn has(&self, execution: &SiteName, file: &SiteName) -> bool {
+    pub fn contains_pair(&self, execution: &SiteName, file: &SiteName) -> bool {
         match self {
             PairHistory::All => true,
             PairHistory::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
@@ -25,7 +25,7 @@ impl PairHistory {
     }
 
     /// Adds a pair; returns true if it is new.
-    pub fn insert(&mut self, execution: SiteName, file: SiteName) -> bool {
+    pub fn insert_pair(&mut self, execution: SiteName, file: SiteName) -> bool {
         match self {
             PairHistory::All => false,
             PairHistory::Pairs(pairs) => pairs.insert((execution, file)),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow::Break;
 
 use super::grid::{GridSite, GridSnapshot};
-use super::obstacles::never_fits;
+use super::obstacles::report_misfits;
 use super::placement_request::{ComponentRequest, PlacementRequest};
-use super::unplaceable::could_hold_all;
+use super::unplaceable::check_holds_all;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::units::BitsPerSecond;
 
@@ -23,9 +23,9 @@ pub struct MissingLink {
 
 /// Returns the first link that is missing for a job which could be placed if every site were empty
 /// and open and its input could be brought anywhere, but not with the links as they are. Content
-/// that no site has does not count. As in [`super::can_ever_be_placed`], only necessary conditions
+/// that no site has does not count. As in [`super::check_placeable`], only necessary conditions
 /// are checked, and a site that has not answered yet counts as suitable.
-pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<MissingLink> {
+pub fn find_missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<MissingLink> {
     if request.contents().is_empty() {
         return None;
     }
@@ -38,9 +38,9 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
             .sites()
             .iter()
             .enumerate()
-            .filter(|(_, s)| holds(request, component, s))
+            .filter(|(_, s)| could_run_at(request, component, s))
         {
-            match cut_off(request, component, grid, to) {
+            match site_cut_off(request, component, grid, to) {
                 None => {
                     placeable = true;
                     reached.insert(to);
@@ -62,21 +62,22 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
     let missing = missing?;
     let all: Vec<&GridSite> = grid.sites().iter().collect();
     let reached: Vec<&GridSite> = reached.into_iter().map(|to| all[to]).collect();
-    let lacks = could_hold_all(request, &reached).is_err() && could_hold_all(request, &all).is_ok();
+    let lacks =
+        check_holds_all(request, &reached).is_err() && check_holds_all(request, &all).is_ok();
     lacks.then_some(missing)
 }
 
 /// Returns true if a component could run there if the site were empty and open.
-fn holds(request: &PlacementRequest, component: &ComponentRequest, site: &GridSite) -> bool {
+fn could_run_at(request: &PlacementRequest, component: &ComponentRequest, site: &GridSite) -> bool {
     component
         .site
         .as_ref()
         .is_none_or(|name| *name == site.name)
-        && never_fits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
+        && report_misfits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
 }
 
 /// Returns a site with input of the component, if none with that input has a link to `to`.
-fn cut_off(
+fn site_cut_off(
     request: &PlacementRequest,
     component: &ComponentRequest,
     grid: &GridSnapshot,
@@ -88,7 +89,7 @@ fn cut_off(
         .contents_at(&site.name, &shape.labels)
         .find_map(|content| {
             let mut from = BTreeSet::new();
-            let digest = request.file_of(content).digest;
+            let digest = request.whole_file_of(content).digest;
             grid.replicas()
                 .visit_sites(&digest, &mut |site| from.extend(grid.index_of(site)));
             if from

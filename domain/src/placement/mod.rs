@@ -40,23 +40,23 @@ pub use grid::{
     StagedLookup,
 };
 pub use history::PairHistory;
-pub use missing_links::{MissingLink, missing_link};
+pub use missing_links::{MissingLink, find_missing_link};
 pub use network::{BandwidthKind, BidBandwidths, Link, Network};
-pub use part_placement::{could_take_part, place_parts};
+pub use part_placement::{place_parts, sites_for_parts};
 pub use partition_pool::Pool;
 pub use placement_by_bids::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
 pub use placement_plan::PlacementPlan;
 pub use placement_request::{ComponentRequest, PlacementRequest};
 pub use policy::{
-    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,
-    policy_for,
+    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place_on_idle,
+    policy_for, try_to_place,
 };
 pub use reason::{Observer, PlacementRefusal, Reason, Recorder, Silent, SiteVerdict, Suitability};
 pub use remaining::Remaining;
 pub use reservation_sites::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
-pub use site_queues::queue_instead;
+pub use site_queues::place_in_queues_instead;
 pub use site_quota::{Quota, QuotaBasis};
-pub use unplaceable::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
+pub use unplaceable::{Unplaceable, check_placeable, find_closed_site, may_try_out};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -77,7 +77,7 @@ impl Exchange {
     /// The time over a link that carries nothing.
     pub const NEVER: Exchange = Exchange(u64::MAX);
 
-    fn of(message: Bytes, bandwidth: BitsPerSecond, latency: DurationUs) -> Self {
+    fn of_message(message: Bytes, bandwidth: BitsPerSecond, latency: DurationUs) -> Self {
         let nanoseconds = u128::from(message.0) * 8_000_000_000;
         match nanoseconds.checked_div(u128::from(bandwidth.0)) {
             None => Self::NEVER,
@@ -138,11 +138,13 @@ impl Network {
             message,
         };
         for link in links {
-            network.write(&link);
+            network.write_link(&link);
         }
         network.nominal = network.bandwidth.clone().into();
         network.nominal_potential = network.potential.clone().into();
-        network.links = (0..pairs).filter(|pair| network.counts(*pair)).count();
+        network.links = (0..pairs)
+            .filter(|pair| network.is_real_link(*pair))
+            .count();
         network.unmeasured = network.links;
         network
     }
@@ -173,18 +175,20 @@ impl Network {
     }
 
     /// Makes a network from the measured or configured rates.
-    pub fn of(links: &Links) -> Self {
+    pub fn from_rates(links: &Links) -> Self {
         Self::from_links(
             links
-                .iter()
+                .all_pairs()
                 .map(|(from, to, rate)| (from.clone(), to.clone(), rate)),
         )
     }
 
     /// Updates a configured link; `is_measured` says where the values come from.
-    pub fn set(&mut self, link: &Link, is_measured: bool) {
-        let Some(pair) = self.write(link) else { return };
-        if self.counts(pair) && self.is_measured[pair] != is_measured {
+    pub fn set_link(&mut self, link: &Link, is_measured: bool) {
+        let Some(pair) = self.write_link(link) else {
+            return;
+        };
+        if self.is_real_link(pair) && self.is_measured[pair] != is_measured {
             if is_measured {
                 self.unmeasured -= 1
             } else {
@@ -194,8 +198,8 @@ impl Network {
         self.is_measured[pair] = is_measured;
     }
 
-    fn write(&mut self, link: &Link) -> Option<usize> {
-        let pair = self.pair(&link.from, &link.to)?;
+    fn write_link(&mut self, link: &Link) -> Option<usize> {
+        let pair = self.pair_index(&link.from, &link.to)?;
         if link.from != link.to {
             let row = &mut self.potential[pair / self.names.len()].0;
             *row = row
@@ -204,29 +208,29 @@ impl Network {
         }
         self.upload[pair] = link.upload;
         self.bandwidth[pair] = link.bandwidth;
-        self.exchange[pair] = Exchange::of(self.message, link.bandwidth, link.latency);
+        self.exchange[pair] = Exchange::of_message(self.message, link.bandwidth, link.latency);
         Some(pair)
     }
 
     /// Returns true if the link joins two different sites and carries something.
-    fn counts(&self, pair: usize) -> bool {
+    fn is_real_link(&self, pair: usize) -> bool {
         let sites = self.names.len();
         self.nominal[pair].0 > 0 && pair / sites != pair % sites
     }
 
     /// Returns the bandwidth from one site to another; 0 if unknown.
     pub fn bandwidth(&self, from: &SiteName, to: &SiteName) -> BitsPerSecond {
-        self.pair(from, to)
+        self.pair_index(from, to)
             .map_or(BitsPerSecond(0), |pair| self.bandwidth[pair])
     }
 
     /// Returns the position of a site in the table, if it has any link.
-    pub(super) fn position(&self, site: &SiteName) -> Option<usize> {
+    pub(super) fn position_of(&self, site: &SiteName) -> Option<usize> {
         self.names.binary_search(site).ok()
     }
 
     /// Returns the bandwidth by positions.
-    pub(super) fn between(&self, from: usize, to: usize) -> BitsPerSecond {
+    pub(super) fn bandwidth_between(&self, from: usize, to: usize) -> BitsPerSecond {
         self.bandwidth[from * self.names.len() + to]
     }
 
@@ -244,7 +248,7 @@ impl Network {
     pub(super) fn bid_bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
         match self.bid_kind() {
             BandwidthKind::Nominal => self.nominal[from * self.names.len() + to],
-            BandwidthKind::Measured | BandwidthKind::Mixed => self.between(from, to),
+            BandwidthKind::Measured | BandwidthKind::Mixed => self.bandwidth_between(from, to),
         }
     }
 
@@ -257,12 +261,12 @@ impl Network {
     }
 
     /// Returns the time of an exchange, by positions.
-    pub(super) fn exchange(&self, from: usize, to: usize) -> Exchange {
+    pub(super) fn exchange_at(&self, from: usize, to: usize) -> Exchange {
         self.exchange[from * self.names.len() + to]
     }
 
-    fn pair(&self, from: &SiteName, to: &SiteName) -> Option<usize> {
-        Some(self.position(from)? * self.names.len() + self.position(to)?)
+    fn pair_index(&self, from: &SiteName, to: &SiteName) -> Option<usize> {
+        Some(self.position_of(from)? * self.names.len() + self.position_of(to)?)
     }
 }
 
@@ -295,12 +299,16 @@ mod tests {
             latency: DurationUs(latency_ms * 1_000),
         };
         let mut network = Network::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
-        assert_eq!(network.exchange(0, 1), Exchange(85_000_000));
-        assert_eq!(network.exchange(0, 2), Exchange::NEVER);
-        assert_eq!(network.exchange(1, 0), Exchange::NEVER);
-        network.set(&link("b", 10, 3), true);
-        assert_eq!(network.exchange(0, 1), Exchange(803_000_000), "as measured");
-        network.set(&link("z", 1, 0), true);
+        assert_eq!(network.exchange_at(0, 1), Exchange(85_000_000));
+        assert_eq!(network.exchange_at(0, 2), Exchange::NEVER);
+        assert_eq!(network.exchange_at(1, 0), Exchange::NEVER);
+        network.set_link(&link("b", 10, 3), true);
+        assert_eq!(
+            network.exchange_at(0, 1),
+            Exchange(803_000_000),
+            "as measured"
+        );
+        network.set_link(&link("z", 1, 0), true);
         assert_eq!(network.bandwidth(&name("a"), &name("z")), BitsPerSecond(0));
     }
 }

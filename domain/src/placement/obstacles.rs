@@ -52,8 +52,8 @@ impl PlacementSearch<'_> {
                 Reason::NotTheNamedSite(named.clone())
             })?;
         }
-        never_fits(request, self.whole.time(), site, report)?;
-        if let Some(hindrance) = closed(site, self.tries_out) {
+        report_misfits(request, self.whole.time(), site, report)?;
+        if let Some(hindrance) = closing_hindrance(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
         // Most requests have no input.
@@ -71,7 +71,7 @@ impl PlacementSearch<'_> {
         if let Some(reason) = self.pair_obstacle(component, index) {
             report(reason.code(), 0, &|| reason.clone())?;
         }
-        if let Some(ban) = site.ban_of(self.whole.owner()) {
+        if let Some(ban) = site.owner_bar(self.whole.owner()) {
             report(ReasonCode::OwnerKeptOff, 0, &|| {
                 Reason::OwnerKeptOff(ban.clone())
             })?;
@@ -79,18 +79,18 @@ impl PlacementSearch<'_> {
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }
-        self.staging(component, index, remaining, report)?;
+        self.report_staging(component, index, remaining, report)?;
         if !remaining.has_room(index) {
             report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
         }
         if site.shape.is_some() && site.idle.is_some() {
             let need = &request.resources;
             match site.pool_of(request) {
-                Some(pool) => self.shortages_of(&pool, need, index, remaining, report)?,
-                None => self.shortages(need, index, remaining, report)?,
+                Some(pool) => self.report_pool_shortages(&pool, need, index, remaining, report)?,
+                None => self.report_shortages(need, index, remaining, report)?,
             }
         }
-        if let Some((lane, wait)) = self.waited(request, site) {
+        if let Some((lane, wait)) = self.current_wait(request, site) {
             report(ReasonCode::Waited, 0, &|| Reason::Waited {
                 lane: lane.clone(),
                 wait: wait.clone(),
@@ -101,17 +101,17 @@ impl PlacementSearch<'_> {
 
     /// Returns a recent wait because of which this is not claimed now: idle processors need not be
     /// ours.
-    fn waited<'s>(
+    fn current_wait<'s>(
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
     ) -> Option<(PartitionAccount, &'s Waited)> {
-        let (waits, lane, time) = self.lane_at(component, site)?;
+        let (waits, lane, time) = self.partition_demand(component, site)?;
         let ask = PartitionDemand {
             processors: component.resources.processors,
             time,
         };
-        let wait = waits.in_the_way(&lane, &ask)?;
+        let wait = waits.blocking_wait(&lane, &ask)?;
         Some((lane, wait))
     }
 
@@ -119,30 +119,31 @@ impl PlacementSearch<'_> {
     pub(super) fn most_without_wait(&self, component: usize, site: usize) -> u32 {
         let component = self.component(component);
         let site = &self.grid.sites()[site];
-        let asked = self.lane_at(component, site);
-        let most = asked.and_then(|(waits, lane, time)| waits.most(&lane, time));
+        let asked = self.partition_demand(component, site);
+        let most = asked.and_then(|(waits, lane, time)| waits.max_processors(&lane, time));
         most.unwrap_or(u32::MAX)
     }
 
     /// Returns the waits known at a site, the partition that the component asks for, and its time.
-    fn lane_at<'s>(
+    fn partition_demand<'s>(
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
     ) -> Option<(&'s Obtainable, PartitionAccount, DurationMs)> {
         let waits = site.waits.as_deref()?;
         let shape = site.shape.as_ref()?;
-        let lane = shape
-            .lanes
-            .as_ref()?
-            .own
-            .of(&component.lanes, &site.name, &shape.labels);
+        let lane =
+            shape
+                .lanes
+                .as_ref()?
+                .own
+                .resolve_at(&component.lanes, &site.name, &shape.labels);
         Some((waits, lane, self.whole.time()?))
     }
 
     /// Reports missing room for staging. All of its input is copied to the site's store, also what
     /// lies at the site already; copies staged there for others serve it as well.
-    fn staging(
+    fn report_staging(
         &self,
         component: usize,
         index: usize,
@@ -155,7 +156,7 @@ impl PlacementSearch<'_> {
         };
         let contents = self.contents_at(component, index, shape);
         let (needed, taken) =
-            remaining.staging(index, contents, |c| self.grid.is_staged(&site.name, c));
+            remaining.staging_bytes(index, contents, |c| self.grid.is_staged(&site.name, c));
         let left = Bytes(left.0.saturating_sub(taken.0));
         if needed <= left {
             return Continue(());
@@ -165,7 +166,7 @@ impl PlacementSearch<'_> {
         })
     }
 
-    fn shortages(
+    fn report_shortages(
         &self,
         need: &Resources,
         site: usize,
@@ -179,20 +180,20 @@ impl PlacementSearch<'_> {
                 need.processors.into(),
                 left.into(),
             );
-            self.shortage(&short.beside(remaining.kept(site)), site, report)?;
+            self.report_shortage(&short.with_kept(remaining.kept_at(site)), site, report)?;
         }
         for (name, &needed) in &need.others {
             let left = remaining.other(site, name);
             if left < needed {
                 let short = Short::new(ResourceKind::Other(name), needed, left);
-                self.shortage(&short.beside(remaining.kept(site)), site, report)?;
+                self.report_shortage(&short.with_kept(remaining.kept_at(site)), site, report)?;
             }
         }
         Continue(())
     }
 
     /// Reports a resource that is short, because of the site's load, our quota, or both.
-    fn shortage(
+    fn report_shortage(
         &self,
         short: &Short<'_>,
         index: usize,
@@ -217,11 +218,14 @@ impl PlacementSearch<'_> {
             QuotaBasis::Level => left,
             QuotaBasis::Share => site
                 .quota
-                .usable(total, u64::MAX, kind.count(&site.ours))
+                .usable_amount(total, u64::MAX, kind.count(&site.ours))
                 .saturating_sub(promised),
         };
         // A quota that is always too small was reported above.
-        if site.quota.binds() && by_quota < needed && needed <= site.quota.of(total) {
+        if site.quota.is_bounding()
+            && by_quota < needed
+            && needed <= site.quota.share_of_total(total)
+        {
             report(ReasonCode::QuotaReached, needed - by_quota, &|| {
                 Reason::QuotaReached {
                     resource: kind.name(),
@@ -230,7 +234,7 @@ impl PlacementSearch<'_> {
                 }
             })?;
         }
-        self.reserved(short, promised, index, report)?;
+        self.report_reserved(short, promised, index, report)?;
         let by_load = idle.saturating_sub(promised);
         if by_load < needed {
             let missing = promised.saturating_add(needed).saturating_sub(idle);
@@ -253,7 +257,7 @@ impl PlacementSearch<'_> {
 
 impl PlacementSearch<'_> {
     /// Reports resources that are idle now, but not for as long as the component needs them.
-    fn reserved(
+    fn report_reserved(
         &self,
         short: &Short<'_>,
         promised: u64,
@@ -274,7 +278,7 @@ impl PlacementSearch<'_> {
         let mut met = site
             .ebbs
             .iter()
-            .filter(|ebb| ebb.after < self.request.lasts());
+            .filter(|ebb| ebb.after < self.request.holding_time());
         let enough = idle.min(promised.saturating_add(needed));
         let first = met.clone().find(|ebb| kind.count(&ebb.left) < enough);
         // The obstacle holds even where nothing was left to be kept: it would appear once all else
@@ -288,7 +292,7 @@ impl PlacementSearch<'_> {
             &|| Reason::Reserved {
                 resource: kind.name(),
                 needed,
-                lasts: self.request.lasts(),
+                lasts: self.request.holding_time(),
                 from: ebb.at,
                 after: ebb.after,
                 reserved: idle.saturating_sub(kind.count(&ebb.left)),
@@ -301,7 +305,7 @@ impl PlacementSearch<'_> {
 
 /// Reports why the site could not hold the component even if it were empty and open. A site that
 /// has not answered yet is not called too small. `time` is the wall time, where sites limit it.
-pub(super) fn never_fits(
+pub(super) fn report_misfits(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     site: &GridSite,
@@ -337,7 +341,7 @@ pub(super) fn never_fits(
             total: &shape.total,
         },
     };
-    too_small(
+    report_too_small(
         ResourceKind::Processors,
         need.processors.into(),
         site,
@@ -345,14 +349,14 @@ pub(super) fn never_fits(
         report,
     )?;
     for (name, &needed) in &need.others {
-        too_small(ResourceKind::Other(name), needed, site, has, report)?;
+        report_too_small(ResourceKind::Other(name), needed, site, has, report)?;
     }
-    too_long(component, time, site, shape, report)?;
-    too_slow(component, site, report)
+    report_too_long(component, time, site, shape, report)?;
+    report_too_slow(component, site, report)
 }
 
 /// Reports a partition whose limit is below the component's time.
-fn too_long(
+fn report_too_long(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     site: &GridSite,
@@ -362,8 +366,13 @@ fn too_long(
     let (Some(time), Some(lanes)) = (time, &shape.lanes) else {
         return Continue(());
     };
-    let lane = lanes.own.of(&component.lanes, &site.name, &shape.labels);
-    match lanes.longest(&lane).filter(|longest| *longest < time) {
+    let lane = lanes
+        .own
+        .resolve_at(&component.lanes, &site.name, &shape.labels);
+    match lanes
+        .longest_time_in(&lane)
+        .filter(|longest| *longest < time)
+    {
         Some(longest) => report(ReasonCode::TooLong, 0, &|| Reason::TooLong {
             lane: lane.clone(),
             time,
@@ -374,7 +383,7 @@ fn too_long(
 }
 
 /// Reports processors that together lack the computing power that the component asks for.
-fn too_slow(
+fn report_too_slow(
     component: &ComponentRequest,
     site: &GridSite,
     report: &mut ObstacleSink<'_>,
@@ -407,7 +416,7 @@ struct Has<'a> {
     total: &'a Resources,
 }
 
-fn too_small(
+fn report_too_small(
     kind: ResourceKind<'_>,
     needed: u64,
     site: &GridSite,
@@ -424,10 +433,10 @@ fn too_small(
             }
         })?;
     }
-    if !site.quota.binds() {
+    if !site.quota.is_bounding() {
         return Continue(());
     }
-    let quota = site.quota.of(kind.count(has.total));
+    let quota = site.quota.share_of_total(kind.count(has.total));
     if needed > quota {
         report(ReasonCode::QuotaTooSmall, needed - quota, &|| {
             Reason::QuotaTooSmall {
@@ -441,7 +450,7 @@ fn too_small(
 }
 
 /// Returns what closes the site to the job; a site of unknown shape or load is closed.
-fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
+fn closing_hindrance(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
     site.acceptance
         .hindrance(may_probe)
         .or_else(|| (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown))
@@ -469,7 +478,7 @@ impl<'a> Short<'a> {
     }
 
     /// Adds resources that are there, but kept for others.
-    fn beside(self, kept: Option<&Resources>) -> Self {
+    fn with_kept(self, kept: Option<&Resources>) -> Self {
         let kept = kept.map_or(0, |kept| self.kind.count(kept));
         Self {
             left: self.left.saturating_add(kept),

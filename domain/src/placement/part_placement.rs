@@ -4,7 +4,7 @@
 use super::grid::{GridSite, GridSnapshot};
 use super::placement_request::PlacementRequest;
 use super::policy::DefaultPolicies;
-use super::reservation_sites::planned;
+use super::reservation_sites::plan_request;
 use crate::ids::SiteName;
 use crate::job::job_state::Job;
 use crate::job::spec::RequestType;
@@ -12,7 +12,7 @@ use crate::placed::Placement;
 
 /// Lists the sites with reservations that could hold the smallest part of a flexible job, by name,
 /// each with the placement of that part.
-pub fn could_take_part<'a>(
+pub fn sites_for_parts<'a>(
     job: &Job,
     grid: &'a GridSnapshot,
     defaults: &DefaultPolicies,
@@ -20,7 +20,7 @@ pub fn could_take_part<'a>(
     let RequestType::Flexible(bounds) = &job.spec.request else {
         return Vec::new();
     };
-    let requests = PlacementRequest::of_parts(job, &[bounds.least()], defaults);
+    let requests = PlacementRequest::of_parts(job, &[bounds.least_processors()], defaults);
     let Some(smallest) = requests.first() else {
         return Vec::new();
     };
@@ -76,7 +76,9 @@ fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) ->
             })
         })
         .collect();
-    let placed = planned(request, &grid.with_sites(sites))?.placements.pop();
+    let placed = plan_request(request, &grid.with_sites(sites))?
+        .placements
+        .pop();
     placed.filter(|placement| placement.site == site.name)
 }
 
@@ -118,7 +120,7 @@ mod tests {
             granting("leiden"),
         ]);
         let defaults = DefaultPolicies::default();
-        let taking = could_take_part(&job, &grid, &defaults);
+        let taking = sites_for_parts(&job, &grid, &defaults);
         let names: Vec<&str> = taking.iter().map(|(site, _)| site.name.as_str()).collect();
         assert_eq!(names, ["leiden"]);
         let placed = |at: &SiteName| place_parts(&job, &[(at.clone(), 1)], &grid, &defaults);
@@ -134,7 +136,7 @@ mod tests {
             bans,
             ..granting("delft")
         }]);
-        let request = sizes(&[4]).of_suspect(&owner);
+        let request = sizes(&[4]).with_owner(&owner);
         assert_eq!(rank_to_reserve(&request, &grid), []);
         assert!(could_be_reserved(&request, &grid));
     }

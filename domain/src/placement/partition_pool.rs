@@ -34,11 +34,13 @@ impl GridSite {
         }
         let shape = self.shape.as_ref()?;
         let lanes = shape.lanes.as_ref()?;
-        let lane = lanes.own.of(&component.lanes, &self.name, &shape.labels);
-        let name = lanes.elsewhere(&lane)?.clone();
+        let lane = lanes
+            .own
+            .resolve_at(&component.lanes, &self.name, &shape.labels);
+        let name = lanes.foreign_partition(&lane)?.clone();
         let idle = most_of_any(&name, |name| self.idle_in.get(name));
         Some(Pool {
-            total: lanes.total(&name),
+            total: lanes.usable_total(&name),
             idle,
             name,
         })
@@ -54,7 +56,7 @@ impl PlacementSearch<'_> {
             .quota
             .usable_resources(&pool.total, &pool.idle, &site.ours);
         left.subtract(&site.pending);
-        if let Some(taken) = remaining.taken_of(index, &pool.name) {
+        if let Some(taken) = remaining.taken_of_partition(index, &pool.name) {
             left.subtract(taken);
         }
         left
@@ -82,7 +84,7 @@ impl PlacementSearch<'_> {
     }
 
     /// Reports the resources that a pool lacks for a component.
-    pub(super) fn shortages_of(
+    pub(super) fn report_pool_shortages(
         &self,
         pool: &Pool,
         need: &Resources,
@@ -97,19 +99,19 @@ impl PlacementSearch<'_> {
             .map(|(name, needed)| (name.clone(), *needed));
         let all = std::iter::once(("processors".into(), u64::from(need.processors))).chain(others);
         for (resource, needed) in all {
-            if count(&left, &resource) >= needed {
+            if count_resource(&left, &resource) >= needed {
                 continue;
             }
             let mut promised = self.grid.sites()[index].pending.clone();
             remaining
-                .taken_of(index, &pool.name)
+                .taken_of_partition(index, &pool.name)
                 .into_iter()
                 .for_each(|taken| promised.add(taken));
-            let idle = count(&pool.idle, &resource);
-            let pending = count(&promised, &resource);
+            let idle = count_resource(&pool.idle, &resource);
+            let pending = count_resource(&promised, &resource);
             let missing = pending.saturating_add(needed).saturating_sub(idle);
             if missing == 0 {
-                let usable = count(&left, &resource);
+                let usable = count_resource(&left, &resource);
                 report(ReasonCode::QuotaReached, needed - usable, &|| {
                     Reason::QuotaReached {
                         resource: resource.clone(),
@@ -134,7 +136,7 @@ impl PlacementSearch<'_> {
     }
 }
 
-fn count(of: &Resources, name: &str) -> u64 {
+fn count_resource(of: &Resources, name: &str) -> u64 {
     match name {
         "processors" => of.processors.into(),
         other => of.other(other),

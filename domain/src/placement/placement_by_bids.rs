@@ -14,14 +14,14 @@ use super::reason::{PlacementRefusal, Silent};
 use super::remaining::Remaining;
 use super::site_search::PlacementSearch;
 use crate::acquisition::AcquisitionMode;
-use crate::bid::{Bid, BidAmounts, BidNeed, Decline, bid};
+use crate::bid::{Bid, BidAmounts, BidNeed, Decline, compute_bid};
 use crate::placed::PlacedBy;
 use crate::resources::{MEMORY, Resources};
 use crate::units::{BitsPerSecond, Mflops};
 
 /// Returns true if sites bid for this request in messages: it wants what is free now, by a policy
 /// that takes bids. If the bids do not cover it, it may wait in the queue of a site (see
-/// [`crate::placement::queue_instead`]).
+/// [`crate::placement::place_in_queues_instead`]).
 pub fn takes_bids(request: &PlacementRequest) -> bool {
     request.policy().as_str() == MultipleResources::NAME
         && match request.acquisition().mode {
@@ -66,7 +66,7 @@ impl AnnouncedNeed {
                 .for_each(|part| whole.add(&part.resources));
         }
         Self {
-            need: mrs::need(&request),
+            need: mrs::need_without_source(&request),
             request,
             whole,
         }
@@ -81,33 +81,33 @@ impl AnnouncedNeed {
     ///
     /// # Errors
     /// The site cannot take part.
-    pub fn answer(
+    pub fn answer_at(
         &self,
         ground: &BidBasis,
         index: usize,
         free: &Resources,
     ) -> Result<GivenBid, Decline> {
-        let search = PlacementSearch::knowing(&self.request, &ground.grid, &ground.replicas);
+        let search = PlacementSearch::with_replicas(&self.request, &ground.grid, &ground.replicas);
         let amounts = BidAmounts {
             processors: free.processors.into(),
             power: Mflops::default(),
             memory_mb: free.other(MEMORY),
             disk_mb: free.other(mrs::DISK),
         };
-        let offer = mrs::offer(&search, index, amounts)?;
+        let offer = mrs::site_means(&search, index, amounts)?;
         let need = BidNeed {
             source_potential: ground.source_potential,
             ..self.need
         };
         Ok(GivenBid {
-            bid: bid(&need, &offer)?,
-            resources: self.of_free(free),
+            bid: compute_bid(&need, &offer)?,
+            resources: self.cap_to_need(free),
         })
     }
 
     /// Lowers `left` after a round that did not cover the job: resources that sites turned out not
     /// to have must not go to jobs tried later, which would otherwise pass this one.
-    pub fn learn(
+    pub fn lower_remaining(
         &self,
         answers: &[Result<GivenBid, Decline>],
         grid: &GridSnapshot,
@@ -115,18 +115,18 @@ impl AnnouncedNeed {
     ) {
         left.begin_request();
         // Resources reserved for others are free for a job that ends before then.
-        let lasts = self.request.lasts();
+        let lasts = self.request.holding_time();
         let told = answers.iter().enumerate();
         let told = told.filter(|(site, _)| grid.sites()[*site].usable_for(lasts).is_none());
         for (site, answer) in told {
             match answer {
                 // The site gave less of these than was asked for: it has no more.
-                Ok(given) => left.limit(site, &given.resources, |name, count| match name {
+                Ok(given) => left.limit_site(site, &given.resources, |name, count| match name {
                     None => count < u64::from(self.whole.processors),
                     Some(name) => count < self.whole.other(name),
                 }),
                 Err(Decline::Silent | Decline::NothingFree) => {
-                    left.limit(site, &Resources::default(), |_, _| true);
+                    left.limit_site(site, &Resources::default(), |_, _| true);
                 }
                 Err(_) => {}
             }
@@ -134,7 +134,7 @@ impl AnnouncedNeed {
     }
 
     /// Returns what is free, up to what the job asks for.
-    fn of_free(&self, free: &Resources) -> Resources {
+    fn cap_to_need(&self, free: &Resources) -> Resources {
         let processors = free.processors.min(self.whole.processors);
         if self.whole.others.is_empty() {
             return Resources::processors(processors);
@@ -157,7 +157,7 @@ impl AnnouncedNeed {
     ///
     /// # Errors
     /// The bids, in order, do not cover the job.
-    pub fn decide(
+    pub fn place_by_answers(
         &self,
         ground: &BidBasis,
         answers: &[Result<GivenBid, Decline>],
@@ -166,7 +166,7 @@ impl AnnouncedNeed {
         let given = answers
             .iter()
             .map(|answer| Some(&answer.as_ref().ok()?.resources));
-        let mut remaining = left.of_given(given);
+        let mut remaining = left.limited_to_given(given);
         let bids = answers.iter().map(|answer| match answer {
             Ok(given) => Ok(given.bid.clone()),
             Err(decline) => Err(*decline),

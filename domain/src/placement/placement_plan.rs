@@ -36,7 +36,7 @@ impl PlacementPlan {
     }
 
     /// Returns the number of different sites.
-    pub fn sites_combined(&self) -> usize {
+    pub fn count_sites(&self) -> usize {
         self.placements
             .iter()
             .map(|placement| &placement.site)

@@ -100,7 +100,7 @@ impl PlacementRequest {
                     let mut before = 0;
                     let parts = split.iter().map(|&size| {
                         before += size;
-                        whole.portion(before - size, size)
+                        whole.portion_of(before - size, size)
                     });
                     Self::new(
                         policy.clone(),
@@ -110,7 +110,7 @@ impl PlacementRequest {
                     )
                 })
                 .collect();
-            let least = whole.portion(0, bounds.least());
+            let least = whole.portion_of(0, bounds.least_processors());
             total = Some(std::mem::replace(whole, least).resources);
         }
         let mut by_size: Vec<u32> = (0..components.len() as u32).collect();
@@ -157,7 +157,7 @@ impl PlacementRequest {
                 .map(|c| c.avoid.clone())
                 .unwrap_or_default(),
         })
-        .with_acquisition(options(&job.spec, job.reservation_wish()))
+        .with_acquisition(acquisition_options(&job.spec, job.reservation_terms()))
         .for_owner(&job.owner, defaults)
     }
 
@@ -171,7 +171,7 @@ impl PlacementRequest {
         let components = spec.components.iter().enumerate();
         let components = components.map(|(index, component)| {
             ComponentRequest::of_component(component, avoid(index), |of| spec.part_of(index, of))
-                .with_lanes_of(component, defaults)
+                .with_partitions_of(component, defaults)
         });
         let policy = spec
             .policy
@@ -183,31 +183,33 @@ impl PlacementRequest {
             spec.rerunnable,
             components.collect(),
         )
-        .with_acquisition(options(spec, spec.run.reservation))
-        .with_lasts(spec.run.molding.over(spec.wall_time, 2) + defaults.beyond_wall_time)
+        .with_acquisition(acquisition_options(spec, spec.run.reservation))
+        .with_lasts(spec.run.molding.run_time_over(spec.wall_time, 2) + defaults.beyond_wall_time)
         .with_terms_of(spec, defaults)
         .with_time_of(spec, defaults)
     }
 
     /// Bars the sites that this owner may not use.
     pub fn for_owner(mut self, owner: &KeyName, defaults: &DefaultPolicies) -> Self {
-        let barred = defaults.barred_for(owner);
+        let barred = defaults.sites_closed_to(owner);
         if !barred.is_empty() {
-            self.bar(&barred);
+            self.bar_sites(&barred);
         }
         self
     }
 
-    fn bar(&mut self, sites: &BTreeMap<SiteName, Arc<[KeyName]>>) {
+    fn bar_sites(&mut self, sites: &BTreeMap<SiteName, Arc<[KeyName]>>) {
         self.components
             .iter_mut()
             .for_each(|component| component.barred = sites.clone());
-        self.splits.iter_mut().for_each(|split| split.bar(sites));
+        self.splits
+            .iter_mut()
+            .for_each(|split| split.bar_sites(sites));
     }
 
     /// Sets the longest time for which it holds its resources.
     pub fn with_lasts(self, lasts: DurationMs) -> Self {
-        let lasts = DurationMs(rounded_up(lasts.0));
+        let lasts = DurationMs(round_up(lasts.0));
         let splits = self
             .splits
             .into_iter()
@@ -280,7 +282,7 @@ impl PlacementRequest {
         let spec = job.spec_of(index)?;
         let mut component =
             ComponentRequest::of_component(spec, avoid, |of| job.part_of(index, of))
-                .with_lanes_of(spec, defaults);
+                .with_partitions_of(spec, defaults);
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
@@ -318,9 +320,9 @@ impl PlacementRequest {
             .cloned()
             .collect();
         let asked = ComponentRequest::of_component(spec, avoid, |of| job.spec.part_of(0, of))
-            .with_lanes_of(spec, defaults);
+            .with_partitions_of(spec, defaults);
         let total = sizes.iter().copied().fold(0, u32::saturating_add);
-        let whole = asked.portion(0, total);
+        let whole = asked.portion_of(0, total);
         let chunks = asked.chunks;
         let whole = ComponentRequest { chunks, ..whole };
         let own = job.spec.policy.as_ref();
@@ -330,7 +332,7 @@ impl PlacementRequest {
         sizes
             .iter()
             .map(|size: &u32| {
-                let part = whole.portion(before, *size);
+                let part = whole.portion_of(before, *size);
                 before += size;
                 Self::new(
                     policy.clone(),
@@ -338,12 +340,12 @@ impl PlacementRequest {
                     job.spec.rerunnable,
                     vec![part],
                 )
-                .with_acquisition(options(&job.spec, job.reservation_wish()))
+                .with_acquisition(acquisition_options(&job.spec, job.reservation_terms()))
                 .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
                 .with_terms_of(&job.spec, defaults)
                 .with_time_of(&job.spec, defaults)
                 .for_owner(&job.owner, defaults)
-                .of_suspect(&job.owner)
+                .with_owner(&job.owner)
             })
             .collect()
     }
@@ -384,7 +386,7 @@ impl PlacementRequest {
     }
 
     /// Returns the longest time for which it holds its resources.
-    pub fn lasts(&self) -> DurationMs {
+    pub fn holding_time(&self) -> DurationMs {
         self.lasts
     }
 
@@ -415,7 +417,7 @@ impl PlacementRequest {
     }
 
     /// Returns the content whose replicas serve this one: the file that a chunk is cut from.
-    pub(super) fn file_of(&self, content: Content) -> Content {
+    pub(super) fn whole_file_of(&self, content: Content) -> Content {
         let chunk = self
             .components
             .iter()
@@ -429,7 +431,7 @@ impl PlacementRequest {
     }
 
     /// Lists what a plan for it takes of each site.
-    pub fn uses<'a>(
+    pub fn used_by_plan<'a>(
         &'a self,
         plan: &'a PlacementPlan,
     ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
@@ -478,7 +480,7 @@ impl ComponentRequest {
 
     /// Returns the part of it that belongs to `own` of its processors, after `before` of other
     /// parts.
-    fn portion(&self, before: u32, own: u32) -> Self {
+    fn portion_of(&self, before: u32, own: u32) -> Self {
         let total = self.resources.processors.into();
         let part = FilePart {
             before: before.into(),
@@ -493,7 +495,7 @@ impl ComponentRequest {
         Self {
             resources: self.resources.portion(own),
             gflops,
-            chunks: named(chunks),
+            chunks: chunks_by_content(chunks),
             ..self.clone()
         }
     }
@@ -516,7 +518,7 @@ impl ComponentRequest {
             constraints: component.constraints.clone(),
             site: component.site.clone(),
             inputs: bound_inputs(component, Feed::Whole).collect(),
-            chunks: named(
+            chunks: chunks_by_content(
                 bound_inputs(component, Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of))),
             ),
             executable: staged_content(&component.program.executable),
@@ -528,10 +530,10 @@ impl ComponentRequest {
     }
 
     /// Sets the partitions that its specification names, if any site has partitions.
-    fn with_lanes_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
+    fn with_partitions_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
         let lanes = defaults
             .lanes
-            .map(|words| words.chosen(&component.at))
+            .map(|words| words.choices_of(&component.at))
             .unwrap_or_default();
         Self { lanes, ..self }
     }
@@ -542,7 +544,7 @@ impl ComponentRequest {
     }
 
     /// Lists the contents that it reads, without duplicates.
-    fn read(&self) -> impl Iterator<Item = Content> + '_ {
+    fn contents_read(&self) -> impl Iterator<Item = Content> + '_ {
         let chunks = self
             .chunks
             .keys()
@@ -555,7 +557,7 @@ impl ComponentRequest {
             .executable_at
             .iter()
             .filter_map(|(_, content)| *content);
-        self.read().chain(self.executable).chain(elsewhere)
+        self.contents_read().chain(self.executable).chain(elsewhere)
     }
 
     /// Lists contents that must be at this site before it can start there, without duplicates.
@@ -569,13 +571,13 @@ impl ComponentRequest {
         let executable = change.map_or(self.executable, |(_, content)| *content);
         let is_read =
             |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);
-        self.read()
+        self.contents_read()
             .chain(executable.filter(|content| !is_read(content)))
     }
 }
 
 /// Rounds up by at most an eighth: to one of eight numbers up to the next power of two.
-fn rounded_up(number: u64) -> u64 {
+fn round_up(number: u64) -> u64 {
     let step = 1 << number.checked_ilog2().unwrap_or(0).saturating_sub(3);
     number.checked_next_multiple_of(step).unwrap_or(number)
 }
@@ -598,12 +600,12 @@ fn bound_inputs(component: &ComponentSpec, feed: Feed) -> impl Iterator<Item = C
 }
 
 /// Maps chunks by their content.
-fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
+fn chunks_by_content(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
     chunks.map(|chunk| (chunk.content(), chunk)).collect()
 }
 
 /// Returns the ways to get processors: a job with a reservation waits in no queue of a site.
-fn options(spec: &JobSpec, wish: Option<ReservationTerms>) -> AcquisitionOptions {
+fn acquisition_options(spec: &JobSpec, wish: Option<ReservationTerms>) -> AcquisitionOptions {
     match wish {
         Some(_) => AcquisitionOptions {
             mode: AcquisitionMode::Immediate,

@@ -13,7 +13,7 @@ pub use super::policies::POLICIES;
 use super::policies::{FlexibleClusterMinimization, WorstFit};
 use super::reason::{Observer, PlacementRefusal, Reason};
 use super::remaining::Remaining;
-use super::site_queues::place_either_way;
+use super::site_queues::place_as_wanted;
 use super::site_search::{PlacementSearch, SiteChoice};
 use crate::acquisition::PartitionOptions;
 use crate::bid::Weights;
@@ -107,11 +107,11 @@ pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPoli
         .find(|policy| policy.name() == name.as_str())
         .ok_or_else(|| UnknownPolicy::NoSuchName {
             name: name.to_string(),
-            known: names_of(|_| true),
+            known: list_names(|_| true),
         })
 }
 
-fn names_of(wanted: impl Fn(&dyn Policy) -> bool) -> String {
+fn list_names(wanted: impl Fn(&dyn Policy) -> bool) -> String {
     let named = POLICIES
         .iter()
         .filter(|policy| wanted(**policy))
@@ -131,7 +131,7 @@ pub fn policy_for(
     if policy.serves(request) {
         return Ok(policy);
     }
-    let others = names_of(|policy| policy.serves(request));
+    let others = list_names(|policy| policy.serves(request));
     Err(UnknownPolicy::WrongRequest {
         name: policy.name(),
         request: request.as_str(),
@@ -163,8 +163,8 @@ pub struct DefaultPolicies {
 impl Default for DefaultPolicies {
     fn default() -> Self {
         Self {
-            rigid: PolicyName::known(DEFAULT_POLICY),
-            flexible: PolicyName::known(DEFAULT_FLEXIBLE_POLICY),
+            rigid: PolicyName::from_known(DEFAULT_POLICY),
+            flexible: PolicyName::from_known(DEFAULT_FLEXIBLE_POLICY),
             weights: Weights::default(),
             local_rate: None,
             lanes: None,
@@ -176,7 +176,7 @@ impl Default for DefaultPolicies {
 
 impl DefaultPolicies {
     /// Returns the sites that refuse this owner's jobs, each with the keys that it accepts.
-    pub fn barred_for(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
+    pub fn sites_closed_to(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
         let sites = self
             .site_keys
             .iter()
@@ -200,57 +200,57 @@ impl DefaultPolicies {
 ///
 /// # Errors
 /// Not every component has a site now, or the policy is gone.
-pub fn place(
+pub fn try_to_place(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.remaining.begin_request();
     context
         .remaining
-        .keep_promises(context.grid, request.lasts());
-    place_either_way(request, context)
+        .keep_back_reserved(context.grid, request.holding_time());
+    place_as_wanted(request, context)
 }
 
 /// Places a request by the policy that it names on what is idle, even if its job would also wait in
 /// the queues of sites.
 ///
 /// # Errors
-/// See [`place`].
-pub fn place_now(
+/// See [`try_to_place`].
+pub fn place_on_idle(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.remaining.begin_request();
     context
         .remaining
-        .keep_promises(context.grid, request.lasts());
-    by_policy(request, context)
+        .keep_back_reserved(context.grid, request.holding_time());
+    place_by_policy(request, context)
 }
 
 /// Places a request by its policy alone.
-pub(super) fn by_policy(
+pub(super) fn place_by_policy(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
-        Ok(_) => Err(unsuited(request)),
-        Err(_) => Err(without_site(Reason::PolicyUnknown(
+        Ok(_) => Err(refuse_type(request)),
+        Err(_) => Err(refuse_without_site(Reason::PolicyUnknown(
             request.policy().clone(),
         ))),
     }
 }
 
 /// Returns the refusal of a policy that cannot place requests of this type.
-pub(super) fn unsuited(request: &PlacementRequest) -> PlacementRefusal {
+pub(super) fn refuse_type(request: &PlacementRequest) -> PlacementRefusal {
     let policy = request.policy().clone();
-    without_site(Reason::PolicyUnsuited {
+    refuse_without_site(Reason::PolicyUnsuited {
         policy,
         request: request.request().as_str(),
     })
 }
 
-fn without_site(reason: Reason) -> PlacementRefusal {
+fn refuse_without_site(reason: Reason) -> PlacementRefusal {
     PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
@@ -288,27 +288,27 @@ impl PlacementContext<'_> {
         ];
         for (done, &component) in request.by_size().iter().enumerate() {
             let component = component as usize;
-            let choice = choose(search, component, self.remaining, &mut pick);
+            let choice = choose_site(search, component, self.remaining, &mut pick);
             if self.observer.is_listening() {
                 let site = choice.map(|choice| choice.site);
-                search.explain(component, site, self.remaining, self.observer);
+                search.explain_sites(component, site, self.remaining, self.observer);
             }
             let Some(choice) = choice else {
-                let refusal = search.refusal(component, self.remaining);
+                let refusal = search.nearest_refusal_of(component, self.remaining);
                 if self.observer.is_listening() {
                     let rest = &request.by_size()[done..];
                     self.explain_rest(search, rest, self.remaining.clone(), &mut pick);
                 }
                 for &component in &request.by_size()[..done] {
                     let component = component as usize;
-                    search.give_back(component, chosen[component].site, self.remaining);
+                    search.give_back_component(component, chosen[component].site, self.remaining);
                 }
                 return Err(refusal);
             };
-            search.take(component, choice.site, self.remaining);
+            search.take_component(component, choice.site, self.remaining);
             chosen[component] = choice;
         }
-        Ok(search.plan(&chosen))
+        Ok(search.plan_choices(&chosen))
     }
 
     /// Reports the components after the first of `rest`, which has no site, to the observer: as if
@@ -325,9 +325,9 @@ impl PlacementContext<'_> {
         let Some((&refused, rest)) = rest.split_first() else {
             return;
         };
-        let supposed = search.suppose(refused as usize, &remaining);
+        let supposed = search.suppose_placed(refused as usize, &remaining);
         let search = match &supposed {
-            Some(supposed) => &search.supposing(supposed),
+            Some(supposed) => &search.on_supposed(supposed),
             None => search,
         };
         if let Some(supposed) = &supposed {
@@ -335,10 +335,10 @@ impl PlacementContext<'_> {
         }
         for (done, &component) in rest.iter().enumerate() {
             let component = component as usize;
-            let site = choose(search, component, &remaining, pick).map(|choice| choice.site);
-            search.explain(component, site, &remaining, self.observer);
+            let site = choose_site(search, component, &remaining, pick).map(|choice| choice.site);
+            search.explain_sites(component, site, &remaining, self.observer);
             match site {
-                Some(site) => search.take(component, site, &mut remaining),
+                Some(site) => search.take_component(component, site, &mut remaining),
                 None => return self.explain_rest(search, &rest[done..], remaining, pick),
             }
         }
@@ -346,7 +346,7 @@ impl PlacementContext<'_> {
 }
 
 /// Chooses the site of a component: its named site, or the one that `pick` chooses.
-fn choose(
+fn choose_site(
     search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,

@@ -228,7 +228,7 @@ impl fmt::Display for Hindrance {
 
 impl Reason {
     /// Describes a resource that is short now, or before the component would end.
-    fn short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe_shortage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotEnoughIdle {
                 resource,
@@ -281,7 +281,7 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotEnoughIdle { .. } | Reason::Reserved { .. } => self.short(f),
+            Reason::NotEnoughIdle { .. } | Reason::Reserved { .. } => self.describe_shortage(f),
             Reason::QuotaReached { resource, needed, usable } => {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
             }
@@ -359,13 +359,13 @@ pub struct PlacementRefusal {
 
 impl fmt::Display for PlacementRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.naming(&[]))
+        f.write_str(&self.describe_with_names(&[]))
     }
 }
 
 impl PlacementRefusal {
     /// Describes the refusal, with the component's name if `names` has it, or else its number.
-    pub fn naming(&self, names: &[String]) -> String {
+    pub fn describe_with_names(&self, names: &[String]) -> String {
         let name = names.get(self.component.0 as usize).cloned();
         let name = name.unwrap_or_else(|| self.component.to_string());
         let site = self
@@ -412,10 +412,10 @@ pub trait Observer {
     fn is_listening(&self) -> bool;
 
     /// Takes one verdict: components come in order of size, sites in order of name.
-    fn verdict(&mut self, verdict: SiteVerdict);
+    fn record_verdict(&mut self, verdict: SiteVerdict);
 
     /// Takes the answers of all sites to the job, in order of name, if its policy takes bids.
-    fn bids(&mut self, bids: Vec<SiteBid>);
+    fn record_bids(&mut self, bids: Vec<SiteBid>);
 }
 
 /// An observer that wants nothing, and costs nothing.
@@ -427,9 +427,9 @@ impl Observer for Silent {
         false
     }
 
-    fn verdict(&mut self, _: SiteVerdict) {}
+    fn record_verdict(&mut self, _: SiteVerdict) {}
 
-    fn bids(&mut self, _: Vec<SiteBid>) {}
+    fn record_bids(&mut self, _: Vec<SiteBid>) {}
 }
 
 /// An observer that keeps every verdict.
@@ -446,11 +446,11 @@ impl Observer for Recorder {
         true
     }
 
-    fn verdict(&mut self, verdict: SiteVerdict) {
+    fn record_verdict(&mut self, verdict: SiteVerdict) {
         self.verdicts.push(verdict);
     }
 
-    fn bids(&mut self, bids: Vec<SiteBid>) {
+    fn record_bids(&mut self, bids: Vec<SiteBid>) {
         self.bids = bids;
     }
 }

@@ -31,7 +31,7 @@ pub struct Remaining {
 
 impl Remaining {
     /// Copies everything that the snapshot offers.
-    pub fn of(grid: &GridSnapshot) -> Self {
+    pub fn of_grid(grid: &GridSnapshot) -> Self {
         Self {
             processors: grid
                 .usable()
@@ -56,19 +56,22 @@ impl Remaining {
     }
 
     /// Returns a copy with no more than each site gives, by site index.
-    pub(super) fn of_given<'a>(&self, given: impl Iterator<Item = Option<&'a Resources>>) -> Self {
+    pub(super) fn limited_to_given<'a>(
+        &self,
+        given: impl Iterator<Item = Option<&'a Resources>>,
+    ) -> Self {
         let mut left = self.clone();
         left.begin_request();
         let nothing = Resources::default();
         for (site, given) in given.enumerate() {
-            left.limit(site, given.unwrap_or(&nothing), |_, _| true);
+            left.limit_site(site, given.unwrap_or(&nothing), |_, _| true);
         }
         left
     }
 
     /// Lowers each resource of a site for which `bounds` holds, by name and count, to `most`.
     /// Processors have no name.
-    pub(super) fn limit(
+    pub(super) fn limit_site(
         &mut self,
         site: usize,
         most: &Resources,
@@ -86,15 +89,19 @@ impl Remaining {
     }
 
     /// Takes resources that were found elsewhere to be there, as far as they are.
-    pub fn take_what_is_left(&mut self, site: usize, used: &Resources) {
-        let mut left = self.left(site);
+    pub fn take_at_most(&mut self, site: usize, used: &Resources) {
+        let mut left = self.left_at(site);
         left.subtract(used);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
-        self.join(site);
+        self.add_component(site);
     }
 
     /// Returns what was taken of a partition that is not the site's own.
-    pub(super) fn taken_of(&self, site: usize, partition: &Arc<str>) -> Option<&Resources> {
+    pub(super) fn taken_of_partition(
+        &self,
+        site: usize,
+        partition: &Arc<str>,
+    ) -> Option<&Resources> {
         if self.pools.is_empty() {
             None
         } else {
@@ -103,21 +110,21 @@ impl Remaining {
     }
 
     /// Takes resources of such a partition, which the caller found to be there.
-    pub fn take_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
+    pub fn take_of_partition(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
         self.pools.entry((site, partition)).or_default().add(used);
-        self.join(site);
+        self.add_component(site);
     }
 
-    /// Gives back what [`Remaining::take_of`] took.
-    pub fn give_back_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
+    /// Gives back what [`Remaining::take_of_partition`] took.
+    pub fn return_to_partition(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
         self.pools
             .entry((site, partition))
             .or_default()
             .subtract(used);
-        self.leave(site);
+        self.remove_component(site);
     }
 
-    fn join(&mut self, site: usize) {
+    fn add_component(&mut self, site: usize) {
         if self.joined[site] == 0 {
             self.room[site] = self.room[site].saturating_sub(1);
         }
@@ -133,24 +140,24 @@ impl Remaining {
     pub fn begin_request(&mut self) {
         self.joined.fill(0);
         for (site, kept) in std::mem::take(&mut self.kept) {
-            self.add(site, &kept);
+            self.add_back(site, &kept);
         }
     }
 
     /// Keeps back, from a request that was begun and holds what it takes for `lasts`, what others
     /// have reserved within that time.
-    pub(super) fn keep_promises(&mut self, grid: &GridSnapshot, lasts: DurationMs) {
-        for &site in grid.ebbing() {
-            self.keep_at(grid, site, lasts);
+    pub(super) fn keep_back_reserved(&mut self, grid: &GridSnapshot, lasts: DurationMs) {
+        for &site in grid.ebbing_sites() {
+            self.keep_back_at(grid, site, lasts);
         }
     }
 
-    fn keep_at(&mut self, grid: &GridSnapshot, site: usize, lasts: DurationMs) {
+    fn keep_back_at(&mut self, grid: &GridSnapshot, site: usize, lasts: DurationMs) {
         let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else {
             return;
         };
         let usable = &grid.usable()[site];
-        let left = self.left(site);
+        let left = self.left_at(site);
         // Resources taken before are assumed to be held as long.
         let mut taken = usable.clone();
         taken.subtract(&left);
@@ -164,23 +171,23 @@ impl Remaining {
     }
 
     /// Frees what is kept back at a site, for all that is looked at from now on.
-    pub(super) fn uncover(&mut self, site: usize) {
+    pub(super) fn free_kept(&mut self, site: usize) {
         let at = self.kept.iter().position(|(known, _)| *known == site);
         if let Some(at) = at {
             let (_, kept) = self.kept.swap_remove(at);
-            self.add(site, &kept);
+            self.add_back(site, &kept);
         }
     }
 
     /// Returns what the site keeps for others from the current request.
-    pub(super) fn kept(&self, site: usize) -> Option<&Resources> {
+    pub(super) fn kept_at(&self, site: usize) -> Option<&Resources> {
         self.kept
             .iter()
             .find(|(known, _)| *known == site)
             .map(|(_, kept)| kept)
     }
 
-    fn add(&mut self, site: usize, more: &Resources) {
+    fn add_back(&mut self, site: usize, more: &Resources) {
         self.processors[site] = self.processors[site].saturating_add(more.processors);
         for (name, count) in &more.others {
             if let Some(left) = self.others[site].get_mut(name) {
@@ -217,7 +224,7 @@ impl Remaining {
             "taken from a site that does not have it"
         );
         self.processors[site] = self.processors[site].saturating_sub(used.processors);
-        self.join(site);
+        self.add_component(site);
         for (name, count) in &used.others {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_sub(*count);
@@ -228,7 +235,7 @@ impl Remaining {
     /// Returns the bytes that copies of these contents would take at a site beside what is staged
     /// there meanwhile, and the bytes of the latter. Contents that were there before (`is_there`)
     /// take nothing.
-    pub fn staging(
+    pub fn staging_bytes(
         &self,
         site: usize,
         contents: impl Iterator<Item = Content>,
@@ -248,7 +255,7 @@ impl Remaining {
     }
 
     /// Records that input of a component will be staged at a site. One copy serves all readers.
-    pub fn stage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
+    pub fn add_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
         if bug(Bug::StageTogether) {
             return;
         }
@@ -262,8 +269,8 @@ impl Remaining {
         }
     }
 
-    /// Reverts [`Remaining::stage`].
-    pub fn unstage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
+    /// Reverts [`Remaining::add_staged`].
+    pub fn remove_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
         let Some(staged) = self.staged.get_mut(&site) else {
             return;
         };
@@ -281,12 +288,12 @@ impl Remaining {
     }
 
     /// Withholds processors from everybody.
-    pub fn withhold(&mut self, site: usize, processors: u32) {
+    pub fn withhold_from_all(&mut self, site: usize, processors: u32) {
         self.processors[site] = self.processors[site].saturating_sub(processors);
     }
 
     /// Returns all that is left at a site.
-    pub(super) fn left(&self, site: usize) -> Resources {
+    pub(super) fn left_at(&self, site: usize) -> Resources {
         Resources {
             processors: self.processors[site],
             others: self.others[site].clone(),
@@ -303,25 +310,25 @@ impl Remaining {
         lasts: DurationMs,
     ) {
         let mut taken = before.clone();
-        taken.subtract(&self.left(site));
+        taken.subtract(&self.left_at(site));
         let mut left = grid.usable()[site].clone();
         left.subtract(&taken);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
-        self.keep_at(grid, site, lasts);
+        self.keep_back_at(grid, site, lasts);
     }
 
     /// Lets the site take one submission more.
-    pub(super) fn admit(&mut self, site: usize) {
+    pub(super) fn add_room(&mut self, site: usize) {
         self.room[site] = self.room[site].saturating_add(1);
     }
 
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
-        self.add(site, used);
-        self.leave(site);
+        self.add_back(site, used);
+        self.remove_component(site);
     }
 
-    fn leave(&mut self, site: usize) {
+    fn remove_component(&mut self, site: usize) {
         self.joined[site] = self.joined[site].saturating_sub(1);
         if self.joined[site] == 0 {
             self.room[site] = self.room[site].saturating_add(1);

@@ -8,7 +8,7 @@ use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance
 use super::history::PairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
-use super::policy::{PlacementContext, by_policy};
+use super::policy::{PlacementContext, place_by_policy};
 use super::reason::Silent;
 use super::remaining::Remaining;
 use crate::acquisition::{AcquisitionMode, AcquisitionOptions};
@@ -60,7 +60,7 @@ fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> 
     });
     let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
     let mut ranked = Vec::new();
-    while let Some(placement) = best(request, &grid.with_sites(sites.clone())) {
+    while let Some(placement) = best_placement(request, &grid.with_sites(sites.clone())) {
         let before = sites.len();
         sites.retain(|site| site.name != placement.site);
         ranked.push(placement);
@@ -71,18 +71,21 @@ fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> 
     ranked
 }
 
-fn best(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
-    planned(request, grid)?.placements.pop()
+fn best_placement(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
+    plan_request(request, grid)?.placements.pop()
 }
 
-pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<PlacementPlan> {
+pub(super) fn plan_request(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Option<PlacementPlan> {
     let mut context = PlacementContext {
         grid,
-        remaining: &mut Remaining::of(grid),
+        remaining: &mut Remaining::of_grid(grid),
         history: &mut PairHistory::default(),
         observer: &mut Silent,
     };
-    by_policy(request, &mut context).ok()
+    place_by_policy(request, &mut context).ok()
 }
 
 /// Places the components of a request on exactly these resources of these sites: what is left of a
@@ -108,7 +111,7 @@ pub fn place_within(
     };
     let request = request.clone().with_acquisition(options);
     let grid = grid.with_sites(sites.collect());
-    planned(&request, &grid).map(|plan| plan.placements)
+    plan_request(&request, &grid).map(|plan| plan.placements)
 }
 
 impl GridSite {
@@ -118,7 +121,7 @@ impl GridSite {
     }
 
     /// Returns its acceptance of jobs with a reservation there, which wait in no queue.
-    pub fn acceptance_of_promised(&self) -> PlacementAcceptance {
+    pub fn acceptance_of_reserved(&self) -> PlacementAcceptance {
         match self.acceptance {
             PlacementAcceptance::Closed(Hindrance::QueueOnly)
                 if self.grants_reservations() == Some(true) =>
@@ -145,7 +148,7 @@ impl GridSite {
         let ebbs = Arc::default();
         let pending = nothing.clone();
         let ours = nothing;
-        let acceptance = self.acceptance_of_promised();
+        let acceptance = self.acceptance_of_reserved();
         Some(Self {
             acceptance,
             idle,

@@ -15,7 +15,7 @@ pub(super) struct SiteGroup {
 }
 
 impl SiteGroup {
-    pub(super) fn of(site: usize) -> Self {
+    pub(super) fn of_one_site(site: usize) -> Self {
         Self {
             sites: vec![site],
             slowest: Exchange::NONE,
@@ -23,23 +23,30 @@ impl SiteGroup {
     }
 
     /// Returns the slowest link if this site joined.
-    fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
+    fn slowest_with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
         self.sites
             .iter()
-            .map(|&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site)))
+            .map(|&other: &usize| {
+                grid.exchange_between(site, other)
+                    .max(grid.exchange_between(other, site))
+            })
             .fold(self.slowest, Exchange::max)
     }
 
     pub(super) fn join(&mut self, site: usize, grid: &GridSnapshot) {
-        self.slowest = self.with(site, grid);
+        self.slowest = self.slowest_with(site, grid);
         self.sites.push(site);
     }
 
     /// Adds the best connected of these sites, of equal ones the first; returns true if any joined.
-    pub(super) fn grow(&mut self, sites: impl Iterator<Item = usize>, grid: &GridSnapshot) -> bool {
+    pub(super) fn join_best(
+        &mut self,
+        sites: impl Iterator<Item = usize>,
+        grid: &GridSnapshot,
+    ) -> bool {
         let members = self.sites.clone();
         let others = sites.filter(|site| !members.contains(site));
-        let links = others.map(|site| (self.with(site, grid), site));
+        let links = others.map(|site| (self.slowest_with(site, grid), site));
         let best = links.reduce(|best, next| if next.0 < best.0 { next } else { best });
         let Some((slowest, site)) = best else {
             return false;
@@ -97,17 +104,17 @@ impl<'a> GroupSearch<'a> {
     }
 
     /// Searches the sets of `size` sites; `takes` says whether a set takes the job.
-    pub(super) fn among(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
+    pub(super) fn search_sets(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
         let mut none = SiteGroup {
             sites: Vec::new(),
             slowest: Exchange::NONE,
         };
-        self.extend(&mut none, 0, 0, size, takes);
+        self.extend_group(&mut none, 0, 0, size, takes);
     }
 
     /// Tries every set that extends this group with sites from `from` on. Returns false if sets
     /// with smaller sites need not be tried: they offer no more, or no effort is left.
-    fn extend(
+    fn extend_group(
         &mut self,
         group: &mut SiteGroup,
         from: usize,
@@ -117,7 +124,7 @@ impl<'a> GroupSearch<'a> {
     ) -> bool {
         let more = size - group.sites.len();
         if more == 0 {
-            return sum >= self.needed && self.consider(group, takes);
+            return sum >= self.needed && self.try_group(group, takes);
         }
         let largest = self.offers[from..]
             .iter()
@@ -129,13 +136,13 @@ impl<'a> GroupSearch<'a> {
         for (at, &(site, offered)) in self.offers.iter().enumerate().skip(from) {
             self.links = self.links.saturating_sub(group.sites.len());
             let before = group.slowest;
-            let slowest = group.with(site, self.grid);
+            let slowest = group.slowest_with(site, self.grid);
             if (size, slowest) >= self.best.rank() {
                 continue;
             }
             group.sites.push(site);
             group.slowest = slowest;
-            let goes_on = self.extend(group, at + 1, sum + u64::from(offered), size, takes);
+            let goes_on = self.extend_group(group, at + 1, sum + u64::from(offered), size, takes);
             group.sites.pop();
             group.slowest = before;
             if !goes_on {
@@ -146,7 +153,7 @@ impl<'a> GroupSearch<'a> {
     }
 
     /// Tries a whole set; returns true if there is effort left.
-    fn consider(&mut self, group: &SiteGroup, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
+    fn try_group(&mut self, group: &SiteGroup, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
         self.links = self.links.saturating_sub(self.trial);
         if group.rank() < self.best.rank() && takes(&group.sites) {
             self.best = group.clone();

@@ -28,7 +28,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the first site by name that has all files of the component and takes it now.
-    pub(super) fn close_to_files(
+    pub(super) fn site_with_files(
         &self,
         component: usize,
         remaining: &Remaining,
@@ -63,8 +63,8 @@ impl<'a> PlacementSearch<'a> {
         let mut best: Option<(PairOrder, SiteChoice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let pair = match &everywhere {
-                Some(files) => self.nearest_of(files, site, learned),
-                None => self.nearest_of(&self.files(component, site), site, learned),
+                Some(files) => self.nearest_source(files, site, learned),
+                None => self.nearest_source(&self.files_at(component, site), site, learned),
             };
             let (time, file_site) = match pair {
                 Some((file_site, time)) => (time, Some(file_site)),
@@ -118,10 +118,10 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         site: usize,
     ) -> Option<(usize, DurationMs)> {
-        self.nearest_of(&self.files(component, site), site, &[])
+        self.nearest_source(&self.files_at(component, site), site, &[])
     }
 
-    fn nearest_of(
+    fn nearest_source(
         &self,
         files: &NeededFiles<'_>,
         site: usize,
@@ -143,10 +143,10 @@ impl<'a> PlacementSearch<'a> {
         )
     }
 
-    fn files(&self, component: usize, site: usize) -> NeededFiles<'_> {
+    fn files_at(&self, component: usize, site: usize) -> NeededFiles<'_> {
         NeededFiles {
             contents: self
-                .needed(component, site)
+                .needed_at(component, site)
                 .map(|content: Content| (content.size, self.replicas_of(content)))
                 .collect(),
             sources: self
@@ -167,7 +167,7 @@ impl<'a> PlacementSearch<'a> {
         request
             .executable_at
             .is_empty()
-            .then(|| self.files(component, any))
+            .then(|| self.files_at(component, any))
     }
 
     /// Returns why the component's files cannot come from one of the sites that hold them all, as
@@ -189,8 +189,8 @@ impl<'a> PlacementSearch<'a> {
             return Some(Reason::NotInHistory);
         }
         self.transfer_time(component, site)?;
-        let first = self.needed(component, site).next()?;
-        Some(self.no_replica(first, &holders, site))
+        let first = self.needed_at(component, site).next()?;
+        Some(self.missing_replica_reason(first, &holders, site))
     }
 
     /// Lists sites that hold all files that the component needs there, in order of name.
@@ -199,13 +199,13 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         site: usize,
     ) -> impl Iterator<Item = usize> + '_ {
-        let first = self.needed(component, site).next();
+        let first = self.needed_at(component, site).next();
         let holders = first
             .map_or(&[][..], |content| self.replicas_of(content))
             .iter()
             .copied();
         holders.filter(move |from| {
-            self.needed(component, site)
+            self.needed_at(component, site)
                 .all(|content| self.replicas_of(content).contains(from))
         })
     }
@@ -213,7 +213,7 @@ impl<'a> PlacementSearch<'a> {
     fn has_pair(&self, execution: usize, file: usize) -> bool {
         let sites = self.grid.sites();
         self.history
-            .is_none_or(|history| history.has(&sites[execution].name, &sites[file].name))
+            .is_none_or(|history| history.contains_pair(&sites[execution].name, &sites[file].name))
     }
 
     fn has_all_files(&self, component: usize, site: usize) -> bool {
@@ -223,7 +223,7 @@ impl<'a> PlacementSearch<'a> {
     /// Returns the bytes that must be brought; `None` if everything is there.
     fn missing_bytes(&self, component: usize, site: usize) -> Option<Bytes> {
         let absent = self
-            .needed(component, site)
+            .needed_at(component, site)
             .filter(|content| !self.replicas_of(*content).contains(&site));
         absent
             .map(|content| content.size)
@@ -231,7 +231,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Lists what the component needs there; nothing at a site that has not answered yet.
-    fn needed(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
+    fn needed_at(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
         let shape = self.grid.sites()[site].shape.as_ref();
         shape
             .into_iter()

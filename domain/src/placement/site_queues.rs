@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
-use super::policy::{PlacementContext, by_policy};
+use super::policy::{PlacementContext, place_by_policy};
 use super::reason::{Observer, PlacementRefusal, Recorder, Silent};
 use super::remaining::Remaining;
 use crate::acquisition::{Acquisition, AcquisitionMode};
@@ -19,61 +19,62 @@ use crate::acquisition::{Acquisition, AcquisitionMode};
 /// # Errors
 /// Not every component has a site now. For a job that may go either way the refusal says why
 /// nothing idle serves it.
-pub(super) fn place_either_way(
+pub(super) fn place_as_wanted(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     match request.acquisition().mode {
-        AcquisitionMode::Immediate => by_policy(request, context),
-        AcquisitionMode::Queued => in_queues(request, context),
-        AcquisitionMode::Auto if !context.grid.has_queues() => by_policy(request, context),
-        AcquisitionMode::Auto => now_or_in_queues(request, context),
+        AcquisitionMode::Immediate => place_by_policy(request, context),
+        AcquisitionMode::Queued => place_in_queues(request, context),
+        AcquisitionMode::Auto if !context.grid.has_queues() => place_by_policy(request, context),
+        AcquisitionMode::Auto => place_now_or_queue(request, context),
     }
 }
 
-fn now_or_in_queues(
+fn place_now_or_queue(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let mut of_idle = Recorder::default();
     let mut of_queues = Recorder::default();
     let listens = context.observer.is_listening();
-    let refusal = match by_policy(
+    let refusal = match place_by_policy(
         request,
-        &mut context.told(listens, &mut of_idle, &mut Silent),
+        &mut context.observing_context(listens, &mut of_idle, &mut Silent),
     ) {
-        Ok(plan) => return Ok(context.tell(of_idle, plan)),
+        Ok(plan) => return Ok(context.report_verdicts(of_idle, plan)),
         Err(refusal) => refusal,
     };
-    match in_queues(
+    match place_in_queues(
         request,
-        &mut context.told(listens, &mut of_queues, &mut Silent),
+        &mut context.observing_context(listens, &mut of_queues, &mut Silent),
     ) {
-        Ok(plan) => Ok(context.tell(of_queues, plan)),
-        Err(_) => Err(context.tell(of_idle, refusal)),
+        Ok(plan) => Ok(context.report_verdicts(of_queues, plan)),
+        Err(_) => Err(context.report_verdicts(of_idle, refusal)),
     }
 }
 
 /// Places a job that nothing idle covers into the queues of sites; `None` if it may not wait there,
 /// or no site takes it.
-pub fn queue_instead(
+pub fn place_in_queues_instead(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Option<PlacementPlan> {
     let may = request.acquisition().mode == AcquisitionMode::Auto && context.grid.has_queues();
     context.remaining.begin_request();
-    may.then(|| in_queues(request, context).ok()).flatten()
+    may.then(|| place_in_queues(request, context).ok())
+        .flatten()
 }
 
 /// Places a request in queues. It takes nothing that is idle, so the context loses only the room of
 /// its input.
-fn in_queues(
+fn place_in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let grid = context.grid.as_queues();
-    let mut remaining = Remaining::of(&grid);
-    let mut plan = by_policy(
+    let mut remaining = Remaining::of_grid(&grid);
+    let mut plan = place_by_policy(
         request,
         &mut PlacementContext {
             grid: &grid,
@@ -86,7 +87,7 @@ fn in_queues(
         placement.acquisition = Acquisition::Queue(request.acquisition().limits);
         if let Some(site) = context.grid.index_of(&placement.site) {
             let contents = placement.sources.iter().map(|source| source.content);
-            context.remaining.stage(site, contents);
+            context.remaining.add_staged(site, contents);
         }
     }
     Ok(plan)
@@ -94,7 +95,7 @@ fn in_queues(
 
 impl PlacementContext<'_> {
     /// Returns the same context with another observer, if anybody observes.
-    fn told<'b>(
+    fn observing_context<'b>(
         &'b mut self,
         listens: bool,
         recorder: &'b mut Recorder,
@@ -110,13 +111,13 @@ impl PlacementContext<'_> {
     }
 
     /// Reports the recorded verdicts and bids to the observer, and returns the outcome.
-    fn tell<T>(&mut self, recorded: Recorder, outcome: T) -> T {
+    fn report_verdicts<T>(&mut self, recorded: Recorder, outcome: T) -> T {
         recorded
             .verdicts
             .into_iter()
-            .for_each(|verdict| self.observer.verdict(verdict));
+            .for_each(|verdict| self.observer.record_verdict(verdict));
         if !recorded.bids.is_empty() {
-            self.observer.bids(recorded.bids);
+            self.observer.record_bids(recorded.bids);
         }
         outcome
     }

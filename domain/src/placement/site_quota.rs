@@ -30,7 +30,7 @@ impl Quota {
     };
 
     /// Returns the share of `total`, rounded down.
-    pub fn of(&self, total: u64) -> u64 {
+    pub fn share_of_total(&self, total: u64) -> u64 {
         if self.share >= PerMillion::ONE {
             return total;
         }
@@ -39,43 +39,43 @@ impl Quota {
     }
 
     /// Returns true if it can ever leave less than what is idle.
-    pub fn binds(&self) -> bool {
+    pub fn is_bounding(&self) -> bool {
         self.share < PerMillion::ONE || self.basis == QuotaBasis::Share
     }
 
     /// Returns how much of one resource we may still take, if `total` is the capacity, `idle` is
     /// idle and `ours` is in our use.
-    pub fn usable(&self, total: u64, idle: u64, ours: u64) -> u64 {
+    pub fn usable_amount(&self, total: u64, idle: u64, ours: u64) -> u64 {
         match self.basis {
-            QuotaBasis::Level if !self.binds() => idle,
+            QuotaBasis::Level if !self.is_bounding() => idle,
             QuotaBasis::Level => self
-                .of(total)
+                .share_of_total(total)
                 .saturating_sub(total.saturating_sub(idle))
                 .min(idle),
-            QuotaBasis::Share => idle.min(self.of(total).saturating_sub(ours)),
+            QuotaBasis::Share => idle.min(self.share_of_total(total).saturating_sub(ours)),
         }
     }
 
     /// Returns the most of each resource that we may ever hold of `total`.
-    pub fn most(&self, total: &Resources) -> Resources {
+    pub fn max_of(&self, total: &Resources) -> Resources {
         Resources {
-            processors: self.of(total.processors.into()) as u32,
+            processors: self.share_of_total(total.processors.into()) as u32,
             others: total
                 .others
                 .iter()
-                .map(|(name, &all)| (name.clone(), self.of(all)))
+                .map(|(name, &all)| (name.clone(), self.share_of_total(all)))
                 .collect(),
         }
     }
 
-    /// Computes [`Quota::usable`] for every resource that is idle.
+    /// Computes [`Quota::usable_amount`] for every resource that is idle.
     pub fn usable_resources(
         &self,
         total: &Resources,
         idle: &Resources,
         ours: &Resources,
     ) -> Resources {
-        let processors = self.usable(
+        let processors = self.usable_amount(
             total.processors.into(),
             idle.processors.into(),
             ours.processors.into(),
@@ -83,7 +83,7 @@ impl Quota {
         let others = idle.others.iter().map(|(name, &idle)| {
             (
                 name.clone(),
-                self.usable(total.other(name), idle, ours.other(name)),
+                self.usable_amount(total.other(name), idle, ours.other(name)),
             )
         });
         Resources {
@@ -124,7 +124,7 @@ mod tests {
             (70, 33, 10, 1000, 33, 33),
         ];
         for (total, idle, ours, per_mille, level, share) in rows {
-            let usable = |basis| quota(per_mille, basis).usable(total, idle, ours);
+            let usable = |basis| quota(per_mille, basis).usable_amount(total, idle, ours);
             assert_eq!(
                 usable(QuotaBasis::Level),
                 level,

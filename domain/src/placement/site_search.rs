@@ -9,7 +9,7 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use super::grid::{GridSite, GridSnapshot, PlacementAcceptance, SiteShape};
 use super::history::PairHistory;
-use super::obstacles::{RememberedObstacle, never_fits, worst_of};
+use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
 use super::placement_plan::PlacementPlan;
 use super::placement_request::{ComponentRequest, PlacementRequest};
 use super::reason::{Observer, PlacementRefusal, Reason, SiteVerdict, Suitability};
@@ -71,7 +71,7 @@ impl<'a> PlacementSearch<'a> {
 
     /// Makes a search for one site's answer, given the sites with each content of the request. It
     /// does not determine which sites may be tried out, or are avoided.
-    pub(super) fn knowing(
+    pub(super) fn with_replicas(
         request: &'a PlacementRequest,
         grid: &'a GridSnapshot,
         replicas: &'a [Vec<usize>],
@@ -99,7 +99,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the search on other sites.
-    pub(super) fn on<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
+    pub(super) fn on_grid<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
         PlacementSearch::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
     }
 
@@ -112,7 +112,7 @@ impl<'a> PlacementSearch<'a> {
         let files = request
             .contents()
             .iter()
-            .map(|content| request.file_of(*content));
+            .map(|content| request.whole_file_of(*content));
         let replicas = Cow::Owned(files.map(|content| sites_with(grid, &content)).collect());
         let mut search = Self {
             request,
@@ -180,7 +180,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Makes the plan that puts each component on the site chosen for it, by component index.
-    pub(super) fn plan(&self, chosen: &[SiteChoice]) -> PlacementPlan {
+    pub(super) fn plan_choices(&self, chosen: &[SiteChoice]) -> PlacementPlan {
         let rule = chosen
             .iter()
             .map(|choice| choice.rule)
@@ -188,11 +188,15 @@ impl<'a> PlacementSearch<'a> {
             .unwrap_or(PlacementRule::NamedSite);
         let placements = chosen.iter().enumerate();
         let placements = placements.map(|(index, choice)| self.placement(index, *choice));
-        self.plan_of(placements.collect(), rule)
+        self.plan_from_placements(placements.collect(), rule)
     }
 
     /// Makes the plan of these placements.
-    pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: PlacementRule) -> PlacementPlan {
+    pub(super) fn plan_from_placements(
+        &self,
+        placements: Vec<Placement>,
+        rule: PlacementRule,
+    ) -> PlacementPlan {
         let transfer_time = placements
             .iter()
             .map(|placement| placement.transfer_time)
@@ -230,7 +234,7 @@ impl<'a> PlacementSearch<'a> {
             return placement;
         };
         for content in self.contents_at(component, site, shape) {
-            if let Some((source, time)) = self.brought(component, content, choice, part) {
+            if let Some((source, time)) = self.source_of_input(component, content, choice, part) {
                 placement.sources.push(source);
                 placement.transfer_time = placement.transfer_time + time;
             }
@@ -240,7 +244,7 @@ impl<'a> PlacementSearch<'a> {
 
     /// Returns the source of a content and the transfer time; of a file that is read in chunks,
     /// those of the chunk.
-    fn brought(
+    fn source_of_input(
         &self,
         component: usize,
         content: Content,
@@ -250,7 +254,7 @@ impl<'a> PlacementSearch<'a> {
         let chunk = self.component(component).chunks.get(&content);
         let chunk = chunk.map(|chunk| part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part)));
         let size = chunk.map_or(content.size, |chunk| chunk.length);
-        let (from, time) = self.source(content, size, choice)?;
+        let (from, time) = self.source_site(content, size, choice)?;
         let cut = chunk.filter(|chunk| !chunk.is_whole());
         let content = chunk.map_or(content, |chunk| chunk.content());
         let from = self.grid.sites()[from].name.clone();
@@ -265,7 +269,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns the site that a content of this size comes from, and the transfer time.
-    fn source(
+    fn source_site(
         &self,
         content: Content,
         size: Bytes,
@@ -299,23 +303,28 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Takes a component's resources at a site, and the room for its input.
-    pub(super) fn take(&self, component: usize, site: usize, remaining: &mut Remaining) {
+    pub(super) fn take_component(&self, component: usize, site: usize, remaining: &mut Remaining) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
-            Some(pool) => remaining.take_of(site, pool.name, &one.resources),
+            Some(pool) => remaining.take_of_partition(site, pool.name, &one.resources),
             None => remaining.take(site, &one.resources),
         }
-        remaining.stage(site, self.bounded_contents(component, site));
+        remaining.add_staged(site, self.bounded_contents(component, site));
     }
 
     /// Reverts [`Search::take`].
-    pub(super) fn give_back(&self, component: usize, site: usize, remaining: &mut Remaining) {
+    pub(super) fn give_back_component(
+        &self,
+        component: usize,
+        site: usize,
+        remaining: &mut Remaining,
+    ) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
-            Some(pool) => remaining.give_back_of(site, pool.name, &one.resources),
+            Some(pool) => remaining.return_to_partition(site, pool.name, &one.resources),
             None => remaining.give_back(site, &one.resources),
         }
-        remaining.unstage(site, self.bounded_contents(component, site));
+        remaining.remove_staged(site, self.bounded_contents(component, site));
     }
 
     /// Lists what is staged for a component at a site, if the site bounds the room for that.
@@ -342,7 +351,7 @@ impl<'a> PlacementSearch<'a> {
         to: usize,
     ) -> Result<(usize, DurationMs), Reason> {
         let nearest = self.first_replica(content, content.size, to);
-        nearest.ok_or_else(|| self.no_replica(content, self.replicas_of(content), to))
+        nearest.ok_or_else(|| self.missing_replica_reason(content, self.replicas_of(content), to))
     }
 
     /// Returns the replica from which this many bytes arrive first.
@@ -390,10 +399,15 @@ impl<'a> PlacementSearch<'a> {
         nearest
     }
 
-    pub(super) fn no_replica(&self, content: Content, sites: &[usize], to: usize) -> Reason {
+    pub(super) fn missing_replica_reason(
+        &self,
+        content: Content,
+        sites: &[usize],
+        to: usize,
+    ) -> Reason {
         let all = self.grid.sites();
         // Only we know the digest of a chunk.
-        let digest = self.request.file_of(content).digest;
+        let digest = self.request.whole_file_of(content).digest;
         match (
             sites.iter().find(|&&from| all[from].serves_files),
             sites.first(),
@@ -417,7 +431,8 @@ impl<'a> PlacementSearch<'a> {
         component.site.as_ref().is_none_or(|name| *name == at.name)
             && self.is_open(at)
             && at.shape.is_some()
-            && never_fits(component, self.whole.time(), at, &mut |_, _, _| Break(())).is_continue()
+            && report_misfits(component, self.whole.time(), at, &mut |_, _, _| Break(()))
+                .is_continue()
     }
 
     fn is_open(&self, site: &GridSite) -> bool {
@@ -425,7 +440,7 @@ impl<'a> PlacementSearch<'a> {
             .acceptance
             .hindrance(self.request.may_probe())
             .is_some();
-        !is_closed && site.ban_of(self.whole.owner()).is_none()
+        !is_closed && site.owner_bar(self.whole.owner()).is_none()
     }
 
     /// Returns true if a site where the component has not failed takes the job's placements, could
@@ -437,14 +452,18 @@ impl<'a> PlacementSearch<'a> {
             && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
                     && self.is_open(site)
-                    && never_fits(component, self.whole.time(), site, &mut |_, _, _| Break(()))
+                    && report_misfits(component, self.whole.time(), site, &mut |_, _, _| Break(()))
                         .is_continue()
                     && self.transfer_time(index, at).is_some()
             })
     }
 
     /// Returns the refusal of a component: of the worst reason of each site the nearest.
-    pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> PlacementRefusal {
+    pub(super) fn nearest_refusal_of(
+        &self,
+        component: usize,
+        remaining: &Remaining,
+    ) -> PlacementRefusal {
         let mut nearest: Option<(RememberedObstacle, usize)> = None;
         let need = self.component(component).resources.processors;
         for (site, &left) in self
@@ -488,7 +507,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Reports every site to the observer, after the choice was made.
-    pub(super) fn explain(
+    pub(super) fn explain_sites(
         &self,
         component: usize,
         chosen: Option<usize>,
@@ -496,16 +515,16 @@ impl<'a> PlacementSearch<'a> {
         observer: &mut dyn Observer,
     ) {
         for index in 0..self.grid.sites().len() {
-            let mut verdict = self.verdict(component, index, remaining);
+            let mut verdict = self.site_verdict(component, index, remaining);
             if chosen == Some(index) {
                 verdict.outcome = Suitability::Chosen;
             }
-            observer.verdict(verdict);
+            observer.record_verdict(verdict);
         }
     }
 
     /// Returns the verdict on one site, regardless of the choice.
-    pub(super) fn verdict(
+    pub(super) fn site_verdict(
         &self,
         component: usize,
         index: usize,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
     PlacementContext, PlacementPlan, PlacementRefusal, PlacementRequest, Quota, Recorder,
-    Remaining, SiteShape, place,
+    Remaining, SiteShape, try_to_place,
 };
 use crate::content::Content;
 use crate::ids::{Digest, PolicyName, SiteName};
@@ -44,7 +44,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
         }),
         quota: Quota::NONE,
         serves_files: true,
-        ..GridSite::unheard(site_name(name))
+        ..GridSite::never_answered(site_name(name))
     }
 }
 
@@ -152,14 +152,14 @@ pub(crate) fn explained(
     grid: &GridSnapshot,
 ) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
     let mut recorder = Recorder::default();
-    let mut remaining = Remaining::of(grid);
+    let mut remaining = Remaining::of_grid(grid);
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
         history: &mut PairHistory::All,
         observer: &mut recorder,
     };
-    let outcome = place(request, &mut context);
+    let outcome = try_to_place(request, &mut context);
     (outcome, recorder)
 }
 

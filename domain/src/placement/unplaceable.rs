@@ -4,15 +4,15 @@ use std::ops::ControlFlow::Break;
 
 use thiserror::Error;
 
-use super::bounded_split::split;
+use super::bounded_split::split_largest_first;
 use super::grid::{GridSite, GridSnapshot, Hindrance};
-use super::obstacles::{RememberedObstacle, never_fits, worst_of};
+use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
 use super::placement_request::{ComponentRequest, PlacementRequest};
 use super::reason::Reason;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::spec::{Flexible, RequestType};
 use crate::resources::{Resources, Shortage};
-use crate::text::nearest;
+use crate::text::nearest_word;
 use crate::units::DurationMs;
 
 /// The reason why a job can never be placed on the sites that are configured now.
@@ -21,7 +21,7 @@ pub enum Unplaceable {
     #[error("no site is configured")]
     NoSites,
     /// A fixed request names a site that is not configured.
-    #[error("component {component} {}", names_no_site(site, known))]
+    #[error("component {component} {}", describe_unknown_site(site, known))]
     NoSuchSite {
         component: ComponentIndex,
         /// The site that it names.
@@ -30,7 +30,7 @@ pub enum Unplaceable {
         known: String,
     },
     /// Every site it may go to is known, and none could hold this component.
-    #[error("component {component} {}", fits_no_site(site, reason))]
+    #[error("component {component} {}", describe_misfit(site, reason))]
     ComponentTooLarge {
         component: ComponentIndex,
         /// The site that comes nearest.
@@ -60,7 +60,7 @@ pub enum Unplaceable {
 
 impl Unplaceable {
     /// Describes the reason, with the component's name if it has one, or else its number.
-    pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
+    pub fn describe_with(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
         match self {
             Self::NoSuchSite {
                 component,
@@ -70,7 +70,7 @@ impl Unplaceable {
                 format!(
                     "component {} {}",
                     name(*component).unwrap_or_else(|| component.to_string()),
-                    names_no_site(site, known)
+                    describe_unknown_site(site, known)
                 )
             }
             Self::ComponentTooLarge {
@@ -81,7 +81,7 @@ impl Unplaceable {
                 format!(
                     "component {} {}",
                     name(*component).unwrap_or_else(|| component.to_string()),
-                    fits_no_site(site, reason)
+                    describe_misfit(site, reason)
                 )
             }
             Self::NoSites | Self::NoSplit { .. } | Self::TogetherTooLarge(_) => self.to_string(),
@@ -89,9 +89,9 @@ impl Unplaceable {
     }
 }
 
-fn names_no_site(site: &SiteName, known: &str) -> String {
+fn describe_unknown_site(site: &SiteName, known: &str) -> String {
     let names: Vec<String> = known.split(", ").map(str::to_owned).collect();
-    match nearest(site.as_str(), &names) {
+    match nearest_word(site.as_str(), &names) {
         Some(near) => format!(
             "names site {site}, which is not configured; did you mean {near}? There are: {known}"
         ),
@@ -99,7 +99,7 @@ fn names_no_site(site: &SiteName, known: &str) -> String {
     }
 }
 
-fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {
+fn describe_misfit(nearest: &SiteName, reason: &Reason) -> String {
     format!("fits no site, even an empty one; nearest is {nearest}: {reason}")
 }
 
@@ -109,11 +109,8 @@ fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {
 ///
 /// # Errors
 /// It never could, with the reason that comes nearest.
-pub fn can_ever_be_placed(
-    request: &PlacementRequest,
-    grid: &GridSnapshot,
-) -> Result<(), Unplaceable> {
-    could_hold_all(request, &grid.sites().iter().collect::<Vec<_>>())
+pub fn check_placeable(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), Unplaceable> {
+    check_holds_all(request, &grid.sites().iter().collect::<Vec<_>>())
 }
 
 /// Returns true if a job may go to sites that are tried out after errors: it may run twice, or can
@@ -126,11 +123,11 @@ pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
         .iter()
         .filter(|site| site.acceptance.is_worth_waiting_for())
         .collect();
-    could_hold_all(request, &waited_for).is_err()
+    check_holds_all(request, &waited_for).is_err()
 }
 
 /// Checks that the job could be placed if these sites were empty and open, and the only ones.
-pub(super) fn could_hold_all(
+pub(super) fn check_holds_all(
     request: &PlacementRequest,
     sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
@@ -138,10 +135,10 @@ pub(super) fn could_hold_all(
         return Err(Unplaceable::NoSites);
     }
     if let (RequestType::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
-        return could_hold_split(request, bounds, total, sites);
+        return check_holds_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
-        component_fits(
+        check_component(
             ComponentIndex(index as u32),
             component,
             request.time(),
@@ -149,21 +146,21 @@ pub(super) fn could_hold_all(
         )?;
     }
     let all: Vec<&ComponentRequest> = request.components().iter().collect();
-    together_fit(&all, sites)?;
+    check_together(&all, sites)?;
     for site in sites {
         let fixed: Vec<&ComponentRequest> = all
             .iter()
             .copied()
             .filter(|c| c.site.as_ref() == Some(&site.name))
             .collect();
-        together_fit(&fixed, &[site])?;
+        check_together(&fixed, &[site])?;
     }
     Ok(())
 }
 
 /// Returns the first component of a fixed request whose site takes no placements now, with the
 /// reason.
-pub fn closed_site(
+pub fn find_closed_site(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> Option<(ComponentIndex, SiteName, Hindrance)> {
@@ -179,7 +176,7 @@ pub fn closed_site(
 }
 
 /// Checks that one of the allowed splits could be placed, or that the bounds leave one.
-fn could_hold_split(
+fn check_holds_split(
     request: &PlacementRequest,
     bounds: &Flexible,
     total: &Resources,
@@ -188,7 +185,7 @@ fn could_hold_split(
     let outcomes: Vec<_> = request
         .splits()
         .iter()
-        .map(|split| could_hold_all(split, sites))
+        .map(|split| check_holds_all(split, sites))
         .collect();
     if !outcomes.is_empty() {
         let possible = outcomes.iter().any(Result::is_ok);
@@ -199,14 +196,14 @@ fn could_hold_split(
         };
     }
     let least = &request.components()[0];
-    component_fits(ComponentIndex(0), least, request.time(), sites)?;
+    check_component(ComponentIndex(0), least, request.time(), sites)?;
     let mut usable = Vec::new();
     for site in sites {
         let Some(shape) = &site.shape else {
             return Ok(());
         };
-        if never_fits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
-            let most = site.quota.most(&shape.total);
+        if report_misfits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
+            let most = site.quota.max_of(&shape.total);
             let largest = &shape.largest_component;
             let processors = most.processors.min(largest.processors);
             usable.push(total.most_of(processors, |name: &str| {
@@ -217,8 +214,8 @@ fn could_hold_split(
     usable.sort_unstable_by(|a, b| b.cmp(a));
     let most = bounds.most_components().unwrap_or(usable.len());
     let total = total.processors;
-    let min = bounds.least();
-    if !split(total, min, most, &usable).is_empty() {
+    let min = bounds.least_processors();
+    if !split_largest_first(total, min, most, &usable).is_empty() {
         return Ok(());
     }
     usable.truncate(most);
@@ -231,7 +228,7 @@ fn could_hold_split(
     })
 }
 
-fn component_fits(
+fn check_component(
     index: ComponentIndex,
     component: &ComponentRequest,
     time: Option<DurationMs>,
@@ -246,7 +243,7 @@ fn component_fits(
     let mut candidates = named.peekable();
     if let (Some(name), None) = (&component.site, candidates.peek()) {
         let site = name.clone();
-        let known = site_names(sites);
+        let known = join_site_names(sites);
         return Err(Unplaceable::NoSuchSite {
             component: index,
             site,
@@ -255,7 +252,7 @@ fn component_fits(
     }
     let mut nearest: Option<(RememberedObstacle, &SiteName)> = None;
     for site in candidates {
-        let Some(worst) = worst_of(|report| never_fits(component, time, site, report)) else {
+        let Some(worst) = worst_of(|report| report_misfits(component, time, site, report)) else {
             return Ok(());
         };
         if nearest
@@ -275,7 +272,10 @@ fn component_fits(
     }
 }
 
-fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
+fn check_together(
+    components: &[&ComponentRequest],
+    sites: &[&GridSite],
+) -> Result<(), Unplaceable> {
     let mut needed = Resources::default();
     // Another partition gives nothing of what its site has itself.
     let own = components.iter().filter(|component: &&&ComponentRequest| {
@@ -287,7 +287,7 @@ fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result
         let Some(shape) = &site.shape else {
             return Ok(());
         };
-        available.add(&site.quota.most(&shape.total));
+        available.add(&site.quota.max_of(&shape.total));
     }
     match available.first_shortage(&needed) {
         None => Ok(()),
@@ -295,7 +295,7 @@ fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result
     }
 }
 
-fn site_names(sites: &[&GridSite]) -> String {
+fn join_site_names(sites: &[&GridSite]) -> String {
     let names: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
     names.join(", ")
 }

@@ -23,7 +23,7 @@ pub struct JobTraits<'j> {
 
 impl<'j> JobTraits<'j> {
     /// Takes the traits from a job of this owner.
-    pub fn of(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
+    pub fn for_job(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
         let runner = spec
             .run
             .runner
@@ -55,7 +55,7 @@ pub struct ClassRule {
 }
 
 impl ClassRule {
-    fn matches(&self, job: &JobTraits<'_>) -> bool {
+    fn matches_job(&self, job: &JobTraits<'_>) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner == job.owner)
             && self
                 .runner
@@ -85,7 +85,7 @@ impl ClassRule {
     }
 
     /// Returns the class of jobs that name none.
-    fn given(&self) -> Priority {
+    fn default_class(&self) -> Priority {
         self.class.unwrap_or_else(|| {
             let class = Priority::default();
             self.highest.map_or(class, |most| class.min(most))
@@ -144,10 +144,10 @@ pub fn class_of(
     job: &JobTraits<'_>,
     rules: &[ClassRule],
 ) -> Result<Classified, AboveHighest> {
-    let rule = (1..).zip(rules).find(|(_, rule)| rule.matches(job));
+    let rule = (1..).zip(rules).find(|(_, rule)| rule.matches_job(job));
     let class = match rule {
         None if how.names_none => Priority::default(),
-        Some((_, rule)) if how.names_none => rule.given(),
+        Some((_, rule)) if how.names_none => rule.default_class(),
         Some((
             number,
             ClassRule {

@@ -28,37 +28,37 @@ impl QueueTurns {
     }
 
     /// Returns the queue that has its turn.
-    pub fn current(&self, parameters: &QueueParameters) -> Priority {
+    pub fn current_class(&self, parameters: &QueueParameters) -> Priority {
         parameters.class_at(self.position)
     }
 
     /// Takes one turn of the cycle for the first queue with a job to try; an empty queue takes no
     /// turn (vector QS-5).
-    pub fn take(
+    pub fn take_first_occupied(
         &mut self,
         parameters: &QueueParameters,
         occupied: impl Fn(Priority) -> bool,
     ) -> Option<Priority> {
         let class = self
-            .order(parameters)
+            .upcoming_order(parameters)
             .into_iter()
             .find(|&class| occupied(class))?;
         self.move_to(parameters, class);
-        self.advance(parameters);
+        self.advance_position(parameters);
         Some(class)
     }
 
     /// Returns the queues in the order in which their next turns come.
-    pub fn order(&self, parameters: &QueueParameters) -> [Priority; 4] {
+    pub fn upcoming_order(&self, parameters: &QueueParameters) -> [Priority; 4] {
         let mut order = Priority::ALL;
-        order.sort_by_key(|&class| self.distance(parameters, class));
+        order.sort_by_key(|&class| self.turns_until(parameters, class));
         order
     }
 
     /// Returns true if a queue's turn, now or when it comes, leaves it anything to spend.
     pub fn has_credit(&self, parameters: &QueueParameters, class: Priority) -> bool {
         let credit = self.credit[class as usize];
-        if self.current(parameters) == class {
+        if self.current_class(parameters) == class {
             credit > 0
         } else {
             credit.min(0) + i64::from(parameters.turn_processors) > 0
@@ -67,7 +67,12 @@ impl QueueTurns {
 
     /// Charges a queue for a job that was placed. If the queue had nothing to spend, no other could
     /// use the capacity, and its debt is forgiven.
-    pub fn placed(&mut self, parameters: &QueueParameters, class: Priority, processors: u64) {
+    pub fn charge_placed(
+        &mut self,
+        parameters: &QueueParameters,
+        class: Priority,
+        processors: u64,
+    ) {
         if !self.has_credit(parameters, class) {
             self.credit[class as usize] = i64::from(parameters.turn_processors);
         }
@@ -75,20 +80,20 @@ impl QueueTurns {
         let cost = i64::try_from(processors).unwrap_or(i64::MAX);
         let credit = &mut self.credit[class as usize];
         *credit = credit.saturating_sub(cost);
-        while self.credit[self.current(parameters) as usize] <= 0 {
-            self.advance(parameters);
+        while self.credit[self.current_class(parameters) as usize] <= 0 {
+            self.advance_position(parameters);
         }
     }
 
     /// Moves to the next turn of this queue. The queues in between are passed over: their turns
     /// gain them nothing, but pay back what they overdrew.
     fn move_to(&mut self, parameters: &QueueParameters, class: Priority) {
-        if self.current(parameters) == class {
+        if self.current_class(parameters) == class {
             return;
         }
-        while self.current(parameters) != class {
+        while self.current_class(parameters) != class {
             let turns = parameters.run_at(self.position);
-            let credit = &mut self.credit[self.current(parameters) as usize];
+            let credit = &mut self.credit[self.current_class(parameters) as usize];
             if *credit < 0 {
                 let paid = i64::from(parameters.turn_processors) * turns as i64;
                 *credit = credit.saturating_add(paid).min(0);
@@ -98,19 +103,19 @@ impl QueueTurns {
         self.begin_turn(parameters);
     }
 
-    fn advance(&mut self, parameters: &QueueParameters) {
+    fn advance_position(&mut self, parameters: &QueueParameters) {
         self.position = (self.position + 1) % parameters.cycle_length();
         self.begin_turn(parameters);
     }
 
     /// Drops what was not spent of the last turn; debts remain.
     fn begin_turn(&mut self, parameters: &QueueParameters) {
-        let credit = &mut self.credit[self.current(parameters) as usize];
+        let credit = &mut self.credit[self.current_class(parameters) as usize];
         *credit = (*credit).min(0) + i64::from(parameters.turn_processors);
     }
 
     /// Returns the number of turns until one of this queue; a cycle has one of each.
-    fn distance(&self, parameters: &QueueParameters, class: Priority) -> u64 {
+    fn turns_until(&self, parameters: &QueueParameters, class: Priority) -> u64 {
         let mut ahead = 0;
         while ahead < parameters.cycle_length() {
             if parameters.class_at(self.position + ahead) == class {

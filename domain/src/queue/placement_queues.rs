@@ -79,7 +79,7 @@ impl PlacementQueues {
     }
 
     /// The processors that the last scan withheld, with the job they are for.
-    pub fn hoard_in_effect(&self) -> Option<&StarvationGuard> {
+    pub fn withholding_in_effect(&self) -> Option<&StarvationGuard> {
         self.starvation_guard.as_ref()
     }
 
@@ -87,7 +87,7 @@ impl PlacementQueues {
     /// stays so until it is decided.
     pub fn insert(&mut self, waiting: WaitingJob) {
         let before = self.entries.get(&waiting.job).map(|entry| entry.condition);
-        let shape = self.shapes.acquire(waiting.request);
+        let shape = self.shapes.add_job(waiting.request);
         let condition = match (waiting.frozen, before == Some(Condition::Offered)) {
             (true, _) => Condition::Frozen,
             (false, true) => Condition::Offered,
@@ -109,14 +109,14 @@ impl PlacementQueues {
                 == (priority, entered, shape, condition)
         }) {
             old.max_tries = max_tries;
-            self.shapes.release(shape);
+            self.shapes.release_job(shape);
             return;
         }
         if before.is_some() {
             self.remove(job);
         }
         if let Some(tries) = self.tries.get_mut(&job) {
-            tries.enter(priority);
+            tries.enter_class(priority);
         }
         self.order.insert((priority, entered, job));
         self.lengths[priority as usize] += 1;
@@ -129,40 +129,40 @@ impl PlacementQueues {
             arrival: 0,
         };
         self.entries.insert(job, entry);
-        self.index(job);
+        self.add_to_index(job);
     }
 
     /// Removes a job that waits no more. Its try count is kept, since it may come back; see
-    /// [`PlacementQueues::forget`].
+    /// [`PlacementQueues::forget_job`].
     pub fn remove(&mut self, job: JobId) {
-        self.unindex(job);
+        self.remove_from_index(job);
         if let Some(entry) = self.entries.remove(&job) {
             self.order.remove(&(entry.priority, entry.entered, job));
             self.lengths[entry.priority as usize] -= 1;
-            self.shapes.release(entry.shape);
+            self.shapes.release_job(entry.shape);
         }
     }
 
     /// Removes all traces of a job that has ended.
-    pub fn forget(&mut self, job: JobId) {
+    pub fn forget_job(&mut self, job: JobId) {
         self.remove(job);
         self.tries.remove(&job);
     }
 
     /// Notes that a job applied what followed from its tries, or could not.
-    pub fn heard(&mut self, job: JobId) {
+    pub fn clear_decision(&mut self, job: JobId) {
         if let Some(tries) = self.tries.get_mut(&job) {
-            tries.heard();
+            tries.clear_pending();
         }
     }
 
     /// Withdraws the proposal for a job: the next scan tries it again.
-    pub fn withdraw_offer(&mut self, job: JobId) {
+    pub fn withdraw_proposal(&mut self, job: JobId) {
         self.set_condition(job, Condition::Offered, Condition::Ready);
     }
 
     /// Makes the jobs ready whose back-off is over.
-    pub fn wake(&mut self, now: Timestamp) {
+    pub fn wake_backed_off(&mut self, now: Timestamp) {
         while let Some(&(until, job)) = self.backed_off.first() {
             if until > now {
                 break;
@@ -197,8 +197,8 @@ impl PlacementQueues {
     }
 
     /// Lists the jobs of a class, head to tail.
-    pub fn jobs(&self, class: Priority) -> impl Iterator<Item = JobId> + '_ {
-        self.class(class).map(|&(_, _, job)| job)
+    pub fn jobs_of_class(&self, class: Priority) -> impl Iterator<Item = JobId> + '_ {
+        self.entries_of_class(class).map(|&(_, _, job)| job)
     }
 
     /// The number of waiting jobs of a class.
@@ -207,10 +207,10 @@ impl PlacementQueues {
     }
 
     /// Returns the place of a job in its queue; `None` if it does not wait.
-    pub fn standing(&self, job: JobId) -> Option<QueueStanding> {
+    pub fn standing_of(&self, job: JobId) -> Option<QueueStanding> {
         let entry = self.entries.get(&job)?;
         let ahead = self
-            .class(entry.priority)
+            .entries_of_class(entry.priority)
             .take_while(|&&(_, _, other)| other != job)
             .count();
         Some(QueueStanding {
@@ -218,7 +218,7 @@ impl PlacementQueues {
             ahead,
             condition: entry.condition,
             tries: self.tries.get(&job).map_or(0, |tries| tries.total),
-            refusal: self.shapes.refusal(entry.shape).cloned(),
+            refusal: self.shapes.last_refusal(entry.shape).cloned(),
         })
     }
 
@@ -226,13 +226,16 @@ impl PlacementQueues {
         &self.parameters
     }
 
-    fn class(&self, class: Priority) -> impl Iterator<Item = &(Priority, Timestamp, JobId)> {
+    fn entries_of_class(
+        &self,
+        class: Priority,
+    ) -> impl Iterator<Item = &(Priority, Timestamp, JobId)> {
         let from = (class, Timestamp(0), JobId(0));
         self.order
             .range(from..=(class, Timestamp(u64::MAX), JobId(u64::MAX)))
     }
 
-    fn index(&mut self, job: JobId) {
+    fn add_to_index(&mut self, job: JobId) {
         let Some(entry) = self.entries.get_mut(&job) else {
             return;
         };
@@ -251,7 +254,7 @@ impl PlacementQueues {
         }
     }
 
-    fn unindex(&mut self, job: JobId) {
+    fn remove_from_index(&mut self, job: JobId) {
         let Some(entry) = self.entries.get(&job) else {
             return;
         };
@@ -276,29 +279,29 @@ impl PlacementQueues {
         {
             return;
         }
-        self.unindex(job);
+        self.remove_from_index(job);
         if let Some(entry) = self.entries.get_mut(&job) {
             entry.condition = to;
         }
-        self.index(job);
+        self.add_to_index(job);
     }
 
     // What a scan needs.
 
-    pub(super) fn condition(&self, job: JobId) -> Option<Condition> {
+    pub(super) fn condition_of(&self, job: JobId) -> Option<Condition> {
         self.entries.get(&job).map(|entry| entry.condition)
     }
 
     pub(super) fn request_of(&self, job: JobId) -> Option<(ShapeId, Arc<PlacementRequest>)> {
         let shape = self.entries.get(&job)?.shape;
-        Some((shape, self.shapes.request(shape)?.clone()))
+        Some((shape, self.shapes.request_of_shape(shape)?.clone()))
     }
 
-    pub(super) fn arrivals(&self) -> u64 {
+    pub(super) fn arrival_count(&self) -> u64 {
         self.arrivals
     }
 
-    pub(super) fn offer(&mut self, job: JobId) {
+    pub(super) fn mark_proposed(&mut self, job: JobId) {
         self.set_condition(job, Condition::Ready, Condition::Offered);
     }
 
@@ -337,7 +340,12 @@ impl PlacementQueues {
     }
 
     /// Returns true if a job is still ready at this place, and has been since `arrivals`.
-    pub(super) fn was_ready(&self, class: Priority, place: QueuePlace, arrivals: u64) -> bool {
+    pub(super) fn was_ready_since(
+        &self,
+        class: Priority,
+        place: QueuePlace,
+        arrivals: u64,
+    ) -> bool {
         let (entered, job, shape) = place;
         self.entries.get(&job).is_some_and(|entry| {
             entry.condition == Condition::Ready
@@ -375,6 +383,6 @@ impl PlacementQueues {
             .tries
             .entry(job)
             .or_insert_with(|| PlacementTries::new(entry.priority));
-        tries.count(job, entry.max_tries, &self.parameters, now)
+        tries.count_failed(job, entry.max_tries, &self.parameters, now)
     }
 }

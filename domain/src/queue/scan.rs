@@ -53,7 +53,7 @@ pub struct Proposal {
 pub enum ScanStep {
     /// A plan was made; go on with the same budget.
     Placed(Proposal),
-    /// Sites are to bid for this job before another is tried; [`Scan::resolve`] takes the outcome.
+    /// Sites are to bid for this job before another is tried; [`Scan::resolve_round`] takes the outcome.
     /// Only if [`Scan::with_rounds`] asks for it.
     Announce(JobId, Arc<PlacementRequest>),
     /// The budget is used up; go on later.
@@ -144,7 +144,7 @@ impl SliceBudget {
     }
 
     /// Spends units; returns false when nothing was left to spend.
-    pub fn spend(&mut self, units: u32) -> bool {
+    pub fn spend_units(&mut self, units: u32) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(units);
         left
@@ -153,7 +153,7 @@ impl SliceBudget {
 
 impl Scan {
     /// The job whose plan is being made: the one to blame if a policy panics.
-    pub fn trying(&self) -> Option<JobId> {
+    pub fn job_in_trial(&self) -> Option<JobId> {
         self.trying
     }
 
@@ -167,7 +167,7 @@ impl Scan {
     }
 
     /// Takes the outcome of the round that was announced for a job.
-    pub fn resolve(
+    pub fn resolve_round(
         &mut self,
         job: JobId,
         outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
@@ -176,7 +176,7 @@ impl Scan {
     }
 
     /// Sets the job to blame if the next step panics.
-    pub fn blame(&mut self, job: Option<JobId>) {
+    pub fn set_job_in_trial(&mut self, job: Option<JobId>) {
         self.trying = job;
     }
 
@@ -196,7 +196,11 @@ impl Scan {
     }
 
     /// Finds a plan for a job by what is idle and left, without asking a site. Takes nothing.
-    pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<PlacementPlan> {
+    pub fn foresee_plan(
+        &mut self,
+        job: JobId,
+        request: &PlacementRequest,
+    ) -> Option<PlacementPlan> {
         self.trying = Some(job);
         let mut context = PlacementContext {
             grid: &self.grid,
@@ -204,32 +208,36 @@ impl Scan {
             history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        let plan = placement::place_now(request, &mut context);
+        let plan = placement::place_on_idle(request, &mut context);
         self.trying = None;
         plan.ok()
     }
 
-    /// Learns from a round of bids that did not cover the job: see [`AnnouncedNeed::learn`].
-    pub fn learn(&mut self, asked: &AnnouncedNeed, answers: &[Result<GivenBid, Decline>]) {
-        asked.learn(answers, &self.grid, &mut self.remaining);
+    /// Learns from a round of bids that did not cover the job: see [`AnnouncedNeed::lower_remaining`].
+    pub fn learn_from_bids(
+        &mut self,
+        asked: &AnnouncedNeed,
+        answers: &[Result<GivenBid, Decline>],
+    ) {
+        asked.lower_remaining(answers, &self.grid, &mut self.remaining);
     }
 
     /// Takes what a plan uses that was made elsewhere.
-    pub fn take(&mut self, request: &PlacementRequest, plan: &PlacementPlan) {
+    pub fn take_plan(&mut self, request: &PlacementRequest, plan: &PlacementPlan) {
         self.remaining.begin_request();
         let parts = request.components();
-        let placed = request.uses(plan).zip(&plan.placements).enumerate();
+        let placed = request.used_by_plan(plan).zip(&plan.placements).enumerate();
         for (part, ((site, used), placement)) in placed {
             if let Some(index) = self.grid.index_of(&site) {
                 let component = parts.get(part).or(parts.first());
                 let site = &self.grid.sites()[index];
                 match component.and_then(|component| site.pool_of(component)) {
-                    Some(pool) => self.remaining.take_of(index, pool.name, &used),
-                    None => self.remaining.take_what_is_left(index, &used),
+                    Some(pool) => self.remaining.take_of_partition(index, pool.name, &used),
+                    None => self.remaining.take_at_most(index, &used),
                 }
                 if self.grid.sites()[index].staging_left.is_some() {
                     let contents = placement.sources.iter().map(|source| source.content);
-                    self.remaining.stage(index, contents);
+                    self.remaining.add_staged(index, contents);
                 }
             }
         }
@@ -249,7 +257,7 @@ impl PlacementQueues {
         grid: Arc<GridSnapshot>,
         now: Timestamp,
     ) -> Scan {
-        self.wake(now);
+        self.wake_backed_off(now);
         let turn = match trigger {
             Trigger::Interval => self.take_turn(),
             Trigger::Event => None,
@@ -261,10 +269,10 @@ impl PlacementQueues {
             None => ScanStage::Done,
         };
         Scan {
-            remaining: Remaining::of(&grid),
+            remaining: Remaining::of_grid(&grid),
             grid,
             now,
-            arrivals: self.arrivals(),
+            arrivals: self.arrival_count(),
             stage,
             then_offer,
             lanes: Default::default(),
@@ -280,15 +288,15 @@ impl PlacementQueues {
 
     fn take_turn(&mut self) -> Option<Priority> {
         let mut turns = self.turns.clone();
-        let class = turns.take(&self.parameters, |class| self.has_ready(class));
+        let class = turns.take_first_occupied(&self.parameters, |class| self.has_ready(class));
         self.turns = turns;
         class
     }
 
     /// Continues a scan until it has a plan, is done, or has used the budget.
-    pub fn step(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
+    pub fn step_scan(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
         if std::mem::take(&mut scan.starvation_guards) {
-            self.starvation_guard = self.starvation_guard(scan);
+            self.starvation_guard = self.begin_withholding(scan);
         }
         loop {
             match scan.stage {
@@ -299,9 +307,9 @@ impl PlacementQueues {
                     TriedQueue::Exhausted => scan.stage = ScanStage::Count(class, None),
                 },
                 ScanStage::Count(class, after) => match self.next_in_class(class, after) {
-                    _ if !budget.spend(1) => return ScanStep::Yield,
+                    _ if !budget.spend_units(1) => return ScanStep::Yield,
                     Some(next) => {
-                        self.count(scan, next.1);
+                        self.count_try_in_scan(scan, next.1);
                         scan.stage = ScanStage::Count(class, Some(next));
                     }
                     None if scan.then_offer => scan.stage = ScanStage::Offer,
@@ -318,7 +326,7 @@ impl PlacementQueues {
         }
     }
 
-    fn count(&mut self, scan: &mut Scan, job: JobId) {
+    fn count_try_in_scan(&mut self, scan: &mut Scan, job: JobId) {
         if let Some(decision) = self.count_try(job, scan.arrivals, scan.now) {
             scan.report.tries_counted += 1;
             scan.report.decisions.extend(decision);
@@ -328,7 +336,7 @@ impl PlacementQueues {
     /// Tries first the queues that have credit. Capacity that none of them can use goes to the
     /// others.
     fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> TriedQueue {
-        let order = self.turns.order(&self.parameters);
+        let order = self.turns.upcoming_order(&self.parameters);
         for with_credit in [true, false] {
             for class in order {
                 if self.turns.has_credit(&self.parameters, class) != with_credit {
@@ -338,7 +346,8 @@ impl PlacementQueues {
                     TriedQueue::Exhausted => {}
                     stop @ (TriedQueue::OutOfBudget | TriedQueue::Announce(..)) => return stop,
                     TriedQueue::Placed(offer) => {
-                        self.turns.placed(&self.parameters, class, offer.processors);
+                        self.turns
+                            .charge_placed(&self.parameters, class, offer.processors);
                         return TriedQueue::Placed(offer);
                     }
                 }
@@ -358,13 +367,13 @@ impl PlacementQueues {
             return TriedQueue::OutOfBudget;
         }
         while let Some(&Reverse(place)) = scan.lanes[class as usize].heads.peek() {
-            if !budget.spend(1) {
+            if !budget.spend_units(1) {
                 return TriedQueue::OutOfBudget;
             }
             let (_, job, shape) = place;
             let attempted = match scan.refused.contains(&shape) {
                 true => Attempted::Refused,
-                false if !self.was_ready(class, place, scan.arrivals) => {
+                false if !self.was_ready_since(class, place, scan.arrivals) => {
                     self.advance_lane(scan, class, place);
                     continue;
                 }
@@ -375,7 +384,7 @@ impl PlacementQueues {
                 Attempted::Placed(offer) => {
                     // Looks up the next of its shape while this one is still indexed.
                     self.advance_lane(scan, class, place);
-                    self.offer(job);
+                    self.mark_proposed(job);
                     scan.report.placed += 1;
                     return TriedQueue::Placed(offer);
                 }
@@ -392,11 +401,11 @@ impl PlacementQueues {
         shape: ShapeId,
         budget: &mut SliceBudget,
     ) -> Attempted {
-        let Some(request) = self.shapes.request(shape).map(Arc::clone) else {
+        let Some(request) = self.shapes.request_of_shape(shape).map(Arc::clone) else {
             return Attempted::Refused;
         };
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
-        budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
+        budget.spend_units(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
         planted_bugs::plan_for(job);
         let in_messages = scan.rounds && takes_bids(&request);
@@ -410,29 +419,29 @@ impl PlacementQueues {
         }
         let outcome = match resolved {
             Some((_, Ok((plan, by)))) => {
-                scan.take(&request, &plan);
+                scan.take_plan(&request, &plan);
                 Ok((plan, by))
             }
-            Some((_, Err(refusal))) => self.queued_instead(scan, &request).ok_or(refusal),
-            None => self.placed(scan, &request, placement::place),
+            Some((_, Err(refusal))) => self.place_in_site_queue(scan, &request).ok_or(refusal),
+            None => self.place_request(scan, &request, placement::try_to_place),
         };
         scan.trying = None;
-        self.attempted(scan, job, shape, &request, outcome)
+        self.finish_attempt(scan, job, shape, &request, outcome)
     }
 
     /// Tries to place a job in the queue of a site, after no round covered it.
-    fn queued_instead(
+    fn place_in_site_queue(
         &mut self,
         scan: &mut Scan,
         request: &PlacementRequest,
     ) -> Option<(PlacementPlan, PlacedBy)> {
-        self.placed(scan, request, |request, context| {
-            placement::queue_instead(request, context).ok_or(())
+        self.place_request(scan, request, |request, context| {
+            placement::place_in_queues_instead(request, context).ok_or(())
         })
         .ok()
     }
 
-    fn placed<E>(
+    fn place_request<E>(
         &mut self,
         scan: &mut Scan,
         request: &PlacementRequest,
@@ -449,7 +458,7 @@ impl PlacementQueues {
         Ok((plan, by))
     }
 
-    fn attempted(
+    fn finish_attempt(
         &mut self,
         scan: &mut Scan,
         job: JobId,
@@ -468,13 +477,18 @@ impl PlacementQueues {
                 })
             }
             Err(refusal) => {
-                self.refused(scan, shape, refusal);
+                self.note_refusal(scan, shape, refusal);
                 Attempted::Refused
             }
         }
     }
 
-    pub(super) fn refused(&mut self, scan: &mut Scan, shape: ShapeId, refusal: PlacementRefusal) {
+    pub(super) fn note_refusal(
+        &mut self,
+        scan: &mut Scan,
+        shape: ShapeId,
+        refusal: PlacementRefusal,
+    ) {
         scan.refused.insert(shape);
         scan.report.shapes_refused += 1;
         self.shapes.set_refusal(shape, Some(refusal));
@@ -484,7 +498,7 @@ impl PlacementQueues {
     fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> bool {
         let lane = &mut scan.lanes[class as usize];
         while !lane.filled {
-            if !budget.spend(1) {
+            if !budget.spend_units(1) {
                 return false;
             }
             match self.first_of_shape_after(class, lane.filled_to) {

@@ -28,7 +28,7 @@ struct WaitingShape {
 
 impl WaitingShapes {
     /// Counts one more job with this request.
-    pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
+    pub(super) fn add_job(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
         let before = self
             .before
             .as_ref()
@@ -39,12 +39,12 @@ impl WaitingShapes {
             shape.jobs += 1;
             return *id;
         }
-        let id = self.find(&request);
+        let id = self.find_or_insert(&request);
         self.before = Some((request, id));
         id
     }
 
-    fn find(&mut self, request: &Arc<PlacementRequest>) -> ShapeId {
+    fn find_or_insert(&mut self, request: &Arc<PlacementRequest>) -> ShapeId {
         if let Some(&id) = self.by_request.get(request) {
             if let Some(shape) = self.shapes.get_mut(&id) {
                 shape.jobs += 1;
@@ -66,7 +66,7 @@ impl WaitingShapes {
     }
 
     /// Counts one job less with this shape.
-    pub(super) fn release(&mut self, id: ShapeId) {
+    pub(super) fn release_job(&mut self, id: ShapeId) {
         let Some(shape) = self.shapes.get_mut(&id) else {
             return;
         };
@@ -77,11 +77,11 @@ impl WaitingShapes {
         }
     }
 
-    pub(super) fn request(&self, id: ShapeId) -> Option<&Arc<PlacementRequest>> {
+    pub(super) fn request_of_shape(&self, id: ShapeId) -> Option<&Arc<PlacementRequest>> {
         self.shapes.get(&id).map(|shape| &shape.request)
     }
 
-    pub(super) fn refusal(&self, id: ShapeId) -> Option<&PlacementRefusal> {
+    pub(super) fn last_refusal(&self, id: ShapeId) -> Option<&PlacementRefusal> {
         self.shapes
             .get(&id)
             .and_then(|shape| shape.refusal.as_ref())

@@ -46,7 +46,7 @@ impl Default for StarvationGuardParameters {
 
 impl StarvationGuardParameters {
     /// Returns the end of the withholding that is on at `now` for a job that waits since `entered`.
-    fn hoards_until(&self, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    fn withholds_until(&self, entered: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
@@ -62,16 +62,20 @@ impl StarvationGuardParameters {
 
 impl PlacementQueues {
     /// Finds the job to withhold for: the oldest super-high one, while it can be tried.
-    fn hoarder(&self, parameters: &QueueParameters, now: Timestamp) -> Option<(JobId, Timestamp)> {
+    fn job_to_withhold_for(
+        &self,
+        parameters: &QueueParameters,
+        now: Timestamp,
+    ) -> Option<(JobId, Timestamp)> {
         let (entered, job) = self.next_in_class(Priority::SuperHigh, None)?;
-        let until = parameters.starvation_guard.hoards_until(entered, now)?;
-        let ready = self.condition(job) == Some(Condition::Ready);
+        let until = parameters.starvation_guard.withholds_until(entered, now)?;
+        let ready = self.condition_of(job) == Some(Condition::Ready);
         ready.then_some((job, until))
     }
 
     /// Withholds what comes nearest to a plan for that job, if there is one and it has no plan.
-    pub(super) fn starvation_guard(&mut self, scan: &mut Scan) -> Option<StarvationGuard> {
-        let (job, until) = self.hoarder(&self.parameters, scan.now)?;
+    pub(super) fn begin_withholding(&mut self, scan: &mut Scan) -> Option<StarvationGuard> {
+        let (job, until) = self.job_to_withhold_for(&self.parameters, scan.now)?;
         let (shape, request) = self.request_of(job)?;
         scan.trying = Some(job);
         let mut trial = scan.remaining.clone();
@@ -81,17 +85,17 @@ impl PlacementQueues {
             history: &mut self.history.clone(),
             observer: &mut Silent,
         };
-        let outcome = placement::place(&request, &mut context);
+        let outcome = placement::try_to_place(&request, &mut context);
         scan.trying = None;
         // It takes its turn as every other job does. The refusal stored is the one on the whole
         // grid.
-        self.refused(scan, shape, outcome.err()?);
+        self.note_refusal(scan, shape, outcome.err()?);
         let share = if bug(Bug::HoardWhole) {
             PerMillion::ONE
         } else {
             self.parameters.starvation_guard.share
         };
-        let withheld = withhold(&request, &scan.grid, share, &mut scan.remaining);
+        let withheld = withhold_processors(&request, &scan.grid, share, &mut scan.remaining);
         (!withheld.is_empty()).then_some(StarvationGuard {
             job,
             withheld,
@@ -102,7 +106,7 @@ impl PlacementQueues {
 
 /// For each component, the largest first, takes processors from the site with most left, among the
 /// sites that could hold it when empty, but never more of a site than the share.
-fn withhold(
+fn withhold_processors(
     request: &PlacementRequest,
     grid: &GridSnapshot,
     share: PerMillion,
@@ -123,7 +127,7 @@ fn withhold(
         let Some(site) = most else { continue };
         let count = left(site).min(search.component(component).resources.processors);
         taken[site] += count;
-        remaining.withhold(site, count);
+        remaining.withhold_from_all(site, count);
     }
     let named = taken
         .into_iter()

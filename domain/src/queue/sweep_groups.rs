@@ -23,7 +23,7 @@ struct SweepGroup {
 
 impl SweepGroups {
     /// Notes the phase of a job. Returns its sweep, if that has a limit.
-    pub fn note(&mut self, job: &Job) -> Option<JobId> {
+    pub fn note_job(&mut self, job: &Job) -> Option<JobId> {
         let task = job.spec.run.task.as_ref()?;
         let limit = task.at_once?;
         let group = self.0.entry(task.group).or_default();
@@ -94,7 +94,7 @@ impl SweepGroups {
     }
 
     /// Lists all sweeps with a limit.
-    pub fn all(&self) -> Vec<JobId> {
+    pub fn limited_sweeps(&self) -> Vec<JobId> {
         self.0.keys().copied().collect()
     }
 }

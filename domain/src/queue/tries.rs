@@ -48,7 +48,7 @@ impl PlacementTries {
     }
 
     /// Notes the class in which the job waits now.
-    pub(super) fn enter(&mut self, class: Priority) {
+    pub(super) fn enter_class(&mut self, class: Priority) {
         if self.class != class {
             self.class = class;
             self.in_class = 0;
@@ -56,14 +56,14 @@ impl PlacementTries {
     }
 
     /// Notes that the job applied its decision, or could not.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn clear_pending(&mut self) {
         self.told = false;
     }
 
     /// Counts a failed try, at most one per `scan_interval` (vector QS-9), and returns what
     /// follows, unless the job has a decision that it has not answered. A limit that is passed wins
     /// over a promotion (PR-4). `None`: not counted; `Some(None)`: counted, nothing follows.
-    pub(super) fn count(
+    pub(super) fn count_failed(
         &mut self,
         job: JobId,
         max_tries: Option<u32>,
@@ -80,13 +80,13 @@ impl PlacementTries {
         self.total = self.total.saturating_add(1);
         self.in_class = self.in_class.saturating_add(1);
         let decision = self
-            .follows(job, max_tries, parameters)
+            .decision_due(job, max_tries, parameters)
             .filter(|_| !self.told);
         self.told |= decision.is_some();
         Some(decision)
     }
 
-    fn follows(
+    fn decision_due(
         &self,
         job: JobId,
         max_tries: Option<u32>,
@@ -102,13 +102,13 @@ impl PlacementTries {
         let due = parameters
             .promote_after
             .is_some_and(|after| self.in_class >= after);
-        let up = promoted(self.class).filter(|_| due);
+        let up = next_class_up(self.class).filter(|_| due);
         up.map(|to| QueueDecision::Promote { job, to })
     }
 }
 
 /// Returns the class that a promotion leads to; super-low is never promoted (vector PR-2).
-fn promoted(class: Priority) -> Option<Priority> {
+fn next_class_up(class: Priority) -> Option<Priority> {
     match class {
         Priority::Low => Some(Priority::High),
         Priority::High => Some(Priority::SuperHigh),

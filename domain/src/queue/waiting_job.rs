@@ -28,7 +28,7 @@ pub struct WaitingJob {
 impl WaitingJob {
     /// Creates the entry of a job; `None` if it does not wait for placement. `request` builds its
     /// requirements.
-    pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
+    pub fn from_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
         let JobPhase::Queued { since, .. } = job.phase else {
             return None;
         };

@@ -37,7 +37,7 @@ impl StartWindow {
     }
 
     /// Returns the same window, later by `offset`.
-    pub fn later_by(self, offset: DurationMs) -> Self {
+    pub fn shifted_by(self, offset: DurationMs) -> Self {
         Self::new(self.earliest + offset, self.latest + offset)
     }
 }
@@ -73,12 +73,12 @@ pub enum ReservationAnswer {
 
 /// Answers a request by what is free: with the earliest start within the window, else with the
 /// earliest one after it.
-pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> ReservationAnswer {
+pub fn answer_request(timeline: &Timeline, request: &ReservationRequest) -> ReservationAnswer {
     let Ok(need) = timeline.amounts(&request.resources) else {
         return ReservationAnswer::Never;
     };
     let wanted = TimelineOpening::after(request.window.earliest, need, request.length);
-    match timeline.earliest(&wanted) {
+    match timeline.earliest_start(&wanted) {
         None => ReservationAnswer::Never,
         Some(start) if request.window.contains(start) => ReservationAnswer::Granted { start },
         Some(next) => ReservationAnswer::NotBefore { next },
@@ -124,7 +124,7 @@ mod tests {
             window: StartWindow::new(hour(window.0), hour(window.1)),
             flexible: false,
         };
-        answer(&site(), &request)
+        answer_request(&site(), &request)
     }
 
     #[test]
@@ -182,13 +182,13 @@ mod tests {
             window,
             flexible: true,
         };
-        assert_eq!(answer(&site(), &request), ReservationAnswer::Never);
+        assert_eq!(answer_request(&site(), &request), ReservationAnswer::Never);
     }
 
     #[test]
     fn nothing_is_granted_in_the_past_or_in_no_window() {
         let mut site = site();
-        site.advance(hour(6));
+        site.forget_before(hour(6));
         let request = |from, to| ReservationRequest {
             resources: Resources::processors(8),
             length: HOUR,
@@ -197,11 +197,11 @@ mod tests {
         };
         // What is known of the past ends with the step in which now lies.
         assert_eq!(
-            answer(&site, &request(0, 4)),
+            answer_request(&site, &request(0, 4)),
             ReservationAnswer::NotBefore { next: hour(5) }
         );
         assert_eq!(
-            answer(&site, &request(9, 7)),
+            answer_request(&site, &request(9, 7)),
             ReservationAnswer::NotBefore { next: hour(9) }
         );
     }

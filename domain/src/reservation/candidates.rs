@@ -1,6 +1,6 @@
 //! The sites that may reserve for a part of a job, with the predictions for it there.
 
-use super::ranking::{Prediction, StartWait, earliest_to_ask, predict, rank};
+use super::ranking::{Prediction, StartWait, earliest_start_with_input, predict_times, rank_sites};
 use crate::acquisition::Objective;
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
@@ -53,7 +53,7 @@ pub enum CandidateState {
 
 impl ReservationCandidate {
     /// Returns the start of a reservation there: the granted one, else the expected one.
-    pub fn start(&self) -> Option<Timestamp> {
+    pub fn start_there(&self) -> Option<Timestamp> {
         match self.found {
             CandidateState::Granted(start) => Some(start),
             CandidateState::NotAsked => self.expected,
@@ -63,15 +63,15 @@ impl ReservationCandidate {
 
     /// Narrows the accepted starts to those that the site is asked for: none before the input is
     /// there.
-    pub fn window(&self, since: Timestamp, accepted: StartWindow) -> StartWindow {
-        let ready = earliest_to_ask(since, self.stage_in.unwrap_or_default());
+    pub fn window_to_request(&self, since: Timestamp, accepted: StartWindow) -> StartWindow {
+        let ready = earliest_start_with_input(since, self.stage_in.unwrap_or_default());
         StartWindow::new(accepted.earliest.max(ready), accepted.latest)
     }
 }
 
 impl Ranking {
     /// Returns the same ranking, predicted from now on, as it was before any site was asked.
-    pub fn anew(&self, now: Timestamp) -> Self {
+    pub fn restarted_at(&self, now: Timestamp) -> Self {
         let candidates = self
             .candidates
             .iter()
@@ -89,10 +89,10 @@ impl Ranking {
     }
 
     /// Predicts the times for a candidate; `None`: nobody knows when it could start there.
-    pub fn prediction(&self, candidate: &ReservationCandidate) -> Option<Prediction> {
+    pub fn predict_candidate(&self, candidate: &ReservationCandidate) -> Option<Prediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
-        let wait = StartWait::Reserved(candidate.start()?);
-        Some(predict(
+        let wait = StartWait::Reserved(candidate.start_there()?);
+        Some(predict_times(
             candidate.site.clone(),
             self.since,
             wait,
@@ -103,13 +103,13 @@ impl Ranking {
 
     /// Returns the indexes of the candidates that could start, the best first, and what they were
     /// compared by.
-    pub fn best_first(&self) -> (Vec<usize>, Objective) {
+    pub fn candidates_best_first(&self) -> (Vec<usize>, Objective) {
         let mut predictions: Vec<Prediction> = self
             .candidates
             .iter()
-            .filter_map(|candidate| self.prediction(candidate))
+            .filter_map(|candidate| self.predict_candidate(candidate))
             .collect();
-        let by = rank(&mut predictions, self.objective);
+        let by = rank_sites(&mut predictions, self.objective);
         (
             predictions
                 .iter()
@@ -124,14 +124,14 @@ impl Ranking {
     }
 
     /// Returns what its candidates were compared by.
-    pub fn compares_by(&self) -> Objective {
-        self.best_first().1
+    pub fn effective_objective(&self) -> Objective {
+        self.candidates_best_first().1
     }
 
     /// Sorts its candidates: the best expected one first, and those last of which nobody knows when
     /// they could start. Returns the old index of each.
-    pub fn arrange(&mut self) -> Vec<usize> {
-        let (mut order, _) = self.best_first();
+    pub fn sort_candidates(&mut self) -> Vec<usize> {
+        let (mut order, _) = self.candidates_best_first();
         let rest: Vec<usize> = (0..self.candidates.len())
             .filter(|index| !order.contains(index))
             .collect();

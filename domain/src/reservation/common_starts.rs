@@ -55,17 +55,17 @@ pub fn possible_starts(
     parts: &EqualParts,
     window: StartWindow,
 ) -> Vec<PossibleStarts> {
-    let counts = counts(free, parts, window);
+    let counts = count_startable_parts(free, parts, window);
     let ends = counts
         .iter()
         .skip(1)
         .map(|(at, _)| *at)
-        .chain([after(window.latest)]);
+        .chain([instant_after(window.latest)]);
     let windows = counts.iter().zip(ends).filter(|((_, parts), _)| *parts > 0);
     windows
         .map(
             |((from, parts), to): (&(Timestamp, u32), Timestamp)| PossibleStarts {
-                window: StartWindow::new(*from, before(to)),
+                window: StartWindow::new(*from, instant_before(to)),
                 parts: *parts,
             },
         )
@@ -80,7 +80,7 @@ pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp
         resources: one,
         length: DurationMs(1),
     };
-    let mut steps = counts(free, &parts, window);
+    let mut steps = count_startable_parts(free, &parts, window);
     if steps
         .first()
         .is_none_or(|(from, _)| *from > window.earliest)
@@ -100,7 +100,7 @@ pub fn common_starts(
 ) -> Vec<CommonStarts> {
     let names: Vec<&SiteName> = sites.keys().collect();
     let of_sites = sites.values().enumerate().flat_map(|(site, free)| {
-        counts(free, parts, window)
+        count_startable_parts(free, parts, window)
             .into_iter()
             .map(move |(at, count)| (at, site, count))
     });
@@ -116,10 +116,10 @@ pub fn common_starts(
         match (is_open, together >= parts.count) {
             (false, true) => found.push(CommonStarts {
                 window: StartWindow::new(time, window.latest),
-                sites: divide(&names, &now, parts.count),
+                sites: divide_parts(&names, &now, parts.count),
             }),
             (true, false) => found.iter_mut().last().into_iter().for_each(|last| {
-                last.window.latest = before(time);
+                last.window.latest = instant_before(time);
             }),
             (true, true) | (false, false) => {}
         }
@@ -129,7 +129,7 @@ pub fn common_starts(
 }
 
 /// Divides parts over sites: most first, then in the order of names.
-fn divide(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName, u32> {
+fn divide_parts(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName, u32> {
     let mut sites: Vec<(u32, &SiteName)> =
         room.iter().copied().zip(names.iter().copied()).collect();
     sites.sort_by_key(|(room, name)| (std::cmp::Reverse(*room), *name));
@@ -145,17 +145,21 @@ fn divide(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName
 }
 
 /// Counts the parts that could start, from each change on.
-fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCounts {
+fn count_startable_parts(
+    free: &[FreeSlot],
+    parts: &EqualParts,
+    window: StartWindow,
+) -> StartCounts {
     let mut changes: Vec<(Timestamp, u32, bool)> = Vec::new();
     for slot in free {
         let first = slot.span.from.max(window.earliest);
         let last = slot.span.to.0.checked_sub(parts.length.0).map(Timestamp);
-        let room = room(&slot.free, &parts.resources).min(parts.count);
+        let room = parts_that_fit(&slot.free, &parts.resources).min(parts.count);
         if let Some(last) = last.map(|last| last.min(window.latest))
             && first <= last
             && room > 0
         {
-            changes.extend([(first, room, true), (after(last), room, false)]);
+            changes.extend([(first, room, true), (instant_after(last), room, false)]);
         }
     }
     changes.sort_unstable();
@@ -180,7 +184,7 @@ fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCo
 }
 
 /// Counts the parts that fit.
-fn room(free: &Resources, need: &Resources) -> u32 {
+fn parts_that_fit(free: &Resources, need: &Resources) -> u32 {
     let processors = u64::from(free.processors)
         .checked_div(need.processors.into())
         .unwrap_or(u64::MAX);
@@ -191,11 +195,11 @@ fn room(free: &Resources, need: &Resources) -> u32 {
     u32::try_from(others.fold(processors, u64::min)).unwrap_or(u32::MAX)
 }
 
-fn after(at: Timestamp) -> Timestamp {
+fn instant_after(at: Timestamp) -> Timestamp {
     at + DurationMs(1)
 }
 
-fn before(at: Timestamp) -> Timestamp {
+fn instant_before(at: Timestamp) -> Timestamp {
     at - DurationMs(1)
 }
 

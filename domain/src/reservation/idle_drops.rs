@@ -23,7 +23,7 @@ pub struct IdleDrop {
 
 /// Lists the drops of what is idle now, by what is free later: each time at which less is left than
 /// at any before.
-pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
+pub fn list_ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
     let mut least = idle.clone();
     let mut ebbs = Vec::<IdleDrop>::new();
     let _: ControlFlow<()> = timeline.steps(Span::new(now, FOREVER), |at, free| {
@@ -55,7 +55,7 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDr
 
 impl IdleDrop {
     /// Returns the same drop, reported `age` ago; if its time has come meanwhile, it holds now.
-    pub fn aged(&self, age: DurationMs) -> Self {
+    pub fn aged_by(&self, age: DurationMs) -> Self {
         Self {
             after: DurationMs(self.after.0.saturating_sub(age.0)),
             ..self.clone()
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn told(site: &Timeline, idle: u32, now: u64) -> Vec<(u64, u64, u32)> {
-        let ebbs = ebbs(site, &Resources::processors(idle), Timestamp(now)).into_iter();
+        let ebbs = list_ebbs(site, &Resources::processors(idle), Timestamp(now)).into_iter();
         ebbs.map(|ebb| (ebb.at.0, ebb.after.0, ebb.left.processors))
             .collect()
     }
@@ -117,7 +117,7 @@ mod tests {
         ) {
             let bookings: Vec<_> = bookings.into_iter().map(|(a, b, n)| (a, a + b, n)).collect();
             let site = booked(8, &bookings);
-            let ebbs = ebbs(&site, &Resources::processors(idle), Timestamp(0));
+            let ebbs = list_ebbs(&site, &Resources::processors(idle), Timestamp(0));
             for length in 1..120 {
                 let least = site.least_free(Span::new(Timestamp(0), Timestamp(length)));
                 let reached = ebbs.iter().rfind(|ebb| ebb.after < DurationMs(length));

@@ -16,7 +16,9 @@ pub mod reservation_ledger;
 pub mod reservation_tag;
 pub mod timeline;
 
-pub use agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer, lease_length};
+pub use agreement::{
+    ReservationAnswer, ReservationRequest, StartWindow, answer_request, lease_length,
+};
 pub use candidates::{CandidateState, Ranking, ReservationCandidate};
 pub use coallocation::{
     Coallocation, CoallocationPart, PartReservation, ReservationCall, ReservationOutcome,
@@ -26,7 +28,7 @@ pub use common_starts::{
     CommonStarts, EqualParts, FreeSlot, PossibleStarts, common_starts, free_processors,
     possible_starts,
 };
-pub use idle_drops::{IdleDrop, ebbs};
+pub use idle_drops::{IdleDrop, list_ebbs};
 pub use reservation_ledger::{Reservation, ReservationLedger};
 pub use reservation_tag::{InvalidTag, ReservationTag, Serial};
 pub use timeline::{Amounts, Kinds, KindsError, Span, Timeline, TimelineOpening, TimelineSlot};

@@ -34,14 +34,14 @@ pub fn share_of(processors: u32, share: PerMillion) -> u32 {
 
 /// Decides if somebody with these reservations may have more, and at no time more than `most`
 /// altogether.
-pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
+pub fn decide_allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
     if wanted.processors > most {
         return Allowance::Never;
     }
     let length = wanted.span.to.since(wanted.span.from);
     let fits = |from: Timestamp| {
         let span = Span::new(from, from + length);
-        peak(held, span) + u64::from(wanted.processors) <= u64::from(most)
+        peak_within(held, span) + u64::from(wanted.processors) <= u64::from(most)
     };
     if fits(wanted.span.from) {
         return Allowance::Allowed;
@@ -58,7 +58,7 @@ pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
 
 /// Returns the most that is reserved at a time within a span: the total rises only at its begin, or
 /// where a reservation begins.
-fn peak(held: &[HeldFor], within: Span) -> u64 {
+fn peak_within(held: &[HeldFor], within: Span) -> u64 {
     let begins = held.iter().map(|held| held.span.from);
     let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);
     begins
@@ -89,13 +89,19 @@ mod tests {
     #[test]
     fn what_begins_when_another_ends_is_not_counted_with_it() {
         let one = [held(10, 20, 3)];
-        assert_eq!(allowance(&one, held(20, 30, 4), 4), Allowance::Allowed);
         assert_eq!(
-            allowance(&one, held(19, 29, 4), 4),
+            decide_allowance(&one, held(20, 30, 4), 4),
+            Allowance::Allowed
+        );
+        assert_eq!(
+            decide_allowance(&one, held(19, 29, 4), 4),
             Allowance::From(Timestamp(20))
         );
-        assert_eq!(allowance(&one, held(19, 29, 1), 4), Allowance::Allowed);
-        assert_eq!(allowance(&[], held(19, 29, 5), 4), Allowance::Never);
+        assert_eq!(
+            decide_allowance(&one, held(19, 29, 1), 4),
+            Allowance::Allowed
+        );
+        assert_eq!(decide_allowance(&[], held(19, 29, 5), 4), Allowance::Never);
     }
 
     #[test]
@@ -121,7 +127,7 @@ mod tests {
                 then.map(|o| o.processors).sum::<u32>() + processors <= most
             });
             let first = (from..100).find(|from| fits(*from));
-            let said = allowance(&others, held(from, from + length, processors), most);
+            let said = decide_allowance(&others, held(from, from + length, processors), most);
             match first {
                 Some(time) if time == from => prop_assert_eq!(said, Allowance::Allowed),
                 Some(time) => prop_assert_eq!(said, Allowance::From(Timestamp(time))),

@@ -30,12 +30,12 @@ pub struct Prediction {
 }
 
 /// Returns the earliest start to request: when the input is there.
-pub fn earliest_to_ask(now: Timestamp, stage_in: DurationMs) -> Timestamp {
+pub fn earliest_start_with_input(now: Timestamp, stage_in: DurationMs) -> Timestamp {
     now + stage_in
 }
 
 /// Predicts the times of a job at a site.
-pub fn predict(
+pub fn predict_times(
     site: SiteName,
     now: Timestamp,
     wait: StartWait,
@@ -57,7 +57,7 @@ pub fn predict(
 
 /// Sorts the best site first; equal ones by name. Returns what they were compared by: if the
 /// execution is not known at every site, they can compare by starts only.
-pub fn rank(predictions: &mut [Prediction], wanted: Objective) -> Objective {
+pub fn rank_sites(predictions: &mut [Prediction], wanted: Objective) -> Objective {
     let is_known = predictions
         .iter()
         .all(|prediction| prediction.to_delivery.is_some());
@@ -111,14 +111,14 @@ mod tests {
     }
 
     fn execution(preferences: &Preferences, results: &Scores) -> Option<DurationMs> {
-        preferences.execution(MISSING_BENCHMARK_FACTOR, results)
+        preferences.estimate_run_time(MISSING_BENCHMARK_FACTOR, results)
     }
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
     /// Stage-in 30 s, stage-out 10 s.
     fn at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> Prediction {
-        predict(
+        predict_times(
             SiteName::new(name).unwrap(),
             NOW,
             wait,
@@ -159,12 +159,12 @@ mod tests {
             expected.map(|(start, end)| (secs(start), Some(secs(end))))
         );
         assert_eq!(
-            rank(&mut sites, Objective::EarliestStart),
+            rank_sites(&mut sites, Objective::EarliestStart),
             Objective::EarliestStart
         );
         assert_eq!(order(&sites), ["C", "B", "A"]);
         assert_eq!(
-            rank(&mut sites, Objective::EarliestCompletion),
+            rank_sites(&mut sites, Objective::EarliestCompletion),
             Objective::EarliestCompletion
         );
         assert_eq!(order(&sites), ["A", "B", "C"]);
@@ -178,11 +178,11 @@ mod tests {
             (reserved.to_start, reserved.to_delivery),
             (secs(90), Some(secs(500)))
         );
-        let start = earliest_to_ask(NOW, secs(120));
+        let start = earliest_start_with_input(NOW, secs(120));
         let site = SiteName::new("A").unwrap();
         let staging = (secs(120), secs(10));
         assert_eq!(
-            predict(site, NOW, StartWait::Reserved(start), staging, None).to_start,
+            predict_times(site, NOW, StartWait::Reserved(start), staging, None).to_start,
             secs(120)
         );
     }
@@ -221,7 +221,7 @@ mod tests {
         let mut sites = ["A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
         assert_eq!(
-            rank(&mut sites, Objective::EarliestCompletion),
+            rank_sites(&mut sites, Objective::EarliestCompletion),
             Objective::EarliestStart
         );
         assert_eq!(order(&sites), ["B", "A"]);
@@ -231,7 +231,7 @@ mod tests {
     fn t_7_equal_sites_come_by_name() {
         let mut sites =
             ["C", "A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), Some(secs(1))));
-        rank(&mut sites, Objective::EarliestCompletion);
+        rank_sites(&mut sites, Objective::EarliestCompletion);
         assert_eq!(order(&sites), ["A", "B", "C"]);
     }
 }

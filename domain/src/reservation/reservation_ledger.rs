@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer};
+use super::agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer_request};
 use super::timeline::{Amounts, Span, Timeline};
 use crate::units::Timestamp;
 
@@ -52,7 +52,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
     }
 
     /// Finds the reservation with a tag, after an answer was lost.
-    pub fn find(&self, tag: &Tag) -> Option<&Reservation> {
+    pub fn find_by_tag(&self, tag: &Tag) -> Option<&Reservation> {
         self.leases.get(tag)
     }
 
@@ -72,7 +72,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
             }
             Entry::Vacant(entry) => entry,
         };
-        let answer = answer(&self.timeline, request);
+        let answer = answer_request(&self.timeline, request);
         if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = self.timeline.amounts(&request.resources)
         {
@@ -125,7 +125,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
                 start: lease.span.from,
             }
         } else {
-            answer(&supposed, request)
+            answer_request(&supposed, request)
         };
         if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = supposed.amounts(&request.resources)
@@ -182,7 +182,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         for tag in &over {
             self.cancel(tag);
         }
-        self.timeline.advance(now);
+        self.timeline.forget_before(now);
         over
     }
 }
@@ -234,7 +234,7 @@ mod tests {
             next: Timestamp(150),
         };
         assert_eq!(ledger.request(2, &request(2, 60, (0, 70)), LATER), next);
-        assert_eq!(ledger.find(&2), None);
+        assert_eq!(ledger.find_by_tag(&2), None);
         assert_eq!(
             ledger.request(2, &request(1, 60, (0, 70)), LATER),
             granted(0)
@@ -275,13 +275,13 @@ mod tests {
         );
         let before = Reservation {
             number: 2,
-            ..*ledger.find(&1).unwrap()
+            ..*ledger.find_by_tag(&1).unwrap()
         };
         let next = ReservationAnswer::NotBefore {
             next: Timestamp(250),
         };
         assert_eq!(ledger.modify(&1, 2, &request(4, 100, (60, 70))), Some(next));
-        assert_eq!(ledger.find(&1), Some(&before));
+        assert_eq!(ledger.find_by_tag(&1), Some(&before));
         assert_eq!(ledger.modify(&3, 1, &request(1, 1, (0, 0))), None);
     }
 
@@ -301,7 +301,7 @@ mod tests {
             ledger.modify(&1, 1, &request(4, 100, (50, 60))),
             Some(granted(70))
         );
-        assert_eq!(ledger.find(&1).unwrap().span.from, Timestamp(70));
+        assert_eq!(ledger.find_by_tag(&1).unwrap().span.from, Timestamp(70));
         assert_eq!(
             ledger.modify(&1, 3, &request(4, 100, (50, 60))),
             Some(granted(50))
@@ -327,7 +327,7 @@ mod tests {
             })
         );
         assert_eq!(
-            ledger.find(&1).unwrap().span,
+            ledger.find_by_tag(&1).unwrap().span,
             Span::new(Timestamp(0), Timestamp(150))
         );
         assert_eq!(

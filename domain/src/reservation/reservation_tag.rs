@@ -38,7 +38,7 @@ impl ReservationTag {
     }
 
     /// Returns true if attempts of this job, of this control plane, may use it.
-    pub fn serves(&self, instance: InstanceId, job: JobId) -> bool {
+    pub fn may_serve(&self, instance: InstanceId, job: JobId) -> bool {
         self.instance == instance && (self.job == job || self.is_shared())
     }
 }
@@ -91,13 +91,15 @@ mod tests {
         let theirs = InstanceId::from_random(2);
         let shared = ReservationTag::shared(ours, Serial(3));
         assert_eq!(shared.to_string().parse(), Ok(shared));
-        assert!(shared.serves(ours, JobId(1)) && shared.serves(ours, JobId(2)));
-        assert!(!shared.serves(theirs, JobId(1)));
+        assert!(shared.may_serve(ours, JobId(1)) && shared.may_serve(ours, JobId(2)));
+        assert!(!shared.may_serve(theirs, JobId(1)));
         let own = ReservationTag {
             job: JobId(1),
             ..shared
         };
-        assert!(own.serves(ours, JobId(1)) && !own.serves(ours, JobId(2)) && !own.is_shared());
+        assert!(
+            own.may_serve(ours, JobId(1)) && !own.may_serve(ours, JobId(2)) && !own.is_shared()
+        );
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub enum RunnerError {
 
 impl RunnerError {
     /// The key of the job file that it is about.
-    pub fn key(&self) -> &str {
+    pub fn job_file_key(&self) -> &str {
         match self {
             RunnerError::Unknown { .. } => "runner",
             RunnerError::Warning { .. } => "warning.before",

@@ -27,14 +27,19 @@ impl Launch {
 
     /// Builds the launch of the next attempt of a placed component, at a site with these labels;
     /// `None` if there is no such component.
-    pub fn of(job: &Job, index: ComponentIndex, site: &SiteName, labels: &Labels) -> Option<Self> {
+    pub fn for_component(
+        job: &Job,
+        index: ComponentIndex,
+        site: &SiteName,
+        labels: &Labels,
+    ) -> Option<Self> {
         let spec = job.spec_of(index)?;
         let mut launch = Self {
             at_site: spec.program_at(site, labels),
-            ..Self::plain(spec)
+            ..Self::as_described(spec)
         };
         if job.is_restarted() {
-            launch.set(Self::RESTART, "1");
+            launch.set_variable(Self::RESTART, "1");
             if let Some(change) = &spec.restart {
                 launch.at_site.apply(change);
             }
@@ -48,15 +53,15 @@ impl Launch {
         }
         // A runner that this version does not know adds nothing.
         if let Ok(runner) = runner_of(&job.spec) {
-            runner.tell(job, &mut launch);
+            runner.prepare_launch(job, &mut launch);
         }
         Some(launch)
     }
 
     /// Takes the component's program as it was described.
-    pub fn plain(spec: &ComponentSpec) -> Self {
+    pub fn as_described(spec: &ComponentSpec) -> Self {
         let at_site = ProgramAtSite {
-            program: spec.program.open(),
+            program: spec.program.unpack(),
             lrm_options: Vec::new(),
         };
         Self {
@@ -67,7 +72,7 @@ impl Launch {
     }
 
     /// Sets a variable of the payload.
-    pub fn set(&mut self, name: &str, value: impl Into<Arc<str>>) {
+    pub fn set_variable(&mut self, name: &str, value: impl Into<Arc<str>>) {
         self.at_site
             .program
             .environment

@@ -54,7 +54,7 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// The description is not one for this runner.
-    fn jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
+    fn expand_jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
         match described.sweep {
             Some(_) => Err(RunnerError::SweepElsewhere {
                 runner: self.name(),
@@ -69,7 +69,7 @@ pub trait Runner: Send + Sync {
     }
 
     /// Adds what an attempt of one of its jobs has to know.
-    fn tell(&self, _job: &Job, _launch: &mut Launch) {}
+    fn prepare_launch(&self, _job: &Job, _launch: &mut Launch) {}
 }
 
 /// The description by a user: a job, or one from which many are made.
@@ -90,8 +90,8 @@ impl Described {
     ///
     /// # Errors
     /// There is no such runner, or it cannot run this.
-    pub fn jobs(self) -> Result<Vec<JobSpec>, RunnerError> {
-        runner_of(&self.spec)?.jobs(self)
+    pub fn into_jobs(self) -> Result<Vec<JobSpec>, RunnerError> {
+        runner_of(&self.spec)?.expand_jobs(self)
     }
 }
 

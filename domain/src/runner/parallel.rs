@@ -16,7 +16,7 @@ impl Runner for ParallelRunner {
         false
     }
 
-    fn tell(&self, _: &Job, launch: &mut Launch) {
+    fn prepare_launch(&self, _: &Job, launch: &mut Launch) {
         launch.lists_hosts = true;
     }
 }

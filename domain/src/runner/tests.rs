@@ -33,7 +33,7 @@ fn array(text: &str) -> Over {
 
 fn arguments(jobs: &[JobSpec]) -> Vec<String> {
     jobs.iter()
-        .map(|job| job.components[0].program.open().arguments.join(" "))
+        .map(|job| job.components[0].program.unpack().arguments.join(" "))
         .collect()
 }
 
@@ -42,7 +42,7 @@ fn give(spec: &mut JobSpec, arguments: &[&str]) {
     let arguments = arguments.iter().map(|word| (*word).into()).collect();
     spec.components[0]
         .program
-        .change(|program| program.arguments = arguments);
+        .change_program(|program| program.arguments = arguments);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
         &mut described.spec,
         &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"],
     );
-    let jobs = described.jobs().unwrap();
+    let jobs = described.into_jobs().unwrap();
     let expected = [
         "a x1 {{no}} 0",
         "a x2 {{no}} 1",
@@ -80,7 +80,11 @@ fn an_array_is_written_as_batch_systems_write_it() {
         ("0-9:4%2", vec![0, 4, 8], Some(2)),
     ] {
         let indices: Indices = text.parse().unwrap();
-        assert_eq!(indices.each().collect::<Vec<u64>>(), expected, "{text}");
+        assert_eq!(
+            indices.list_indices().collect::<Vec<u64>>(),
+            expected,
+            "{text}"
+        );
         assert_eq!(
             (indices.count(), indices.at_once()),
             (expected.len() as u64, at_once)
@@ -107,7 +111,7 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     let mut described = sweep(array("7"));
     let component = &mut described.spec.components[0];
     component.program.executable = Executable::AtSite("/opt/{{index}}/run".into());
-    component.program.change(|program| {
+    component.program.change_program(|program| {
         program.environment.insert("N".into(), "{{index}}".into());
         program.directory = Some(RelPath::new("run-{{index}}").unwrap());
         program.setup = vec!["echo {{index}}".into()];
@@ -125,10 +129,10 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
         collect: Collect::ToSite { site, register },
     }];
     described.spec.name = Some("run {{index}}".into());
-    let job = described.jobs().unwrap().remove(0);
+    let job = described.into_jobs().unwrap().remove(0);
     let component = &job.components[0];
     assert_eq!(job.name.as_deref(), Some("run 7"));
-    let program = component.program.open();
+    let program = component.program.unpack();
     assert_eq!(program.executable, Executable::AtSite("/opt/7/run".into()));
     assert_eq!(program.environment["N"].as_ref(), "7");
     assert_eq!(program.directory.as_ref().unwrap().as_str(), "run-7");
@@ -146,15 +150,15 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
     let with = |change: fn(&mut Described)| {
         let mut described = sweep(array("0-9"));
         change(&mut described);
-        let error = described.jobs().unwrap_err();
-        (error.key().to_owned(), error.to_string())
+        let error = described.into_jobs().unwrap_err();
+        (error.job_file_key().to_owned(), error.to_string())
     };
     let of =
         |over: Over| move |described: &mut Described| described.sweep.as_mut().unwrap().over = over;
     let refused = |over: Over| {
         let mut described = sweep(array("0-9"));
         of(over)(&mut described);
-        described.jobs().unwrap_err().to_string()
+        described.into_jobs().unwrap_err().to_string()
     };
     let value = |text: &str| Arc::<str>::from(text);
     let one = |name: &str| SweepRow::from([(value(name), value("1"))]);
@@ -209,7 +213,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
     );
     let mut twice = sweep(array("0-9%3"));
     twice.sweep.as_mut().unwrap().at_once = Some(3);
-    assert_eq!(twice.jobs(), Err(RunnerError::LimitTwice));
+    assert_eq!(twice.into_jobs(), Err(RunnerError::LimitTwice));
 }
 
 /// Bytes of the programs' texts that no other run has.
@@ -252,13 +256,15 @@ fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
         ];
         let mut described = sweep(Over::Grid(axes.into()));
         give(&mut described.spec, &["-c", "{{index}}"]);
-        described.spec.components[0].program.change(|program| {
-            program
-                .environment
-                .extend(variables.into_iter().map(|(k, v)| (k.into(), v.into())));
-        });
-        let jobs = described.jobs().unwrap();
-        let last = jobs[999].components[0].program.open();
+        described.spec.components[0]
+            .program
+            .change_program(|program| {
+                program
+                    .environment
+                    .extend(variables.into_iter().map(|(k, v)| (k.into(), v.into())));
+            });
+        let jobs = described.into_jobs().unwrap();
+        let last = jobs[999].components[0].program.unpack();
         assert_eq!(*last.arguments, ["-c".into(), "999".into()]);
         assert!(last.environment.values().any(|value| **value == *"999"));
         let own = own_bytes(&jobs);
@@ -279,8 +285,8 @@ fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
         let mut described = sweep(Over::Grid(axes.into()));
         give(&mut described.spec, &["-c", argument]);
         described
-            .jobs()
-            .map_err(|error| (error.key().to_owned(), error.to_string()))
+            .into_jobs()
+            .map_err(|error| (error.job_file_key().to_owned(), error.to_string()))
     };
     let (key, problem) = with(100_000, &"{{text}}".repeat(100_000), 1).unwrap_err();
     assert_eq!(key, "component[0].arguments[1]");
@@ -303,10 +309,10 @@ fn runs_that_would_take_more_memory_than_they_may_are_not_made() {
     let mut described = sweep(array("0-9"));
     let each = described.spec.footprint().0;
     described.max_bytes = Bytes(10 * each);
-    assert_eq!(described.clone().jobs().unwrap().len(), 10);
+    assert_eq!(described.clone().into_jobs().unwrap().len(), 10);
     described.max_bytes = Bytes(10 * each - 1);
-    let error = described.jobs().unwrap_err();
-    assert_eq!(error.key(), "sweep");
+    let error = described.into_jobs().unwrap_err();
+    assert_eq!(error.job_file_key(), "sweep");
     assert!(
         error.to_string().contains("max_job_memory_per_key"),
         "{error}"
@@ -326,7 +332,7 @@ fn two_runs_never_register_the_same_file() {
             path,
             collect: Collect::ToSite { site, register },
         }];
-        described.jobs()
+        described.into_jobs()
     };
     assert!(matches!(
         with("o"),
@@ -395,7 +401,7 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
         ..Component::default()
     }];
     let site = SiteName::new(at).unwrap();
-    Launch::of(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
+    Launch::for_component(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
 }
 
 #[test]
@@ -454,10 +460,10 @@ proptest! {
         let mut described = sweep(Over::Grid(axes.collect()));
         let all: Vec<String> = (0..lengths.len()).map(|i| format!("{{{{p{i}}}}}")).collect();
         give(&mut described.spec, &[&all.join("-"), &other]);
-        let jobs = described.jobs().unwrap();
+        let jobs = described.into_jobs().unwrap();
         let distinct: std::collections::BTreeSet<String> = arguments(&jobs).into_iter().collect();
         prop_assert_eq!(distinct.len(), lengths.iter().product::<usize>());
-        prop_assert!(jobs.iter().all(|job| *job.components[0].program.open().arguments[1] == *other));
+        prop_assert!(jobs.iter().all(|job| *job.components[0].program.unpack().arguments[1] == *other));
     }
 
     /// No text makes the filling panic or loop.
@@ -465,14 +471,14 @@ proptest! {
     fn any_text_is_filled_or_refused(text in "[{}a-z ]{0,40}") {
         let mut described = sweep(array("0-1"));
         give(&mut described.spec, &[&text]);
-        let _ = described.jobs();
+        let _ = described.into_jobs();
     }
 
     #[test]
     fn any_indices_are_read_or_refused(text in "[0-9,:%-]{0,12}") {
         if let Ok(indices) = text.parse::<Indices>() {
             prop_assert!(indices.count() > 0);
-            prop_assert!(indices.each().take(100).count() as u64 <= indices.count());
+            prop_assert!(indices.list_indices().take(100).count() as u64 <= indices.count());
         }
     }
 }

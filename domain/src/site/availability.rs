@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ids::KeyName;
 use crate::placement::grid::{Hindrance, PlacementAcceptance};
 use crate::site::contact::Contact;
-use crate::site::site_state::{Breaker, SiteRecord, probing_jobs};
+use crate::site::site_state::{Breaker, SiteRecord, count_probing_jobs};
 use crate::units::Timestamp;
 
 /// The state of a site for placement and for people: the first thing that keeps work away.
@@ -84,8 +84,8 @@ pub enum SiteObstacle {
 }
 
 /// Returns the state of a site. `held` is the number of our attempts that may live there.
-pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -> SiteState {
-    match obstacles(record, contact, held, true, now).first() {
+pub fn site_state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -> SiteState {
+    match list_obstacles(record, contact, held, true, now).first() {
         None => match free_probes(record, now) {
             None => SiteState::Usable,
             Some(free) => SiteState::Probing {
@@ -115,7 +115,7 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
 /// Lists everything that keeps a component away, most lasting first; none: it can be placed there.
 /// All of it must go before it can. `may_probe` is true if the component's job may try out a site
 /// after errors.
-pub fn obstacles(
+pub fn list_obstacles(
     record: &SiteRecord,
     contact: Contact,
     held: u32,
@@ -139,8 +139,8 @@ pub fn obstacles(
     draining
         .into_iter()
         .chain(window)
-        .chain(no_contact(contact))
-        .chain(distrust(record, may_probe, now))
+        .chain(contact_obstacle(contact))
+        .chain(breaker_obstacle(record, may_probe, now))
         .chain(frozen)
         .collect()
 }
@@ -150,7 +150,7 @@ pub fn serves_files(record: &SiteRecord, contact: Contact, now: Timestamp) -> bo
     contact.is_answering() && record.window_at(now).is_none()
 }
 
-fn no_contact(contact: Contact) -> Option<SiteObstacle> {
+fn contact_obstacle(contact: Contact) -> Option<SiteObstacle> {
     match contact {
         Contact::Answering { .. } => None,
         Contact::NeverAnswered => Some(SiteObstacle::NeverAnswered),
@@ -164,11 +164,11 @@ fn no_contact(contact: Contact) -> Option<SiteObstacle> {
 pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
     record
         .breaker
-        .tried_by_any_from()
+        .any_job_may_probe_from()
         .is_some_and(|from| from <= now)
 }
 
-fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<SiteObstacle> {
+fn breaker_obstacle(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<SiteObstacle> {
     let may_probe = may_probe || any_may_probe(record, now);
     if let Some(forced) = record.forced_at(now) {
         return (!forced.usable).then(|| SiteObstacle::ForcedUnusable {
@@ -186,7 +186,7 @@ fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Site
         Breaker::HalfOpen { .. } if !may_probe => Some(SiteObstacle::OnlyRerunnable),
         Breaker::HalfOpen {
             allowed, running, ..
-        } => (probing_jobs(running) >= *allowed)
+        } => (count_probing_jobs(running) >= *allowed)
             .then_some(SiteObstacle::ProbesTaken { allowed: *allowed }),
     }
 }
@@ -199,7 +199,7 @@ fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
         Breaker::Open { .. } => Some(1),
         Breaker::HalfOpen {
             allowed, running, ..
-        } => Some(allowed.saturating_sub(probing_jobs(running))),
+        } => Some(allowed.saturating_sub(count_probing_jobs(running))),
     }
 }
 

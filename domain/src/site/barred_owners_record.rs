@@ -36,7 +36,7 @@ pub struct OwnProbe {
 impl OwnProbe {
     /// Returns the tag at this site, which is that of no attempt at another.
     pub fn tag(&self, instance: InstanceId, site: &SiteName) -> AttemptTag {
-        let component = ComponentIndex(number_of(site));
+        let component = ComponentIndex(hash_site_name(site));
         AttemptTag {
             instance,
             job: OWN_PROBE_JOB,
@@ -46,13 +46,13 @@ impl OwnProbe {
     }
 
     /// Returns the time when it is given up if it has no result.
-    pub fn given_up_at(&self) -> Timestamp {
+    pub fn gives_up_at(&self) -> Timestamp {
         self.since + OWN_PROBE_PATIENCE
     }
 }
 
 /// Hashes the name of a site (FNV-1a): hardly ever is it another's number.
-fn number_of(site: &SiteName) -> u32 {
+fn hash_site_name(site: &SiteName) -> u32 {
     site.as_str().bytes().fold(0x811c_9dc5, |sum: u32, byte| {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
@@ -108,7 +108,7 @@ impl std::fmt::Display for Ban {
 impl SiteRecord {
     /// Returns what bars jobs of this owner alone. If an operator forces the site to be usable,
     /// that is for everybody.
-    pub fn ban_of(&self, owner: &KeyName, now: Timestamp) -> Option<Ban> {
+    pub fn bar_reason_for(&self, owner: &KeyName, now: Timestamp) -> Option<Ban> {
         if self.forced_at(now).is_some_and(|forced| forced.usable) {
             return None;
         }
@@ -130,7 +130,7 @@ impl SiteRecord {
     }
 
     /// Lists all owners whose jobs are barred.
-    pub fn bans(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, Ban)> {
+    pub fn barred_owners(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, Ban)> {
         let probed = self.own_probe.iter().map(|probe| &probe.owner);
         let others = self.kept_off.iter().map(|kept_off| &kept_off.owner);
         let others = others.filter(|owner| {
@@ -140,11 +140,11 @@ impl SiteRecord {
         });
         probed
             .chain(others)
-            .filter_map(move |owner| Some((owner, self.ban_of(owner, now)?)))
+            .filter_map(move |owner| Some((owner, self.bar_reason_for(owner, now)?)))
     }
 
     /// Returns the owner whose jobs have all errors in the count, with one more error.
-    pub(super) fn accused_with(&self, owner: Option<&KeyName>) -> Option<KeyName> {
+    pub(super) fn sole_erring_owner(&self, owner: Option<&KeyName>) -> Option<KeyName> {
         let owner = owner?;
         let is_only = self.consecutive_errors == 0 || self.accused.as_ref() == Some(owner);
         is_only.then(|| owner.clone())
@@ -153,7 +153,7 @@ impl SiteRecord {
 
 /// Requests a probe of our own, to decide if errors that are all of this owner's jobs are the
 /// site's; unless one is under way.
-pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHappening> {
+pub(super) fn request_own_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHappening> {
     let number = Attempt(record.last_own_probe.0.saturating_add(1));
     record
         .own_probe
@@ -162,7 +162,7 @@ pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHapp
 }
 
 /// Bars the owner's jobs, each time in a row for twice as long.
-pub(super) fn keep_off(
+pub(super) fn bar_owner(
     record: &SiteRecord,
     parameters: &SiteParameters,
     owner: &KeyName,
@@ -178,7 +178,7 @@ pub(super) fn keep_off(
     let before = before.filter(|before| in_a_row || before.is_remembered(now));
     let times = before.map_or(0, |before| before.times);
     let times = times.saturating_add(1);
-    let until = now + parameters.interval(times, jitter);
+    let until = now + parameters.time_to_probe(times, jitter);
     SiteHappening::OwnerKeptOff {
         owner: owner.clone(),
         until,
@@ -188,7 +188,7 @@ pub(super) fn keep_off(
 
 /// Decides what follows when a probe of our own, or another component meanwhile, shows that the
 /// site works, or the probe has no result. One that failed opens the breaker.
-pub(super) fn site_is_well(
+pub(super) fn decide_site_works(
     record: &SiteRecord,
     parameters: &SiteParameters,
     outcome: ProbeOutcome,
@@ -204,19 +204,19 @@ pub(super) fn site_is_well(
     };
     vec![
         ended,
-        keep_off(record, parameters, &probe.owner, jitter, now),
+        bar_owner(record, parameters, &probe.owner, jitter, now),
     ]
 }
 
 /// Describes what led to a probe of our own, for people.
-pub(super) fn told_of(probe: &OwnProbe, why: &str) -> Arc<str> {
+pub(super) fn describe_own_probe(probe: &OwnProbe, why: &str) -> Arc<str> {
     let owner = &probe.owner;
     format!("all errors before were of jobs of {owner}; a probe of our own failed too: {why}")
         .into()
 }
 
 /// Applies an event that is about a probe of our own, or about one owner.
-pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
+pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
     match what {
         SiteHappening::OwnProbeWanted { number, owner } => {
             record.last_own_probe = *number;
@@ -244,7 +244,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
             let owner = owner.clone();
             let until = *until;
             let times = *times;
-            note(
+            note_barred(
                 &mut record.kept_off,
                 KeptOff {
                     owner,
@@ -259,7 +259,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
 }
 
 /// Notes a barred owner, in the place of an earlier note.
-fn note(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
+fn note_barred(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
     kept_off.retain(|other| other.owner != noted.owner && other.is_remembered(noted.since));
     kept_off.push(noted);
     let surplus = kept_off.len().saturating_sub(MAX_KEPT_OFF);

@@ -81,7 +81,7 @@ impl ContactLog {
     }
 
     /// Failed queries since the latest answer.
-    pub fn failures(&self) -> u32 {
+    pub fn failures_in_a_row(&self) -> u32 {
         self.failures
     }
 
@@ -96,7 +96,7 @@ impl ContactLog {
     }
 
     /// Takes the result of a query. Returns the contact now, if it is of another kind than before.
-    pub fn observe(
+    pub fn note_result(
         &mut self,
         result: QueryResult,
         parameters: &ContactParameters,
@@ -115,13 +115,13 @@ impl ContactLog {
                     self.contact = Contact::CredentialsExpired { since: now };
                 }
             }
-            QueryResult::Failed => self.fail(parameters, now),
+            QueryResult::Failed => self.note_failure(parameters, now),
             QueryResult::OutOfOrder => {
                 let at_once = ContactParameters {
                     unreachable_failures: 0,
                     unreachable_after: DurationMs::ZERO,
                 };
-                self.fail(&at_once, now);
+                self.note_failure(&at_once, now);
             }
         }
         (std::mem::discriminant(&self.contact) != before).then_some(self.contact)
@@ -132,7 +132,7 @@ impl ContactLog {
         self.first_failure = None;
     }
 
-    fn fail(&mut self, parameters: &ContactParameters, now: Timestamp) {
+    fn note_failure(&mut self, parameters: &ContactParameters, now: Timestamp) {
         self.failures = self.failures.saturating_add(1);
         // A clock that was set back must not put off the decision by that much.
         let first = self.first_failure.map_or(now, |first| first.min(now));

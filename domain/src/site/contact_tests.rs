@@ -12,7 +12,7 @@ fn parameters() -> ContactParameters {
 fn after(results: &[(QueryResult, u64)]) -> ContactLog {
     let mut log = ContactLog::default();
     for (result, secs) in results {
-        log.observe(*result, &parameters(), Timestamp(secs * 1000));
+        log.note_result(*result, &parameters(), Timestamp(secs * 1000));
     }
     log
 }
@@ -28,7 +28,7 @@ fn a_failed_query_is_no_information() {
             last_at: Timestamp(0)
         }
     );
-    assert_eq!(log.failures(), 2);
+    assert_eq!(log.failures_in_a_row(), 2);
 }
 
 #[test]
@@ -134,7 +134,7 @@ proptest! {
         for (result, secs) in results {
             now += secs;
             let before = log.contact();
-            let told = log.observe(result, &parameters(), Timestamp(now * 1000));
+            let told = log.note_result(result, &parameters(), Timestamp(now * 1000));
             match result {
                 Failed => row.push(now),
                 _ => row.clear(),

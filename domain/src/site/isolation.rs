@@ -30,18 +30,18 @@ impl Isolation {
     }
 
     /// Watches a site from now on.
-    pub fn watch(&mut self, site: SiteName) {
+    pub fn watch_site(&mut self, site: SiteName) {
         self.lost_at.entry(site).or_default();
     }
 
     /// Does not watch a site any more.
-    pub fn forget(&mut self, site: &SiteName) {
+    pub fn unwatch_site(&mut self, site: &SiteName) {
         self.lost_at.remove(site);
     }
 
     /// Notes that a site became unreachable. A repeated report changes nothing. Returns true if
     /// this loss cuts us off.
-    pub fn lost(&mut self, site: &SiteName, now: Timestamp) -> bool {
+    pub fn note_loss(&mut self, site: &SiteName, now: Timestamp) -> bool {
         let Some(lost_at) = self.lost_at.get_mut(site) else {
             return false;
         };
@@ -49,7 +49,7 @@ impl Isolation {
             return false;
         }
         *lost_at = Some(now);
-        if self.since.is_some() || !self.is_too_many(now) {
+        if self.since.is_some() || !self.cuts_us_off(now) {
             return false;
         }
         self.since = Some(now);
@@ -58,7 +58,7 @@ impl Isolation {
 
     /// Notes that a site answered, whether it had been lost or not: wants every answer. Returns
     /// true if this ends our isolation.
-    pub fn answered(&mut self, site: &SiteName) -> bool {
+    pub fn note_answer(&mut self, site: &SiteName) -> bool {
         let Some(lost_at) = self.lost_at.get_mut(site) else {
             return false;
         };
@@ -67,7 +67,7 @@ impl Isolation {
     }
 
     /// The time since when we are isolated, if we are.
-    pub fn since(&self) -> Option<Timestamp> {
+    pub fn isolated_since(&self) -> Option<Timestamp> {
         self.since
     }
 
@@ -76,7 +76,7 @@ impl Isolation {
         self.since.is_some()
     }
 
-    fn is_too_many(&self, now: Timestamp) -> bool {
+    fn cuts_us_off(&self, now: Timestamp) -> bool {
         let losses = self
             .lost_at
             .values()

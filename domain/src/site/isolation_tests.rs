@@ -10,7 +10,7 @@ fn site(i: usize) -> SiteName {
 
 fn watching(sites: usize) -> Isolation {
     let mut isolation = Isolation::new(WINDOW);
-    (0..sites).for_each(|i| isolation.watch(site(i)));
+    (0..sites).for_each(|i| isolation.watch_site(site(i)));
     isolation
 }
 
@@ -21,37 +21,37 @@ fn at(secs: u64) -> Timestamp {
 #[test]
 fn half_of_the_sites_lost_within_the_window_is_our_own_fault() {
     let mut isolation = watching(4);
-    assert!(!isolation.lost(&site(0), at(0)));
-    assert!(isolation.lost(&site(1), at(60)));
-    assert_eq!(isolation.since(), Some(at(60)));
+    assert!(!isolation.note_loss(&site(0), at(0)));
+    assert!(isolation.note_loss(&site(1), at(60)));
+    assert_eq!(isolation.isolated_since(), Some(at(60)));
 }
 
 #[test]
 fn losses_further_apart_than_the_window_are_the_sites_own() {
     let mut isolation = watching(4);
-    isolation.lost(&site(0), at(0));
-    isolation.lost(&site(1), at(61));
+    isolation.note_loss(&site(0), at(0));
+    isolation.note_loss(&site(1), at(61));
     assert!(!isolation.is_isolated());
 }
 
 #[test]
 fn the_only_site_of_a_small_grid_never_isolates_us() {
     let mut isolation = watching(1);
-    assert!(!isolation.lost(&site(0), at(0)));
+    assert!(!isolation.note_loss(&site(0), at(0)));
     let mut isolation = watching(2);
-    assert!(!isolation.lost(&site(0), at(0)));
-    assert!(isolation.lost(&site(1), at(1)));
+    assert!(!isolation.note_loss(&site(0), at(0)));
+    assert!(isolation.note_loss(&site(1), at(1)));
 }
 
 #[test]
 fn the_first_answer_of_any_site_ends_it() {
     for answering in 0..3 {
         let mut isolation = watching(3);
-        isolation.lost(&site(0), at(0));
-        isolation.lost(&site(1), at(1));
-        assert!(isolation.answered(&site(answering)));
+        isolation.note_loss(&site(0), at(0));
+        isolation.note_loss(&site(1), at(1));
+        assert!(isolation.note_answer(&site(answering)));
         assert!(!isolation.is_isolated());
-        assert!(!isolation.answered(&site(answering)), "it ends once");
+        assert!(!isolation.note_answer(&site(answering)), "it ends once");
     }
 }
 
@@ -59,25 +59,25 @@ fn the_first_answer_of_any_site_ends_it() {
 fn sites_that_have_long_been_down_do_not_hide_the_loss_of_all_others() {
     let mut isolation = watching(6);
     for i in 0..4 {
-        isolation.lost(&site(i), at(100 * i as u64));
+        isolation.note_loss(&site(i), at(100 * i as u64));
     }
     assert!(!isolation.is_isolated());
-    isolation.lost(&site(4), at(10_000));
-    assert!(isolation.lost(&site(5), at(10_010)));
+    isolation.note_loss(&site(4), at(10_000));
+    assert!(isolation.note_loss(&site(5), at(10_010)));
 }
 
 #[test]
 fn a_site_that_is_gone_from_the_configuration_counts_no_more() {
     let mut isolation = watching(3);
-    isolation.lost(&site(0), at(0));
-    isolation.forget(&site(0));
-    isolation.lost(&site(1), at(1));
+    isolation.note_loss(&site(0), at(0));
+    isolation.unwatch_site(&site(0));
+    isolation.note_loss(&site(1), at(1));
     assert!(!isolation.is_isolated());
     assert!(
-        !isolation.lost(&site(0), at(2)),
+        !isolation.note_loss(&site(0), at(2)),
         "nor does what is told of it"
     );
-    assert!(!isolation.answered(&site(0)));
+    assert!(!isolation.note_answer(&site(0)));
 }
 
 #[derive(Debug, Clone)]
@@ -113,11 +113,11 @@ proptest! {
                         let long_gone = lost.iter().flatten().count() - recent;
                         expected |= recent >= 2 && 2 * recent >= sites - long_gone;
                     }
-                    isolation.lost(&site(i), at(now));
+                    isolation.note_loss(&site(i), at(now));
                 }
                 ContactReport::Answered(i) if i < sites => {
                     (lost[i], expected) = (None, false);
-                    isolation.answered(&site(i));
+                    isolation.note_answer(&site(i));
                 }
                 ContactReport::Lost(_) | ContactReport::Answered(_) => {}
             }
@@ -134,15 +134,15 @@ proptest! {
         for one in told {
             match one {
                 ContactReport::Later(secs) => now += secs,
-                ContactReport::Lost(i) => _ = isolation.lost(&site(i), at(now)),
-                ContactReport::Answered(i) => _ = isolation.answered(&site(i)),
+                ContactReport::Lost(i) => _ = isolation.note_loss(&site(i), at(now)),
+                ContactReport::Answered(i) => _ = isolation.note_answer(&site(i)),
             }
         }
         for i in 0..sites {
-            isolation.answered(&site(i));
+            isolation.note_answer(&site(i));
         }
         for i in order {
-            isolation.lost(&site(i), at(now));
+            isolation.note_loss(&site(i), at(now));
         }
         prop_assert!(isolation.is_isolated());
     }

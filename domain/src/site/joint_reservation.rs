@@ -112,25 +112,25 @@ impl SharedReservation {
 
     /// Returns the number of an extension that an operator asks for. It is odd; the even one after
     /// it takes it back.
-    pub(super) fn ordered_extension(&self) -> u32 {
+    pub(super) fn next_extension_number(&self) -> u32 {
         (self.extension + 1) | 1
     }
 
-    fn home(&self) -> Option<&SiteName> {
+    fn home_site(&self) -> Option<&SiteName> {
         self.wish.parts.keys().next()
     }
 
     /// Returns true if both are parts of one reservation, for the same start that is tried.
-    fn is_with(&self, other: &Self) -> bool {
+    fn belongs_with(&self, other: &Self) -> bool {
         self.together.is_some()
             && self.together.map(|together| together.root)
                 == other.together.map(|together| together.root)
-            && self.home() == other.home()
+            && self.home_site() == other.home_site()
             && self.wish.name == other.wish.name
     }
 
     /// The reason why it is cancelled or has ended, if so.
-    pub fn end(&self) -> Option<&SharedEnd> {
+    pub fn end_reason(&self) -> Option<&SharedEnd> {
         match &self.stage {
             SharedStage::Releasing(why) | SharedStage::Ended(why) => Some(why),
             _ => None,
@@ -138,7 +138,7 @@ impl SharedReservation {
     }
 
     fn is_live(&self, now: Timestamp) -> bool {
-        self.end().is_none() && !self.is_over(now)
+        self.end_reason().is_none() && !self.is_over(now)
     }
 }
 
@@ -151,13 +151,20 @@ pub struct JointReservation<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
 
 impl<'v> JointReservation<'v> {
     /// Collects the parts of the reservation that this one belongs to.
-    pub fn of(site: &'v SiteName, shared: &'v SharedReservation, find: Find<'_, 'v>) -> Self {
+    pub fn around_part(
+        site: &'v SiteName,
+        shared: &'v SharedReservation,
+        find: Find<'_, 'v>,
+    ) -> Self {
         if shared.together.is_none() {
             return Self(vec![(site, shared)]);
         }
         let parts = shared.wish.parts.keys().filter_map(|site| {
             let record = find(site)?;
-            let part = record.shared.iter().rfind(|part| part.is_with(shared))?;
+            let part = record
+                .shared
+                .iter()
+                .rfind(|part| part.belongs_with(shared))?;
             Some((&record.site, part))
         });
         Self(parts.collect())
@@ -168,13 +175,13 @@ impl<'v> JointReservation<'v> {
     }
 
     /// Returns the part that commands go to: the first that has not ended, else the first.
-    pub fn leader(&self, now: Timestamp) -> Option<(&'v SiteName, &'v SharedReservation)> {
+    pub fn leading_part(&self, now: Timestamp) -> Option<(&'v SiteName, &'v SharedReservation)> {
         let live = self.0.iter().find(|(_, part)| part.is_live(now));
         live.or(self.0.first()).copied()
     }
 
     /// Lists the parts in which jobs can run, now or later.
-    pub fn kept(
+    pub fn usable_parts(
         &self,
         now: Timestamp,
     ) -> impl Iterator<Item = (&'v SiteName, &'v SharedReservation)> {
@@ -185,7 +192,7 @@ impl<'v> JointReservation<'v> {
     }
 
     /// Lists those that have not ended, else all.
-    fn relevant(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
+    fn relevant_parts(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
         let any = self.0.iter().any(|(_, part)| part.is_live(now));
         self.0
             .iter()
@@ -195,7 +202,7 @@ impl<'v> JointReservation<'v> {
 
     /// Returns the time when all parts that are left have begun.
     pub fn start(&self, now: Timestamp) -> Timestamp {
-        self.relevant(now)
+        self.relevant_parts(now)
             .map(SharedReservation::start)
             .max()
             .unwrap_or_default()
@@ -204,16 +211,16 @@ impl<'v> JointReservation<'v> {
     /// When the first of the parts that are left ends.
     pub fn until(&self, now: Timestamp) -> Timestamp {
         // Each is longer by the distance that their starts may have.
-        let shortest = self.relevant(now).map(|part| part.wish.length).min();
+        let shortest = self.relevant_parts(now).map(|part| part.wish.length).min();
         self.start(now) + shortest.unwrap_or_default()
     }
 
     /// Returns true if a site is being asked to extend its part, or will be.
     pub fn is_extending(&self, now: Timestamp) -> bool {
-        let Some((_, leader)) = self.leader(now) else {
+        let Some((_, leader)) = self.leading_part(now) else {
             return false;
         };
-        self.kept(now).any(|(_, part)| {
+        self.usable_parts(now).any(|(_, part)| {
             let extends = matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now);
             let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
             let lags = part.wish.length != leader.wish.length && !settled;
@@ -223,7 +230,7 @@ impl<'v> JointReservation<'v> {
 }
 
 /// Returns the next step of a site's record that follows from the durable records of others.
-pub fn due<'v>(
+pub fn next_step<'v>(
     own: &SiteRecord,
     all: impl Iterator<Item = &'v SiteRecord>,
     find: Find<'_, 'v>,
@@ -234,10 +241,10 @@ pub fn due<'v>(
         .iter()
         .filter(|part| part.together.is_some() && part.is_live(now));
     let mut steps = parts.filter_map(|part| {
-        let others = Others::of(own, part, find);
+        let others = Others::others_of(own, part, find);
         match part.accord() {
-            JointState::Kept => others.keep_in_step(now),
-            _ if part.home() == Some(&own.site) => others.lead(),
+            JointState::Kept => others.follow_changes(now),
+            _ if part.home_site() == Some(&own.site) => others.lead_as_root(),
             _ => others.follow_root(),
         }
     });
@@ -247,7 +254,7 @@ pub fn due<'v>(
                 record
                     .shared
                     .iter()
-                    .find_map(|root| joins(own, record, root, find))
+                    .find_map(|root| join_step(own, record, root, find))
             })
     })
 }
@@ -260,11 +267,14 @@ struct Others<'p, 'v> {
 }
 
 impl<'p, 'v> Others<'p, 'v> {
-    fn of(own: &'p SiteRecord, part: &'p SharedReservation, find: Find<'_, 'v>) -> Self {
+    fn others_of(own: &'p SiteRecord, part: &'p SharedReservation, find: Find<'_, 'v>) -> Self {
         let elsewhere = part.wish.parts.keys().filter(|site| **site != own.site);
         let others = elsewhere.filter_map(|site| {
             let record = find(site)?;
-            let other = record.shared.iter().rfind(|other| other.is_with(part))?;
+            let other = record
+                .shared
+                .iter()
+                .rfind(|other| other.belongs_with(part))?;
             Some((&record.site, other))
         });
         Self {
@@ -274,30 +284,30 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    fn leave(&self, why: SharedEnd) -> Option<JointStep> {
+    fn leave_step(&self, why: SharedEnd) -> Option<JointStep> {
         Some(JointStep::Leave {
             serial: self.part.serial,
             why,
         })
     }
 
-    fn settle(&self, accord: JointState) -> Option<JointStep> {
+    fn settle_step(&self, accord: JointState) -> Option<JointStep> {
         let serial = self.part.serial;
         (self.part.accord() != accord).then_some(JointStep::Settle { serial, accord })
     }
 
     /// Moves the root on when all have come as far, and gives all up when one has not.
-    fn lead(&self) -> Option<JointStep> {
-        let ended = self.others.iter().find_map(|(_, other)| other.end());
+    fn lead_as_root(&self) -> Option<JointStep> {
+        let ended = self.others.iter().find_map(|(_, other)| other.end_reason());
         if let Some(why) = ended {
-            return self.after(why);
+            return self.after_ended_part(why);
         }
         match self.part.accord() {
             JointState::Looking if self.is_all_at(&SharedStage::Granted) => {
-                self.settle(JointState::Agreed)
+                self.settle_step(JointState::Agreed)
             }
             JointState::Agreed if self.is_all_at(&SharedStage::Confirmed) => {
-                self.settle(JointState::Kept)
+                self.settle_step(JointState::Kept)
             }
             _ => None,
         }
@@ -311,9 +321,9 @@ impl<'p, 'v> Others<'p, 'v> {
     }
 
     /// Reacts to a part that has ended: perhaps all sites can reserve later.
-    fn after(&self, why: &SharedEnd) -> Option<JointStep> {
+    fn after_ended_part(&self, why: &SharedEnd) -> Option<JointStep> {
         let SharedEnd::Refused { next: Some(next) } = why else {
-            return self.leave(why.clone());
+            return self.leave_step(why.clone());
         };
         let part = self.part;
         let tries = self.part.together.map_or(0, |together| together.tries);
@@ -326,7 +336,7 @@ impl<'p, 'v> Others<'p, 'v> {
                 from,
             })
         } else {
-            self.leave(why.clone())
+            self.leave_step(why.clone())
         }
     }
 
@@ -335,24 +345,27 @@ impl<'p, 'v> Others<'p, 'v> {
         let root = self
             .others
             .iter()
-            .find(|(site, _)| self.part.home() == Some(site));
+            .find(|(site, _)| self.part.home_site() == Some(site));
         let Some((_, root)) = root else {
-            return self.leave(SharedEnd::Lost);
+            return self.leave_step(SharedEnd::Lost);
         };
-        match (root.accord(), root.end()) {
-            (JointState::Kept, _) => self.settle(JointState::Kept),
-            (_, Some(why)) => self.leave(why.clone()),
-            (accord, None) => self.settle(accord),
+        match (root.accord(), root.end_reason()) {
+            (JointState::Kept, _) => self.settle_step(JointState::Kept),
+            (_, Some(why)) => self.leave_step(why.clone()),
+            (accord, None) => self.settle_step(accord),
         }
     }
 
     /// Applies to this part what was asked for another: a cancellation, an extension, other keys.
-    fn keep_in_step(&self, now: Timestamp) -> Option<JointStep> {
-        let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
+    fn follow_changes(&self, now: Timestamp) -> Option<JointStep> {
+        let mut ends = self
+            .others
+            .iter()
+            .filter_map(|(_, other)| other.end_reason());
         if let Some(why) = ends
             .find(|why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow))
         {
-            return self.leave(why.clone());
+            return self.leave_step(why.clone());
         }
         let part = self.part;
         let mut live = self.others.iter().filter(|(_, other)| other.is_live(now));
@@ -364,7 +377,7 @@ impl<'p, 'v> Others<'p, 'v> {
             });
             // A site refused the extension: no part is kept longer than all.
             let (_, shorter) = shorter.filter(|_| part.extension % 2 == 1)?;
-            return self.extend(shorter.wish.length, part.extension + 1, &part.by);
+            return self.extend_step(shorter.wish.length, part.extension + 1, &part.by);
         };
         if leader.wish.allowed != part.wish.allowed {
             let serial = part.serial;
@@ -377,13 +390,13 @@ impl<'p, 'v> Others<'p, 'v> {
         }
         let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
         if lags && leader.stage == SharedStage::Confirmed {
-            self.extend(leader.wish.length, leader.extension, &leader.by)
+            self.extend_step(leader.wish.length, leader.extension, &leader.by)
         } else {
             None
         }
     }
 
-    fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
+    fn extend_step(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
         let serial = self.part.serial;
         let by = by.clone();
         let can = self.part.stage == SharedStage::Confirmed;
@@ -397,7 +410,7 @@ impl<'p, 'v> Others<'p, 'v> {
 }
 
 /// Requests a site's part once all sites before it offer theirs.
-fn joins<'v>(
+fn join_step<'v>(
     own: &SiteRecord,
     home: &'v SiteRecord,
     root: &'v SharedReservation,
@@ -405,15 +418,15 @@ fn joins<'v>(
 ) -> Option<JointStep> {
     let together = root.together.filter(|it| it.root == root.serial)?;
     let resources = root.wish.parts.get(&own.site)?;
-    let is_root = root.home() == Some(&home.site) && home.site != own.site;
+    let is_root = root.home_site() == Some(&home.site) && home.site != own.site;
     if !is_root
         || root.stage != SharedStage::Granted
         || root.accord() != JointState::Looking
-        || own.shared.iter().any(|part| part.is_with(root))
+        || own.shared.iter().any(|part| part.belongs_with(root))
     {
         return None;
     }
-    let group = JointReservation::of(&home.site, root, find);
+    let group = JointReservation::around_part(&home.site, root, find);
     let mut before = root.wish.parts.keys().take_while(|site| **site != own.site);
     let start = root.granted.filter(|_| {
         before.all(|site: &SiteName| {
@@ -436,7 +449,7 @@ fn joins<'v>(
 }
 
 /// Returns the events of a step, if it still fits.
-pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
+pub(super) fn apply_step(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
     let next = Serial(record.last_shared.0 + 1);
     let wanted =
         |wish: SharedTerms, by: KeyName, together: JointPart| SiteHappening::SharedWanted {
@@ -510,5 +523,5 @@ pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening
 fn live_part(record: &SiteRecord, serial: Serial) -> Option<&SharedReservation> {
     record
         .shared_with(serial)
-        .filter(|part| part.end().is_none())
+        .filter(|part| part.end_reason().is_none())
 }

@@ -65,7 +65,7 @@ impl Machine for SiteMachine {
         let no_shows = record
             .shared
             .iter()
-            .filter_map(|s| s.no_show_at(parameters.no_show));
+            .filter_map(|s| s.no_show_time(parameters.no_show));
         let no_shows = no_shows.filter(|due| now < *due);
         no_shows.chain(site_due::next_wake(record, now)).min()
     }

@@ -182,14 +182,14 @@ impl SharedReservation {
     }
 
     /// Returns true if jobs of this key may use it.
-    pub fn serves(&self, key: &KeyName) -> bool {
+    pub fn allows_key(&self, key: &KeyName) -> bool {
         let allowed = &self.wish.allowed;
         allowed.is_empty() || allowed.contains(key) || bug(Bug::LetAllIn)
     }
 
     /// Returns the time when it is cancelled unless a job has used it by then: this long after its
     /// start.
-    pub fn no_show_at(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
+    pub fn no_show_time(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
         let waits = self.stage == SharedStage::Confirmed && !self.used;
         patience
             .filter(|_| waits)
@@ -202,7 +202,7 @@ impl SharedReservation {
         if self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
             Some("has ended")
         } else {
-            (!self.serves(key)).then_some("is not for its key")
+            (!self.allows_key(key)).then_some("is not for its key")
         }
     }
 
@@ -234,7 +234,7 @@ impl SharedReservation {
     }
 
     /// Applies the answer to its call.
-    fn answered(&mut self, outcome: ReservationOutcome) {
+    fn apply_answer(&mut self, outcome: ReservationOutcome) {
         let before = std::mem::replace(&mut self.stage, SharedStage::Ended(SharedEnd::Lost));
         self.stage = match (before, outcome) {
             (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
@@ -290,14 +290,14 @@ impl SiteRecord {
     }
 
     /// Returns the next call to the site about its shared reservations.
-    pub fn shared_question(&self) -> Option<(&SharedReservation, SharedQuestion)> {
+    pub fn next_shared_call(&self) -> Option<(&SharedReservation, SharedQuestion)> {
         self.shared
             .iter()
             .find_map(|shared| Some((shared, shared.question()?)))
     }
 
     /// Finds the one of this name that is not over.
-    pub(super) fn live(
+    pub(super) fn live_serial(
         &self,
         name: &ReservationName,
         now: Timestamp,
@@ -312,13 +312,13 @@ impl SiteRecord {
 }
 
 /// Decides on a new one that an operator asks for.
-pub(super) fn want(
+pub(super) fn decide_request(
     record: &SiteRecord,
     wish: SharedTerms,
     by: KeyName,
     now: Timestamp,
 ) -> Result<SiteHappening, SiteRejection> {
-    if record.live(&wish.name, now).is_ok() {
+    if record.live_serial(&wish.name, now).is_ok() {
         return Err(SiteRejection::ReservationExists);
     }
     if wish.window.is_empty() || wish.window.latest < now || wish.length == DurationMs::ZERO {
@@ -348,14 +348,14 @@ pub(super) fn want(
 
 /// Decides on a later end that an operator asks for. An earlier one is refused: a job that runs in
 /// it may have been let in to run up to its end.
-pub(super) fn extend(
+pub(super) fn decide_extension(
     record: &SiteRecord,
     name: &ReservationName,
     until: Timestamp,
     now: Timestamp,
     by: KeyName,
 ) -> Result<SiteHappening, SiteRejection> {
-    let serial = record.live(name, now)?;
+    let serial = record.live_serial(name, now)?;
     let shared = record
         .shared_with(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
@@ -365,7 +365,7 @@ pub(super) fn extend(
     if until <= shared.until() {
         return Err(SiteRejection::EndsLater);
     }
-    let number = shared.ordered_extension();
+    let number = shared.next_extension_number();
     Ok(SiteHappening::SharedExtensionWanted {
         serial,
         length: until.since(shared.start()),
@@ -375,13 +375,13 @@ pub(super) fn extend(
 }
 
 /// Decides on a cancellation that an operator asks for.
-pub(super) fn cancel(
+pub(super) fn decide_cancellation(
     record: &SiteRecord,
     name: &ReservationName,
     now: Timestamp,
     by: KeyName,
 ) -> Result<SiteHappening, SiteRejection> {
-    let serial = record.live(name, now)?;
+    let serial = record.live_serial(name, now)?;
     match record.shared_with(serial).map(|shared| &shared.stage) {
         Some(SharedStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
         Some(_) => Ok(SiteHappening::SharedCancelled { serial, by }),
@@ -389,7 +389,7 @@ pub(super) fn cancel(
 }
 
 /// Decides on an answer of the site, or on the knowledge that it did not do what it was asked.
-pub(super) fn answered(
+pub(super) fn decide_answer(
     record: &SiteRecord,
     serial: Serial,
     asked: SharedQuestion,
@@ -408,7 +408,7 @@ pub(super) fn answered(
 
 /// Decides on reservations that the site has lost, or has for another time, as far as it was to
 /// keep them.
-pub(super) fn missing(
+pub(super) fn decide_missing(
     record: &SiteRecord,
     gone: &BTreeSet<Serial>,
     changed: &BTreeSet<Serial>,
@@ -454,12 +454,16 @@ pub(super) fn lost_by<'r>(
             kept && !shared.is_over(now)
         })?;
     let mut after = before.clone();
-    after.answered(outcome);
-    matches!(after.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart)).then_some(before)
+    after.apply_answer(outcome);
+    matches!(
+        after.end_reason(),
+        Some(SharedEnd::Lost | SharedEnd::WrongStart)
+    )
+    .then_some(before)
 }
 
 /// Decides if one is cancelled whose time without use is over, after its use was checked.
-pub(super) fn looked_at(
+pub(super) fn decide_unused(
     record: &SiteRecord,
     serial: Serial,
     used: bool,
@@ -468,7 +472,7 @@ pub(super) fn looked_at(
 ) -> Option<SiteHappening> {
     let shared = record.shared_with(serial)?;
     let due = shared
-        .no_show_at(patience)
+        .no_show_time(patience)
         .filter(|due| *due <= now && !shared.is_over(now));
     due.map(|_| {
         if used {
@@ -480,7 +484,7 @@ pub(super) fn looked_at(
 }
 
 /// Applies an event of a shared reservation; others change nothing.
-pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
+pub(super) fn evolve_shared(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
     match what {
         SiteHappening::SharedWanted {
             serial,
@@ -488,7 +492,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
             by,
             together,
         } => {
-            make_room(record, &wish.name, at);
+            drop_ended(record, &wish.name, at);
             record.last_shared = record.last_shared.max(*serial);
             record.shared.push(SharedReservation {
                 wish: (**wish).clone(),
@@ -538,7 +542,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestam
             })
         }
         SiteHappening::SharedAnswered { serial, outcome } => {
-            change_shared(record, *serial, &|shared| shared.answered(*outcome));
+            change_shared(record, *serial, &|shared| shared.apply_answer(*outcome));
         }
         SiteHappening::SharedUsed { serial } => {
             change_shared(record, *serial, &|shared| shared.used = true)
@@ -571,7 +575,7 @@ fn change_shared(record: &mut SiteRecord, serial: Serial, change: &dyn Fn(&mut S
 
 /// Makes room by dropping reservations that have ended: of the same name at once, of others when
 /// there are too many.
-fn make_room(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
+fn drop_ended(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
     record
         .shared
         .retain(|shared| shared.wish.name != *name || !shared.is_over(at));

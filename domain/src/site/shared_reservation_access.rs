@@ -27,7 +27,7 @@ pub enum ReservationAccess {
 
 impl ReservationAccess {
     /// Returns the keys that may use a reservation after the change, if these could before.
-    fn applied(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, SiteRejection> {
+    fn apply_to(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, SiteRejection> {
         let after: BTreeSet<KeyName> = match self {
             Self::Everybody => return Ok(BTreeSet::new()),
             Self::Only(keys) => keys,
@@ -52,18 +52,18 @@ impl ReservationAccess {
 
 /// Changes the keys that may use one, by command of an operator. Jobs that run in it go on. Jobs
 /// that wait for it and may not use it any more fail at their next turn.
-pub(super) fn allow(
+pub(super) fn decide_access(
     record: &SiteRecord,
     name: &ReservationName,
     access: ReservationAccess,
     now: Timestamp,
     by: KeyName,
 ) -> Result<SiteHappening, SiteRejection> {
-    let serial = record.live(name, now)?;
+    let serial = record.live_serial(name, now)?;
     let shared = record
         .shared_with(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
-    let allowed = access.applied(&shared.wish.allowed)?;
+    let allowed = access.apply_to(&shared.wish.allowed)?;
     if allowed == shared.wish.allowed {
         Err(SiteRejection::AlreadySo)
     } else {

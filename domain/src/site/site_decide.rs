@@ -13,7 +13,7 @@ use crate::site::site_event::{SiteEvent, SiteHappening};
 use crate::site::site_parameters::SiteParameters;
 use crate::site::site_state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
-    SiteRecord, probing_jobs,
+    SiteRecord, count_probing_jobs,
 };
 use crate::site::{
     barred_owners_record, joint_reservation, shared_reservation, shared_reservation_access,
@@ -66,7 +66,7 @@ pub fn decide(
             outcome,
             detail,
             jitter,
-        } => Ok(desk.own_probe_over(number, outcome, &detail, jitter)),
+        } => Ok(desk.decide_own_probe(number, outcome, &detail, jitter)),
         SiteCommand::EndProbe {
             probe,
             outcome,
@@ -75,13 +75,13 @@ pub fn decide(
         SiteCommand::ReconcileProbes { live } => Ok(desk
             .running_probes()
             .filter(|probe| !live.contains(probe))
-            .flat_map(|probe| desk.probe_over(probe))
+            .flat_map(|probe| desk.drop_probe(probe))
             .collect()),
         SiteCommand::Notify {
             kind,
             text,
             details,
-        } => Ok(vec![desk.owe(kind, &text, &details)]),
+        } => Ok(vec![desk.notification_owed(kind, &text, &details)]),
         SiteCommand::NotificationSent { id } => {
             let owed = record.owed.iter().any(|notification| notification.id == id);
             Ok(owed
@@ -93,13 +93,17 @@ pub fn decide(
             serial,
             asked,
             outcome,
-        } => Ok(desk.telling(shared_reservation::answered(record, serial, asked, outcome))),
-        SiteCommand::SharedStep(step) => Ok(joint_reservation::stepped(record, step)),
-        SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
-        SiteCommand::SharedMissing { gone, changed } => {
-            Ok(desk.telling(shared_reservation::missing(record, &gone, &changed, now)))
+        } => Ok(desk.with_loss_notices(shared_reservation::decide_answer(
+            record, serial, asked, outcome,
+        ))),
+        SiteCommand::SharedStep(step) => Ok(joint_reservation::apply_step(record, step)),
+        SiteCommand::SharedLookedAt { serial, used } => Ok(desk.check_use(serial, used)),
+        SiteCommand::SharedMissing { gone, changed } => Ok(desk.with_loss_notices(
+            shared_reservation::decide_missing(record, &gone, &changed, now),
+        )),
+        SiteCommand::Operate { by, what } => {
+            desk.decide_operation(what, by).map(|event| vec![event])
         }
-        SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
     Ok(happened
         .into_iter()
@@ -138,17 +142,17 @@ impl SiteDecider<'_> {
             detail,
         } = error;
         if self.record.has_counted(attempt) || !class.charges_site() {
-            return self.probe_over(attempt);
+            return self.drop_probe(attempt);
         }
         let probing = self.is_probing(attempt);
-        let has_erred = self.record.has_erred(attempt.job);
+        let has_erred = self.record.has_moved_count(attempt.job);
         if isolated || (has_erred && !probing) {
             let mut events = vec![SiteHappening::ErrorExcused { attempt }];
-            events.extend(self.probe_over(attempt));
+            events.extend(self.drop_probe(attempt));
             return events;
         }
-        let accused = self.record.accused_with(owner.as_ref());
-        let detail = text::kept(detail);
+        let accused = self.record.sole_erring_owner(owner.as_ref());
+        let detail = text::clean_text(detail);
         let charged = SiteHappening::ErrorCharged {
             attempt,
             class,
@@ -159,15 +163,23 @@ impl SiteDecider<'_> {
         let threshold = self.parameters.site_error_threshold.max(1);
         let mut events = vec![charged];
         if probing {
-            events.extend(self.probe_failed(owner.as_ref(), has_erred, errors, &detail, jitter));
+            events.extend(self.decide_failed_probe(
+                owner.as_ref(),
+                has_erred,
+                errors,
+                &detail,
+                jitter,
+            ));
         } else if self.record.breaker == Breaker::Closed && errors >= threshold {
             // With a threshold of one, a single error opens the breaker.
             let looks = threshold > 1 && self.parameters.tells_owners_apart;
             match accused.filter(|_| looks) {
-                Some(owner) => events.extend(barred_owners_record::want_probe(self.record, owner)),
+                Some(owner) => {
+                    events.extend(barred_owners_record::request_own_probe(self.record, owner))
+                }
                 None => {
                     let kind = NotificationKind::Unusable;
-                    events.extend(self.open(kind, 1, errors, Some(&detail), jitter));
+                    events.extend(self.open_breaker(kind, 1, errors, Some(&detail), jitter));
                 }
             }
         }
@@ -176,7 +188,7 @@ impl SiteDecider<'_> {
 
     /// Decides on a failed probe. A single owner must not keep others away for longer and longer:
     /// its failed probe makes room for theirs, which may succeed.
-    fn probe_failed(
+    fn decide_failed_probe(
         &self,
         owner: Option<&KeyName>,
         has_erred: bool,
@@ -192,16 +204,16 @@ impl SiteDecider<'_> {
             .trips()
             .saturating_add(u32::from(!again));
         let kind = NotificationKind::ProbeFailed;
-        let mut events = self.open(kind, trips, errors, Some(detail), jitter);
+        let mut events = self.open_breaker(kind, trips, errors, Some(detail), jitter);
         events.extend(owner.map(|owner| {
-            barred_owners_record::keep_off(self.record, self.parameters, owner, jitter, self.now)
+            barred_owners_record::bar_owner(self.record, self.parameters, owner, jitter, self.now)
         }));
         events
     }
 
     /// Decides on a probe of our own. If it fails, the fault is the site's; else it is not, or
     /// remains unknown.
-    fn own_probe_over(
+    fn decide_own_probe(
         &self,
         number: Attempt,
         outcome: ProbeOutcome,
@@ -217,7 +229,7 @@ impl SiteDecider<'_> {
             return Vec::new();
         };
         if outcome != ProbeOutcome::Failed {
-            return barred_owners_record::site_is_well(
+            return barred_owners_record::decide_site_works(
                 self.record,
                 self.parameters,
                 outcome,
@@ -226,9 +238,9 @@ impl SiteDecider<'_> {
             );
         }
         let errors = self.record.consecutive_errors;
-        let why = barred_owners_record::told_of(probe, detail);
+        let why = barred_owners_record::describe_own_probe(probe, detail);
         let mut events = vec![SiteHappening::OwnProbeEnded { number, outcome }];
-        events.extend(self.open(NotificationKind::Unusable, 1, errors, Some(&why), jitter));
+        events.extend(self.open_breaker(NotificationKind::Unusable, 1, errors, Some(&why), jitter));
         events
     }
 
@@ -236,7 +248,7 @@ impl SiteDecider<'_> {
     /// outcome is known already, or that changes nothing, is not written.
     fn record_success(&self, attempt: AttemptId) -> Vec<SiteHappening> {
         if self.record.has_counted(attempt) {
-            return self.probe_over(attempt);
+            return self.drop_probe(attempt);
         }
         let probing = self.is_probing(attempt);
         let mut events = Vec::new();
@@ -244,12 +256,12 @@ impl SiteDecider<'_> {
             events.push(SiteHappening::SuccessCounted { attempt });
         }
         if probing {
-            events.extend(self.probe_succeeded(attempt));
+            events.extend(self.decide_probe_success(attempt));
         }
         // The site works, so our own probe is not needed any more.
         let outcome = ProbeOutcome::Succeeded;
         let jitter = PerMillion(0);
-        events.extend(barred_owners_record::site_is_well(
+        events.extend(barred_owners_record::decide_site_works(
             self.record,
             self.parameters,
             outcome,
@@ -277,7 +289,7 @@ impl SiteDecider<'_> {
         if self.is_probing(probe) {
             return Ok(Vec::new());
         }
-        if let Some(ban) = owner.and_then(|owner| self.record.ban_of(owner, self.now)) {
+        if let Some(ban) = owner.and_then(|owner| self.record.bar_reason_for(owner, self.now)) {
             return Err(SiteRejection::Banned(ban));
         }
         match &self.record.breaker {
@@ -300,7 +312,7 @@ impl SiteDecider<'_> {
             }
             Breaker::HalfOpen {
                 allowed, running, ..
-            } if probing_jobs(running) >= *allowed => {
+            } if count_probing_jobs(running) >= *allowed => {
                 Err(SiteRejection::ProbesTaken { allowed: *allowed })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
@@ -323,9 +335,9 @@ impl SiteDecider<'_> {
             ProbeOutcome::Succeeded => self.record_success(probe),
             ProbeOutcome::Failed => {
                 let trips = self.record.breaker.trips().saturating_add(1);
-                self.open(NotificationKind::ProbeFailed, trips, errors, None, jitter)
+                self.open_breaker(NotificationKind::ProbeFailed, trips, errors, None, jitter)
             }
-            ProbeOutcome::Inconclusive => self.probe_over(probe),
+            ProbeOutcome::Inconclusive => self.drop_probe(probe),
         }
     }
 
@@ -343,7 +355,7 @@ impl SiteDecider<'_> {
     }
 
     /// Lets another probe take the place of one without a result.
-    fn probe_over(&self, probe: AttemptId) -> Vec<SiteHappening> {
+    fn drop_probe(&self, probe: AttemptId) -> Vec<SiteHappening> {
         match &self.record.breaker {
             Breaker::HalfOpen {
                 allowed, running, ..
@@ -359,7 +371,7 @@ impl SiteDecider<'_> {
     }
 
     /// Allows 1 probe, then 2, 4, ...: each success doubles, the one at the limit closes.
-    fn probe_succeeded(&self, probe: AttemptId) -> Vec<SiteHappening> {
+    fn decide_probe_success(&self, probe: AttemptId) -> Vec<SiteHappening> {
         let Breaker::HalfOpen {
             allowed, running, ..
         } = &self.record.breaker
@@ -393,11 +405,11 @@ impl SiteDecider<'_> {
         );
         vec![
             SiteHappening::BreakerClosed,
-            self.owe(NotificationKind::Usable, &text.into(), &[]),
+            self.notification_owed(NotificationKind::Usable, &text.into(), &[]),
         ]
     }
 
-    fn open(
+    fn open_breaker(
         &self,
         kind: NotificationKind,
         trips: u32,
@@ -405,7 +417,7 @@ impl SiteDecider<'_> {
         latest: Option<&Arc<str>>,
         jitter: PerMillion,
     ) -> Vec<SiteHappening> {
-        let interval = self.parameters.interval(trips, jitter);
+        let interval = self.parameters.time_to_probe(trips, jitter);
         let site = &self.record.site;
         let text = match kind {
             NotificationKind::ProbeFailed => {
@@ -427,15 +439,15 @@ impl SiteDecider<'_> {
                 probe_at: self.now + interval,
                 trips,
             },
-            self.owe(kind, &text.into(), &details),
+            self.notification_owed(kind, &text.into(), &details),
         ]
     }
 
     /// Cancels a reservation that no job uses, and notifies the site's administrator.
-    fn looked_at(&self, serial: Serial, used: bool) -> Vec<SiteHappening> {
+    fn check_use(&self, serial: Serial, used: bool) -> Vec<SiteHappening> {
         let patience = self.parameters.no_show;
         let Some(what) =
-            shared_reservation::looked_at(self.record, serial, used, patience, self.now)
+            shared_reservation::decide_unused(self.record, serial, used, patience, self.now)
         else {
             return Vec::new();
         };
@@ -449,13 +461,13 @@ impl SiteDecider<'_> {
                 "reservation {name} of {by}: no job made use of its {processors} processors for \
                  {patience} after its start; it is given back"
             );
-            self.owe(NotificationKind::NoShow, &text.into(), &[])
+            self.notification_owed(NotificationKind::NoShow, &text.into(), &[])
         });
         [what].into_iter().chain(told).collect()
     }
 
     /// Adds notifications to the site's administrator about reservations that the site has lost.
-    fn telling(&self, mut happened: Vec<SiteHappening>) -> Vec<SiteHappening> {
+    fn with_loss_notices(&self, mut happened: Vec<SiteHappening>) -> Vec<SiteHappening> {
         let lost = happened
             .iter()
             .filter_map(|what| shared_reservation::lost_by(self.record, what, self.now));
@@ -474,22 +486,39 @@ impl SiteDecider<'_> {
                 more => format!(", and {more} more"),
             };
             let text = format!("site {site} has no more what it was to keep: {first}{more}");
-            happened.push(self.owe(NotificationKind::ReservationLost, &text.into(), &details));
+            happened.push(self.notification_owed(
+                NotificationKind::ReservationLost,
+                &text.into(),
+                &details,
+            ));
         }
         happened
     }
 
-    fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> SiteHappening {
+    fn notification_owed(
+        &self,
+        kind: NotificationKind,
+        text: &Arc<str>,
+        details: &[Arc<str>],
+    ) -> SiteHappening {
         SiteHappening::NotificationOwed(Notification {
             id: NotificationId(self.record.last_notification.0 + 1),
             kind,
             at: self.now,
-            text: text::kept(text),
-            details: details.iter().take(RECENT_ERRORS).map(text::kept).collect(),
+            text: text::clean_text(text),
+            details: details
+                .iter()
+                .take(RECENT_ERRORS)
+                .map(text::clean_text)
+                .collect(),
         })
     }
 
-    fn operate(&self, what: Operation, by: KeyName) -> Result<SiteHappening, SiteRejection> {
+    fn decide_operation(
+        &self,
+        what: Operation,
+        by: KeyName,
+    ) -> Result<SiteHappening, SiteRejection> {
         let operator = &self.record.operator;
         match what {
             Operation::Drain => happen_unless(
@@ -517,7 +546,7 @@ impl SiteDecider<'_> {
                 Ok(SiteHappening::WindowSet {
                     from,
                     until,
-                    reason: text::kept(&reason),
+                    reason: text::clean_text(&reason),
                     by,
                 })
             }
@@ -535,15 +564,17 @@ impl SiteDecider<'_> {
                 SiteHappening::VerdictReleased { by },
             ),
             Operation::ResetErrors => Ok(SiteHappening::ErrorsReset { by }),
-            Operation::Reserve(wish) => shared_reservation::want(self.record, *wish, by, self.now),
+            Operation::Reserve(wish) => {
+                shared_reservation::decide_request(self.record, *wish, by, self.now)
+            }
             Operation::ExtendReservation { name, until } => {
-                shared_reservation::extend(self.record, &name, until, self.now, by)
+                shared_reservation::decide_extension(self.record, &name, until, self.now, by)
             }
             Operation::AllowReservation { name, access } => {
-                shared_reservation_access::allow(self.record, &name, access, self.now, by)
+                shared_reservation_access::decide_access(self.record, &name, access, self.now, by)
             }
             Operation::CancelReservation { name } => {
-                shared_reservation::cancel(self.record, &name, self.now, by)
+                shared_reservation::decide_cancellation(self.record, &name, self.now, by)
             }
         }
     }

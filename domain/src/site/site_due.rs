@@ -30,7 +30,9 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
         Breaker::Open { probe_at, .. } => Some(*probe_at),
         Breaker::Closed | Breaker::HalfOpen { .. } => None,
     };
-    let probe = probe.into_iter().chain(record.breaker.tried_by_any_from());
+    let probe = probe
+        .into_iter()
+        .chain(record.breaker.any_job_may_probe_from());
     let forced = record.operator.forced.as_ref().map(|forced| forced.until);
     let windows = record
         .operator
@@ -43,7 +45,7 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
         .iter()
         .filter_map(|shared| Some(shared.lease()?.to));
     let returns = record.kept_off.iter().map(|kept_off| kept_off.until);
-    let given_up = record.own_probe.iter().map(OwnProbe::given_up_at);
+    let given_up = record.own_probe.iter().map(OwnProbe::gives_up_at);
     let owners = returns.chain(given_up);
     probe
         .chain(forced)

@@ -22,11 +22,11 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             detail,
             owner,
         } => {
-            record.accused = record.accused_with(owner.as_ref());
+            record.accused = record.sole_erring_owner(owner.as_ref());
             let attempt = *attempt;
             let class = *class;
             let detail = detail.clone();
-            charge(
+            count_error(
                 record,
                 ErrorDetail {
                     attempt,
@@ -36,10 +36,10 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
                 },
             );
         }
-        SiteHappening::ErrorExcused { attempt } => remember(record, *attempt),
+        SiteHappening::ErrorExcused { attempt } => remember_attempt(record, *attempt),
         SiteHappening::SuccessCounted { attempt } => {
             forget_errors(record);
-            remember(record, *attempt);
+            remember_attempt(record, *attempt);
         }
         SiteHappening::BreakerOpened { probe_at, trips } => {
             // From here on each job may move the count once more.
@@ -54,9 +54,9 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             // The breaker was decided without it.
             record.own_probe = None;
         }
-        SiteHappening::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
+        SiteHappening::ProbeStarted { probe } => add_probe(&mut record.breaker, *probe, at),
         SiteHappening::ProbeEnded { probe, allowed, .. } => {
-            end_probe(&mut record.breaker, *probe, *allowed);
+            remove_probe(&mut record.breaker, *probe, *allowed);
         }
         SiteHappening::BreakerClosed => {
             record.breaker = Breaker::Closed;
@@ -67,12 +67,14 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             forget_errors(record);
             record.own_probe = None;
             record.kept_off.clear();
-            record.operator.reset = Some(order(by, at));
+            record.operator.reset = Some(order_by(by, at));
         }
         what @ (SiteHappening::OwnProbeWanted { .. }
         | SiteHappening::OwnProbeEnded { .. }
-        | SiteHappening::OwnerKeptOff { .. }) => barred_owners_record::evolve(record, what, at),
-        SiteHappening::NotificationOwed(notification) => owe(record, notification),
+        | SiteHappening::OwnerKeptOff { .. }) => {
+            barred_owners_record::evolve_owners(record, what, at)
+        }
+        SiteHappening::NotificationOwed(notification) => push_owed(record, notification),
         SiteHappening::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
         what @ (SiteHappening::DrainOrdered { .. }
         | SiteHappening::DrainLifted { .. }
@@ -81,7 +83,7 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | SiteHappening::WindowSet { .. }
         | SiteHappening::WindowRemoved { .. }
         | SiteHappening::VerdictForced { .. }
-        | SiteHappening::VerdictReleased { .. }) => operate(&mut record.operator, what, at),
+        | SiteHappening::VerdictReleased { .. }) => apply_operation(&mut record.operator, what, at),
         what @ (SiteHappening::SharedWanted { .. }
         | SiteHappening::SharedExtensionWanted { .. }
         | SiteHappening::SharedCancelled { .. }
@@ -92,16 +94,18 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | SiteHappening::SharedAllowed { .. }
         | SiteHappening::SharedSettled { .. }
         | SiteHappening::SharedLeft { .. }
-        | SiteHappening::SharedChanged { .. }) => shared_reservation::evolve(record, what, at),
+        | SiteHappening::SharedChanged { .. }) => {
+            shared_reservation::evolve_shared(record, what, at)
+        }
     }
 }
 
 /// Applies the command of an operator.
-fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
+fn apply_operation(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
     match what {
-        SiteHappening::DrainOrdered { by } => operator.draining = Some(order(by, at)),
+        SiteHappening::DrainOrdered { by } => operator.draining = Some(order_by(by, at)),
         SiteHappening::DrainLifted { .. } => operator.draining = None,
-        SiteHappening::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
+        SiteHappening::FreezeOrdered { by } => operator.frozen = Some(order_by(by, at)),
         SiteHappening::FreezeLifted { .. } => operator.frozen = None,
         SiteHappening::WindowSet {
             from,
@@ -135,16 +139,16 @@ fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
 }
 
 /// Counts an error. The count ignores further errors of its job.
-fn charge(record: &mut SiteRecord, error: ErrorDetail) {
+fn count_error(record: &mut SiteRecord, error: ErrorDetail) {
     record.consecutive_errors = record.consecutive_errors.saturating_add(1);
-    remember(record, error.attempt);
-    if !record.has_erred(error.attempt.job) {
+    remember_attempt(record, error.attempt);
+    if !record.has_moved_count(error.attempt.job) {
         push_bounded(&mut record.erring_jobs, error.attempt.job, REMEMBERED);
     }
     push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
 }
 
-fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
+fn remove_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
     if let Breaker::HalfOpen {
         allowed, running, ..
     } = breaker
@@ -161,7 +165,7 @@ pub(super) fn forget_errors(record: &mut SiteRecord) {
     record.reopened_by = None;
 }
 
-fn order(by: &KeyName, at: Timestamp) -> IssuedBy {
+fn order_by(by: &KeyName, at: Timestamp) -> IssuedBy {
     IssuedBy { by: by.clone(), at }
 }
 
@@ -172,7 +176,7 @@ fn set_window(windows: &mut Vec<Window>, window: Window, at: Timestamp) {
     windows.sort_by_key(|window| window.from);
 }
 
-fn start_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
+fn add_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
     match breaker {
         Breaker::Closed => {}
         Breaker::HalfOpen { running, .. } => {
@@ -189,7 +193,7 @@ fn start_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
     }
 }
 
-fn remember(record: &mut SiteRecord, attempt: AttemptId) {
+fn remember_attempt(record: &mut SiteRecord, attempt: AttemptId) {
     if !record.has_counted(attempt) {
         push_bounded(&mut record.counted, attempt, REMEMBERED);
     }
@@ -197,7 +201,7 @@ fn remember(record: &mut SiteRecord, attempt: AttemptId) {
 
 /// Adds a notification that is owed. The newest wins: one that was not sent in time is pushed out,
 /// and counted.
-fn owe(record: &mut SiteRecord, notification: &Notification) {
+fn push_owed(record: &mut SiteRecord, notification: &Notification) {
     record.last_notification = record.last_notification.max(notification.id);
     let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);
     record.notifications_dropped = record.notifications_dropped.saturating_add(dropped);

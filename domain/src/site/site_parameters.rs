@@ -41,7 +41,7 @@ impl Default for SiteParameters {
 impl SiteParameters {
     /// Returns the time from the `trips`th opening in a row (from 1) to the next probe. `jitter` is
     /// a drawn share of the spread.
-    pub fn interval(&self, trips: u32, jitter: PerMillion) -> DurationMs {
+    pub fn time_to_probe(&self, trips: u32, jitter: PerMillion) -> DurationMs {
         let doublings = trips.saturating_sub(1).min(63);
         let grown = self.probe_interval.0.saturating_mul(1 << doublings);
         let bounded = DurationMs(grown.min(self.probe_interval_max.0));
@@ -60,11 +60,11 @@ mod tests {
     fn intervals_between_probes_double_up_to_their_bound() {
         let parameters = SiteParameters::default();
         let secs: Vec<_> = (1..=8)
-            .map(|t| parameters.interval(t, PerMillion(0)).0 / 1000)
+            .map(|t| parameters.time_to_probe(t, PerMillion(0)).0 / 1000)
             .collect();
         assert_eq!(secs, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
         assert_eq!(
-            parameters.interval(u32::MAX, PerMillion(0)),
+            parameters.time_to_probe(u32::MAX, PerMillion(0)),
             DurationMs::from_secs(3600)
         );
     }
@@ -73,11 +73,11 @@ mod tests {
     fn chance_adds_at_most_the_spread() {
         let parameters = SiteParameters::default();
         assert_eq!(
-            parameters.interval(1, PerMillion::ONE),
+            parameters.time_to_probe(1, PerMillion::ONE),
             DurationMs::from_secs(75)
         );
         assert_eq!(
-            parameters.interval(1, PerMillion(u32::MAX)),
+            parameters.time_to_probe(1, PerMillion(u32::MAX)),
             DurationMs::from_secs(75)
         );
     }

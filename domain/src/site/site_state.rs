@@ -103,7 +103,7 @@ pub enum Breaker {
 
 /// Counts the jobs of these attempts. Those of one job count as one probe, for a job that only this
 /// site can take needs all of them to start.
-pub fn probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
+pub fn count_probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
     if bug(Bug::ProbeMore) {
         return 0;
@@ -126,7 +126,7 @@ impl Breaker {
 
     /// Returns the time from which any job may try the site out, also one that must not run twice;
     /// `None` if it is not to be tried out.
-    pub fn tried_by_any_from(&self) -> Option<Timestamp> {
+    pub fn any_job_may_probe_from(&self) -> Option<Timestamp> {
         match self {
             Breaker::Closed => None,
             Breaker::Open { probe_at: from, .. } | Breaker::HalfOpen { since: from, .. } => {
@@ -288,7 +288,7 @@ impl SiteRecord {
 
     /// Returns true if an error of this job moves nothing any more: a job whose own doing ends its
     /// attempts must not close a site.
-    pub fn has_erred(&self, job: JobId) -> bool {
+    pub fn has_moved_count(&self, job: JobId) -> bool {
         self.erring_jobs.contains(&job)
     }
 

@@ -34,12 +34,12 @@ pub fn decide(
         CopyCommand::NoLongerNeeded => {
             Ok(record.is_needed().then_some(CopyEventKind::CopyReleased))
         }
-        CopyCommand::Look => Ok(desk.look()),
-        CopyCommand::Begin { source, nonce } => desk.begin(source, nonce),
-        CopyCommand::NoSource { hopeless, detail } => desk.no_source(hopeless, &detail),
-        CopyCommand::StartAnswered { nonce, answer } => desk.start_answered(nonce, answer),
-        CopyCommand::Observed { nonce, seen } => desk.observed(nonce, seen),
-        CopyCommand::StopConfirmed { nonce } => desk.stop_confirmed(nonce),
+        CopyCommand::Look => Ok(desk.expire_unneeded()),
+        CopyCommand::Begin { source, nonce } => desk.begin_try_from(source, nonce),
+        CopyCommand::NoSource { hopeless, detail } => desk.note_missing_source(hopeless, &detail),
+        CopyCommand::StartAnswered { nonce, answer } => desk.apply_start_answer(nonce, answer),
+        CopyCommand::Observed { nonce, seen } => desk.apply_observation(nonce, seen),
+        CopyCommand::StopConfirmed { nonce } => desk.apply_stop(nonce),
         CopyCommand::DiscardConfirmed { nonce } => Ok(record
             .leftovers
             .contains_key(&nonce)
@@ -109,7 +109,7 @@ impl CopyDecider<'_> {
         self.record.leftovers.is_empty()
     }
 
-    fn look(&self) -> Option<CopyEventKind> {
+    fn expire_unneeded(&self) -> Option<CopyEventKind> {
         let expires = expires_at(self.record, self.parameters)?;
         if self.now < expires {
             return None;
@@ -144,7 +144,7 @@ impl CopyDecider<'_> {
     }
 
     /// Begins a try. A try that ended without blame is resumed if the source is the same again.
-    fn begin(&self, source: TrySource, nonce: Nonce) -> CopyDecision {
+    fn begin_try_from(&self, source: TrySource, nonce: Nonce) -> CopyDecision {
         let resume = self.check_turn()?;
         if self.record.trouble.excluded.contains(&source.site) {
             return Err(CopyRejection::ExcludedSource);
@@ -160,20 +160,20 @@ impl CopyDecider<'_> {
         Ok(Some(CopyEventKind::CopyOrdered(Try { source, nonce })))
     }
 
-    fn no_source(&self, hopeless: bool, detail: &Arc<str>) -> CopyDecision {
+    fn note_missing_source(&self, hopeless: bool, detail: &Arc<str>) -> CopyDecision {
         self.check_turn()?;
         let retry_at = self.now
             + self
                 .parameters
-                .wait(self.record.trouble.tries.saturating_add(1), 0);
+                .backoff_after(self.record.trouble.tries.saturating_add(1), 0);
         Ok(Some(CopyEventKind::SourceMissing {
             hopeless,
-            detail: text::kept(detail),
+            detail: text::clean_text(detail),
             retry_at,
         }))
     }
 
-    fn start_answered(&self, nonce: Nonce, answer: StartAnswer) -> CopyDecision {
+    fn apply_start_answer(&self, nonce: Nonce, answer: StartAnswer) -> CopyDecision {
         match (&self.record.phase, answer) {
             (CopyPhase::Copying { order, .. }, _) if order.nonce != nonce => {
                 Err(CopyRejection::Stale)
@@ -183,7 +183,7 @@ impl CopyDecider<'_> {
                 Ok(Some(CopyEventKind::CopyStarted))
             }
             (CopyPhase::Copying { .. }, StartAnswer::Refused(detail)) => {
-                Ok(Some(self.failed(nonce, TryBlame::Destination, &detail)))
+                Ok(Some(self.failed_try(nonce, TryBlame::Destination, &detail)))
             }
             _ => Err(CopyRejection::Stale),
         }
@@ -192,7 +192,7 @@ impl CopyDecider<'_> {
     /// Applies what was seen of a copy. A whole copy is whole, also if it was to be stopped.
     /// Anything else that is seen while a request to start or to stop is unanswered may be from
     /// before it.
-    fn observed(&self, nonce: Nonce, seen: SeenCopy) -> CopyDecision {
+    fn apply_observation(&self, nonce: Nonce, seen: SeenCopy) -> CopyDecision {
         let (order, watched) = match &self.record.phase {
             CopyPhase::Copying { order, started, .. } => (order, *started),
             CopyPhase::Stopping { order, .. } => (order, false),
@@ -215,36 +215,36 @@ impl CopyDecider<'_> {
             }
             SeenCopy::Running { unchanged_for } => {
                 let detail = format!("nothing arrived for {unchanged_for}").into();
-                Ok(Some(match self.suspect(TryBlame::Process) {
+                Ok(Some(match self.blame_after_tries(TryBlame::Process) {
                     TryBlame::Process => CopyEventKind::CopyStalled { detail },
-                    _ => self.failed(nonce, TryBlame::Process, &detail),
+                    _ => self.failed_try(nonce, TryBlame::Process, &detail),
                 }))
             }
-            SeenCopy::Absent => Ok(Some(self.failed(
+            SeenCopy::Absent => Ok(Some(self.failed_try(
                 nonce,
                 TryBlame::Process,
                 &"the copying process is gone".into(),
             ))),
-            SeenCopy::Failed { blame, detail } => Ok(Some(self.failed(nonce, blame, &detail))),
+            SeenCopy::Failed { blame, detail } => Ok(Some(self.failed_try(nonce, blame, &detail))),
         }
     }
 
     /// Decides on a failed try. A fault of the source: another replica, at once. Of the process:
     /// again, after a while. Of the destination: the same, and after some tries the jobs get a
     /// report.
-    fn failed(&self, nonce: Nonce, blame: TryBlame, detail: &Arc<str>) -> CopyEventKind {
+    fn failed_try(&self, nonce: Nonce, blame: TryBlame, detail: &Arc<str>) -> CopyEventKind {
         let trouble = &self.record.trouble;
-        let blame = self.suspect(blame);
+        let blame = self.blame_after_tries(blame);
         let wait = match blame {
             TryBlame::Source => DurationMs::ZERO,
             TryBlame::Destination | TryBlame::Process => self
                 .parameters
-                .wait(trouble.tries.saturating_add(1), nonce.0),
+                .backoff_after(trouble.tries.saturating_add(1), nonce.0),
         };
         let limit = self.parameters.max_destination_tries;
         CopyEventKind::TryFailed {
             blame,
-            detail: text::kept(detail),
+            detail: text::clean_text(detail),
             retry_at: self.now + wait,
             give_up: blame == TryBlame::Destination
                 && trouble.destination.saturating_add(1) >= limit,
@@ -253,7 +253,7 @@ impl CopyDecider<'_> {
 
     /// Blames the source for a failure that nobody can explain, after some tries. Then another
     /// replica is tried, and the jobs get a report when there is none.
-    fn suspect(&self, blame: TryBlame) -> TryBlame {
+    fn blame_after_tries(&self, blame: TryBlame) -> TryBlame {
         let suspicious =
             self.record.trouble.tries.saturating_add(1) >= self.parameters.max_process_tries;
         if blame == TryBlame::Process && suspicious {
@@ -263,12 +263,12 @@ impl CopyDecider<'_> {
         }
     }
 
-    fn stop_confirmed(&self, nonce: Nonce) -> CopyDecision {
+    fn apply_stop(&self, nonce: Nonce) -> CopyDecision {
         match &self.record.phase {
             CopyPhase::Stopping { order, .. } if order.nonce == nonce => {
                 let wait = match self.record.trouble.tries {
                     0 => DurationMs::ZERO,
-                    tries => self.parameters.wait(tries, nonce.0),
+                    tries => self.parameters.backoff_after(tries, nonce.0),
                 };
                 Ok(Some(CopyEventKind::CopyStopped {
                     retry_at: self.now + wait,

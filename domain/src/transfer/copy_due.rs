@@ -77,12 +77,12 @@ pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> 
     expired
         .map(|_| CopyEffect::Look)
         .into_iter()
-        .chain(of_phase(record, now))
+        .chain(due_in_phase(record, now))
         .chain(discards)
         .collect()
 }
 
-fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
+fn due_in_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
     match &record.phase {
         CopyPhase::Absent | CopyPhase::Ready { .. } => None,
         CopyPhase::Waiting {
@@ -107,7 +107,7 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
         // A try that still runs would put back what was deleted or found missing.
         CopyPhase::Deleting { .. } if !record.leftovers.is_empty() => None,
-        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !deletes_needed() => {
+        CopyPhase::Deleting { nonce, .. } if record.is_needed() && !is_delete_bug_planted() => {
             Some(CopyEffect::CheckContent(*nonce))
         }
         CopyPhase::Deleting { nonce, .. } => Some(CopyEffect::DeleteContent {
@@ -118,7 +118,7 @@ fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
 }
 
 /// Returns true if a planted bug deletes copies while they are needed.
-pub fn deletes_needed() -> bool {
+pub fn is_delete_bug_planted() -> bool {
     bug(Bug::DeleteOvertaken) || bug(Bug::DeleteNeeded)
 }
 

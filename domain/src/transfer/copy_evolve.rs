@@ -13,19 +13,19 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
         CopyEventKind::CopyNeeded => {
             record.usage = Usage::Needed;
             if record.phase == CopyPhase::Absent {
-                want_anew(record, at);
+                begin_waiting(record, at);
             }
         }
         CopyEventKind::CopyReleased => record.usage = Usage::Unneeded { since: at },
-        CopyEventKind::CopyOrdered(order) => begin(record, order, at),
+        CopyEventKind::CopyOrdered(order) => begin_try(record, order, at),
         CopyEventKind::SourceMissing {
             hopeless,
             detail,
             retry_at,
         } => {
-            note(&mut record.trouble, detail);
+            count_failure(&mut record.trouble, detail);
             let resume = record.current_try().cloned();
-            wait(record, resume, at, *retry_at, *hopeless);
+            wait_for_next_try(record, resume, at, *retry_at, *hopeless);
         }
         CopyEventKind::CopyStarted => {
             if let CopyPhase::Copying { started, .. } = &mut record.phase {
@@ -38,50 +38,50 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             retry_at,
             give_up,
         } => {
-            fail(record, *blame, detail);
+            fail_try(record, *blame, detail);
             let resume = record
                 .current_try()
                 .filter(|_| *blame == TryBlame::Process)
                 .cloned();
-            wait(record, resume, at, *retry_at, *give_up);
+            wait_for_next_try(record, resume, at, *retry_at, *give_up);
         }
         CopyEventKind::CopyStalled { detail } => {
-            note(&mut record.trouble, detail);
-            stop(record, at);
+            count_failure(&mut record.trouble, detail);
+            begin_stopping(record, at);
         }
-        CopyEventKind::StopDecided => stop(record, at),
+        CopyEventKind::StopDecided => begin_stopping(record, at),
         CopyEventKind::CopyStopped { retry_at } => {
             let resume = record.current_try().cloned();
-            wait(record, resume, at, *retry_at, false);
+            wait_for_next_try(record, resume, at, *retry_at, false);
         }
-        CopyEventKind::CopyAbandoned => abandon(record, at),
+        CopyEventKind::CopyAbandoned => abandon_copy(record, at),
         CopyEventKind::PartialDiscarded { nonce } => {
             record.leftovers.remove(nonce);
         }
         CopyEventKind::CopyCompleted => {
             if let Some(nonce) = record.current_try().map(|order| order.nonce) {
-                complete(record, nonce, at);
+                complete_copy(record, nonce, at);
             }
         }
         CopyEventKind::CopyLost { .. } => {
             leave_latest(record);
-            want_anew(record, at);
+            begin_waiting(record, at);
         }
-        CopyEventKind::CopyDeleted => delete(record, at),
-        CopyEventKind::DeletionRevoked => revoke_deletion(record, at),
-        CopyEventKind::DeletionDecided => decide_deletion(record, at),
+        CopyEventKind::CopyDeleted => finish_deleting(record, at),
+        CopyEventKind::DeletionRevoked => keep_content(record, at),
+        CopyEventKind::DeletionDecided => begin_deleting(record, at),
     }
 }
 
-fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
+fn complete_copy(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
     record.phase = CopyPhase::Ready { at, nonce };
     record.trouble = CopyTrouble::default();
 }
 
-fn abandon(record: &mut CopyRecord, at: Timestamp) {
+fn abandon_copy(record: &mut CopyRecord, at: Timestamp) {
     leave_partial(record);
     match &record.latest {
-        None => forget(record),
+        None => make_absent(record),
         Some(latest) => {
             record.phase = CopyPhase::Deleting {
                 since: at,
@@ -92,33 +92,33 @@ fn abandon(record: &mut CopyRecord, at: Timestamp) {
 }
 
 /// Makes the copy absent. Earlier faults do not matter to a later need.
-fn forget(record: &mut CopyRecord) {
+fn make_absent(record: &mut CopyRecord) {
     record.phase = CopyPhase::Absent;
     record.trouble = CopyTrouble::default();
 }
 
-fn decide_deletion(record: &mut CopyRecord, at: Timestamp) {
+fn begin_deleting(record: &mut CopyRecord, at: Timestamp) {
     if let CopyPhase::Ready { nonce, .. } = record.phase {
         leave_latest(record);
         record.phase = CopyPhase::Deleting { since: at, nonce };
     }
 }
 
-fn revoke_deletion(record: &mut CopyRecord, at: Timestamp) {
+fn keep_content(record: &mut CopyRecord, at: Timestamp) {
     if let CopyPhase::Deleting { nonce, .. } = record.phase {
-        complete(record, nonce, at);
+        complete_copy(record, nonce, at);
     }
 }
 
-fn delete(record: &mut CopyRecord, at: Timestamp) {
+fn finish_deleting(record: &mut CopyRecord, at: Timestamp) {
     record.latest = None;
-    forget(record);
+    make_absent(record);
     if record.is_needed() {
-        want_anew(record, at);
+        begin_waiting(record, at);
     }
 }
 
-fn want_anew(record: &mut CopyRecord, at: Timestamp) {
+fn begin_waiting(record: &mut CopyRecord, at: Timestamp) {
     record.trouble = CopyTrouble::default();
     record.phase = CopyPhase::Waiting {
         since: at,
@@ -129,7 +129,7 @@ fn want_anew(record: &mut CopyRecord, at: Timestamp) {
 }
 
 /// Begins a try. One with another nonce replaces a try that could have been resumed.
-fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
+fn begin_try(record: &mut CopyRecord, order: &Try, at: Timestamp) {
     if record.current_try() != Some(order) {
         leave_partial(record);
     }
@@ -141,14 +141,14 @@ fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
     };
 }
 
-fn note(trouble: &mut CopyTrouble, detail: &Arc<str>) {
+fn count_failure(trouble: &mut CopyTrouble, detail: &Arc<str>) {
     trouble.tries = trouble.tries.saturating_add(1);
     trouble.last_error = Some(detail.clone());
     trouble.at_destination = false;
 }
 
-fn fail(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
-    note(&mut record.trouble, detail);
+fn fail_try(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
+    count_failure(&mut record.trouble, detail);
     match blame {
         TryBlame::Process => {}
         TryBlame::Source => {
@@ -179,7 +179,7 @@ fn leave_latest(record: &mut CopyRecord) {
     }
 }
 
-fn stop(record: &mut CopyRecord, at: Timestamp) {
+fn begin_stopping(record: &mut CopyRecord, at: Timestamp) {
     if let CopyPhase::Copying { order, .. } = &record.phase {
         record.phase = CopyPhase::Stopping {
             since: at,
@@ -189,7 +189,7 @@ fn stop(record: &mut CopyRecord, at: Timestamp) {
 }
 
 /// Waits for the next try. A copy that is given up begins afresh then, its faults forgiven.
-fn wait(
+fn wait_for_next_try(
     record: &mut CopyRecord,
     resume: Option<Try>,
     at: Timestamp,

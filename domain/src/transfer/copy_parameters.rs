@@ -44,7 +44,7 @@ impl Default for CopyParameters {
 impl CopyParameters {
     /// Returns the wait after the `count`th failure (from 1): doubling, bounded, and spread by up
     /// to a quarter so that many copies do not come back in step. `seed` is the try's drawn nonce.
-    pub fn wait(&self, count: u32, seed: u64) -> DurationMs {
+    pub fn backoff_after(&self, count: u32, seed: u64) -> DurationMs {
         let doublings = count.saturating_sub(1).min(63);
         let bounded = self
             .backoff
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn waits_double_up_to_their_bound_and_spread_by_a_quarter() {
         let parameters = CopyParameters::default();
-        assert_eq!(parameters.wait(1, 0), DurationMs(2_000));
-        assert_eq!(parameters.wait(4, 0), DurationMs(16_000));
-        assert_eq!(parameters.wait(u32::MAX, 0), DurationMs(300_000));
+        assert_eq!(parameters.backoff_after(1, 0), DurationMs(2_000));
+        assert_eq!(parameters.backoff_after(4, 0), DurationMs(16_000));
+        assert_eq!(parameters.backoff_after(u32::MAX, 0), DurationMs(300_000));
         for seed in [1, 499, 500, 501, u64::MAX] {
-            let wait = parameters.wait(1, seed).0;
+            let wait = parameters.backoff_after(1, seed).0;
             assert!((2_000..=2_500).contains(&wait), "{wait}");
         }
     }

@@ -43,12 +43,12 @@ pub struct TransferPlan {
 
 impl Links {
     /// Returns the bandwidth of a pair, as measured or configured; `None` if it is not known.
-    pub fn get(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
+    pub fn bandwidth_of(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         self.by_source.get(from)?.get(to).copied()
     }
 
     /// Sets the bandwidth of a pair; 0 means that nothing gets through.
-    pub fn set(&mut self, from: SiteName, to: SiteName, bandwidth: BitsPerSecond) {
+    pub fn set_bandwidth(&mut self, from: SiteName, to: SiteName, bandwidth: BitsPerSecond) {
         self.by_source
             .entry(from)
             .or_default()
@@ -56,7 +56,7 @@ impl Links {
     }
 
     /// Lists all known pairs, in order of names.
-    pub fn iter(&self) -> impl Iterator<Item = (&SiteName, &SiteName, BitsPerSecond)> {
+    pub fn all_pairs(&self) -> impl Iterator<Item = (&SiteName, &SiteName, BitsPerSecond)> {
         self.by_source
             .iter()
             .flat_map(|(from, to)| to.iter().map(move |(to, bandwidth)| (from, to, *bandwidth)))
@@ -68,12 +68,12 @@ impl Links {
         if from == to {
             return Some(DurationMs::ZERO);
         }
-        size.transfer_time(self.get(from, to)?)
+        size.transfer_time(self.bandwidth_of(from, to)?)
     }
 
     /// Finds the nearest of several sites: least transfer time, then name (KOALA, placement
     /// policies: "with replicas, the one with the least transfer time").
-    pub fn nearest<'a>(
+    pub fn nearest_site<'a>(
         &self,
         sites: impl IntoIterator<Item = &'a SiteName>,
         to: &SiteName,
@@ -90,11 +90,11 @@ impl Links {
     ///
     /// KOALA, model: a component's transfer time is the sum over its files that are not at the site
     /// yet. Content needed under two names is moved once.
-    pub fn plan(&self, needs: &[ContentNeed<'_>], to: &SiteName) -> Option<TransferPlan> {
+    pub fn plan_transfers(&self, needs: &[ContentNeed<'_>], to: &SiteName) -> Option<TransferPlan> {
         let mut seen: BTreeSet<Digest> = BTreeSet::new();
         let mut plan = TransferPlan::default();
         for need in needs.iter().filter(|need| seen.insert(need.content.digest)) {
-            let (time, from) = self.nearest(need.sites, to, need.content.size)?;
+            let (time, from) = self.nearest_site(need.sites, to, need.content.size)?;
             plan.sources.push((need.content, from.clone()));
             plan.time = plan.time + time;
         }
@@ -107,7 +107,7 @@ impl FromIterator<(SiteName, SiteName, BitsPerSecond)> for Links {
         let mut links = Links::default();
         pairs
             .into_iter()
-            .for_each(|(from, to, bandwidth)| links.set(from, to, bandwidth));
+            .for_each(|(from, to, bandwidth)| links.set_bandwidth(from, to, bandwidth));
         links
     }
 }

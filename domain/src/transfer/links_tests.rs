@@ -115,7 +115,7 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
             sites: &x,
         },
     ];
-    let plan = links.plan(&needs, &site("x")).unwrap();
+    let plan = links.plan_transfers(&needs, &site("x")).unwrap();
     assert_eq!(plan.time, DurationMs::from_secs(8 + 80));
     let from: Vec<_> = plan.sources.iter().map(|(_, from)| from.as_str()).collect();
     assert_eq!(from, ["a", "b", "x"]);
@@ -129,7 +129,9 @@ fn content_that_is_needed_under_two_names_is_moved_once() {
         content: content(1, 1),
         sites: &a,
     };
-    let plan = links.plan(&[need.clone(), need], &site("x")).unwrap();
+    let plan = links
+        .plan_transfers(&[need.clone(), need], &site("x"))
+        .unwrap();
     assert_eq!(
         (plan.time, plan.sources.len()),
         (DurationMs::from_secs(8), 1)
@@ -149,16 +151,19 @@ fn content_that_cannot_come_makes_the_site_no_candidate() {
         content: content(2, 1),
         sites: &b,
     };
-    assert_eq!(links.plan(&[near, far], &site("x")), None);
-    assert_eq!(links.plan(&[], &site("x")), Some(TransferPlan::default()));
+    assert_eq!(links.plan_transfers(&[near, far], &site("x")), None);
+    assert_eq!(
+        links.plan_transfers(&[], &site("x")),
+        Some(TransferPlan::default())
+    );
 }
 
 #[test]
 fn the_table_lists_what_was_set_in_order_of_names() {
     let mut links = links(&[("b", "a", SLOW), ("a", "b", SLOW)]);
-    links.set(site("b"), site("a"), FAST);
+    links.set_bandwidth(site("b"), site("a"), FAST);
     let listed: Vec<_> = links
-        .iter()
+        .all_pairs()
         .map(|(f, t, r)| (f.to_string(), t.to_string(), r))
         .collect();
     assert_eq!(

@@ -63,7 +63,7 @@ impl Rates {
     }
 
     /// Counts a transfer that moved this much in this time; returns true if it counts.
-    pub fn observe(
+    pub fn add_transfer(
         &mut self,
         pair: (SiteName, SiteName),
         moved: Bytes,
@@ -77,10 +77,10 @@ impl Rates {
         let before = self
             .pairs
             .get(&pair)
-            .filter(|sums| self.counts(sums, now))
+            .filter(|sums| self.is_current_rate(sums, now))
             .copied();
-        let mut sums = before.map_or(RateSums::none(now), |s| {
-            s.decayed(self.parameters.half_life, now)
+        let mut sums = before.map_or(RateSums::empty_at(now), |s| {
+            s.decayed_until(self.parameters.half_life, now)
         });
         sums.bytes += u128::from(moved.0) * 1_000;
         sums.ms += u128::from(time.0) * 1_000;
@@ -91,23 +91,23 @@ impl Rates {
 
     /// Returns the rate of a pair, if it is not too old. It stays as it is between two transfers:
     /// all of them age alike.
-    pub fn get(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<Measured> {
+    pub fn rate_of(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<Measured> {
         let sums = self.pairs.get(&(from.clone(), to.clone()))?;
-        self.counts(sums, now).then(|| sums.measured())
+        self.is_current_rate(sums, now).then(|| sums.to_measured())
     }
 
     /// Returns the time from which on a measurement is too old.
-    pub fn expires(&self, measured: &Measured) -> Timestamp {
+    pub fn rate_expires_at(&self, measured: &Measured) -> Timestamp {
         measured.at + self.parameters.expiry
     }
 
-    fn counts(&self, sums: &RateSums, now: Timestamp) -> bool {
+    fn is_current_rate(&self, sums: &RateSums, now: Timestamp) -> bool {
         now.since(sums.at) < self.parameters.expiry
     }
 }
 
 impl RateSums {
-    fn none(at: Timestamp) -> Self {
+    fn empty_at(at: Timestamp) -> Self {
         Self {
             bytes: 0,
             ms: 0,
@@ -116,7 +116,7 @@ impl RateSums {
         }
     }
 
-    fn decayed(self, half_life: DurationMs, now: Timestamp) -> Self {
+    fn decayed_until(self, half_life: DurationMs, now: Timestamp) -> Self {
         let left = share_left(now.since(self.at), half_life);
         Self {
             bytes: self.bytes * left / 1_000_000,
@@ -126,7 +126,7 @@ impl RateSums {
         }
     }
 
-    fn measured(&self) -> Measured {
+    fn to_measured(&self) -> Measured {
         let rate = (self.bytes * 8_000).checked_div(self.ms).unwrap_or(0);
         let bandwidth = BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
         Measured {

@@ -15,7 +15,7 @@ fn rates() -> Rates {
 fn known(rates: &Rates, now: u64) -> Option<u64> {
     let (from, to) = pair();
     rates
-        .get(&from, &to, Timestamp(now))
+        .rate_of(&from, &to, Timestamp(now))
         .map(|measured| measured.bandwidth.0)
 }
 
@@ -23,7 +23,7 @@ fn known(rates: &Rates, now: u64) -> Option<u64> {
 fn moved(rates: &mut Rates, megabytes: u64, secs: u64, now: u64) -> bool {
     let bytes = Bytes(megabytes * 1_000_000);
     let time = DurationMs::from_secs(secs);
-    rates.observe(pair(), bytes, time, Timestamp(now))
+    rates.add_transfer(pair(), bytes, time, Timestamp(now))
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn one_transfer_gives_its_own_pace_until_it_is_too_old() {
     );
     let (from, to) = pair();
     assert_eq!(
-        rates.get(&to, &from, Timestamp(0)),
+        rates.rate_of(&to, &from, Timestamp(0)),
         None,
         "the way back is another pair"
     );
@@ -75,7 +75,7 @@ fn after_an_expiry_transfers_are_counted_anew() {
     moved(&mut rates, 100, 8, 0);
     moved(&mut rates, 1, 8, 61 * MINUTE);
     let (from, to) = pair();
-    let measured = rates.get(&from, &to, Timestamp(61 * MINUTE)).unwrap();
+    let measured = rates.rate_of(&from, &to, Timestamp(61 * MINUTE)).unwrap();
     assert_eq!(
         (measured.bandwidth, measured.transfers),
         (BitsPerSecond(1_000_000), 1)

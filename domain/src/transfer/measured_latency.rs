@@ -49,11 +49,16 @@ impl Latencies {
     }
 
     /// Counts the round trip of a message.
-    pub fn observe(&mut self, pair: (SiteName, SiteName), round_trip: DurationUs, now: Timestamp) {
+    pub fn add_round_trip(
+        &mut self,
+        pair: (SiteName, SiteName),
+        round_trip: DurationUs,
+        now: Timestamp,
+    ) {
         let before = self
             .pairs
             .get(&pair)
-            .filter(|sums| self.counts(sums, now))
+            .filter(|sums| self.is_current(sums, now))
             .copied();
         let before = before.unwrap_or(LatencySums {
             us: 0,
@@ -73,27 +78,32 @@ impl Latencies {
 
     /// Returns the latency of a pair, if it is not too old. It stays as it is between two
     /// measurements: all of them age alike.
-    pub fn get(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<MeasuredLatency> {
+    pub fn latency_of(
+        &self,
+        from: &SiteName,
+        to: &SiteName,
+        now: Timestamp,
+    ) -> Option<MeasuredLatency> {
         let sums = self.pairs.get(&(from.clone(), to.clone()))?;
-        self.counts(sums, now).then(|| sums.measured())
+        self.is_current(sums, now).then(|| sums.to_latency())
     }
 
     /// Returns the time from which on a measurement is too old.
-    pub fn expires(&self, measured: &MeasuredLatency) -> Timestamp {
-        measured.at + self.expiry()
+    pub fn latency_expires_at(&self, measured: &MeasuredLatency) -> Timestamp {
+        measured.at + self.expiry_time()
     }
 
-    fn expiry(&self) -> DurationMs {
+    fn expiry_time(&self) -> DurationMs {
         DurationMs(self.interval.0.saturating_mul(EXPIRY_INTERVALS))
     }
 
-    fn counts(&self, sums: &LatencySums, now: Timestamp) -> bool {
-        now.since(sums.at) < self.expiry()
+    fn is_current(&self, sums: &LatencySums, now: Timestamp) -> bool {
+        now.since(sums.at) < self.expiry_time()
     }
 }
 
 impl LatencySums {
-    fn measured(&self) -> MeasuredLatency {
+    fn to_latency(&self) -> MeasuredLatency {
         let half = self.us.checked_div(2 * self.weight).unwrap_or(0);
         let latency = DurationUs(u64::try_from(half).unwrap_or(u64::MAX));
         MeasuredLatency {

@@ -16,12 +16,12 @@ fn latencies() -> Latencies {
 fn known(latencies: &Latencies, now: u64) -> Option<u64> {
     let (from, to) = pair();
     latencies
-        .get(&from, &to, Timestamp(now))
+        .latency_of(&from, &to, Timestamp(now))
         .map(|measured| measured.latency.0)
 }
 
 fn came_back(latencies: &mut Latencies, us: u64, now: u64) {
-    latencies.observe(pair(), DurationUs(us), Timestamp(now));
+    latencies.add_round_trip(pair(), DurationUs(us), Timestamp(now));
 }
 
 #[test]
@@ -35,10 +35,13 @@ fn one_measurement_gives_half_of_its_round_trip_until_it_is_too_old() {
         "the configured latency counts again"
     );
     let (from, to) = pair();
-    let measured = latencies.get(&from, &to, Timestamp(0)).unwrap();
-    assert_eq!(latencies.expires(&measured), Timestamp(60 * MINUTE));
+    let measured = latencies.latency_of(&from, &to, Timestamp(0)).unwrap();
     assert_eq!(
-        latencies.get(&to, &from, Timestamp(0)),
+        latencies.latency_expires_at(&measured),
+        Timestamp(60 * MINUTE)
+    );
+    assert_eq!(
+        latencies.latency_of(&to, &from, Timestamp(0)),
         None,
         "the way back is another pair"
     );
@@ -62,7 +65,9 @@ fn after_an_expiry_measurements_are_counted_anew() {
     came_back(&mut latencies, 8_000, 0);
     came_back(&mut latencies, 2_000, 61 * MINUTE);
     let (from, to) = pair();
-    let measured = latencies.get(&from, &to, Timestamp(61 * MINUTE)).unwrap();
+    let measured = latencies
+        .latency_of(&from, &to, Timestamp(61 * MINUTE))
+        .unwrap();
     assert_eq!(
         (measured.latency, measured.measurements),
         (DurationUs(1_000), 1)

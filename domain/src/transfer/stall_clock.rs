@@ -22,7 +22,7 @@ impl TryProgress {
 
     /// Takes an observation, and returns for how long nothing has moved. A number that went down
     /// counts as movement: the try began again.
-    pub fn observe(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
+    pub fn note_progress(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if done != self.done {
             *self = Self {
                 done,
@@ -50,15 +50,15 @@ mod tests {
     fn a_copy_that_receives_nothing_is_unchanged_for_longer_and_longer() {
         let mut progress = TryProgress::new(Timestamp(0));
         assert_eq!(
-            progress.observe(Bytes(10), Timestamp(1_000)),
+            progress.note_progress(Bytes(10), Timestamp(1_000)),
             DurationMs::ZERO
         );
         assert_eq!(
-            progress.observe(Bytes(10), Timestamp(5_000)),
+            progress.note_progress(Bytes(10), Timestamp(5_000)),
             DurationMs(4_000)
         );
         assert_eq!(
-            progress.observe(Bytes(11), Timestamp(6_000)),
+            progress.note_progress(Bytes(11), Timestamp(6_000)),
             DurationMs::ZERO
         );
     }
@@ -66,9 +66,9 @@ mod tests {
     #[test]
     fn a_copy_that_begins_anew_counts_as_moving() {
         let mut progress = TryProgress::new(Timestamp(0));
-        progress.observe(Bytes(10), Timestamp(1_000));
+        progress.note_progress(Bytes(10), Timestamp(1_000));
         assert_eq!(
-            progress.observe(Bytes(0), Timestamp(9_000)),
+            progress.note_progress(Bytes(0), Timestamp(9_000)),
             DurationMs::ZERO
         );
     }
@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn a_clock_set_back_does_not_make_a_copy_stall() {
         let mut progress = TryProgress::new(Timestamp(3_600_000));
-        assert_eq!(progress.observe(Bytes(0), Timestamp(0)), DurationMs::ZERO);
+        assert_eq!(
+            progress.note_progress(Bytes(0), Timestamp(0)),
+            DurationMs::ZERO
+        );
     }
 
     #[test]
@@ -86,7 +89,7 @@ mod tests {
             progress.expected_at(Bytes(100), Timestamp(0), Timestamp(500)),
             None
         );
-        progress.observe(Bytes(25), Timestamp(1_000));
+        progress.note_progress(Bytes(25), Timestamp(1_000));
         let expected = progress.expected_at(Bytes(100), Timestamp(0), Timestamp(1_000));
         assert_eq!(expected, Some(Timestamp(4_000)));
     }
@@ -94,7 +97,7 @@ mod tests {
     #[test]
     fn what_does_not_come_out_even_is_expected_no_earlier_than_it_can_be() {
         let mut progress = TryProgress::new(Timestamp(0));
-        progress.observe(Bytes(3), Timestamp(1_000));
+        progress.note_progress(Bytes(3), Timestamp(1_000));
         let expected = progress.expected_at(Bytes(4), Timestamp(0), Timestamp(1_000));
         assert_eq!(expected, Some(Timestamp(1_334)));
     }

@@ -145,7 +145,7 @@ impl LineFault {
     }
 
     /// Makes a complaint about `line`.
-    pub(super) fn at(self, line: u64) -> Complaint {
+    pub(super) fn at_line(self, line: u64) -> Complaint {
         Complaint {
             line,
             kind: self.kind,
@@ -182,7 +182,7 @@ impl Complaints {
 
     /// Returns the number of lines that were left out.
     pub fn lines_skipped(&self) -> u64 {
-        self.with(Treatment::Skipped)
+        self.with_treatment(Treatment::Skipped)
             .map(|(_, tally)| tally.count)
             .sum()
     }
@@ -193,17 +193,17 @@ impl Complaints {
     }
 
     /// Returns the complaints kept in full, kind by kind, in the order of their lines.
-    pub fn kept(&self) -> impl Iterator<Item = &Complaint> {
+    pub fn kept_in_full(&self) -> impl Iterator<Item = &Complaint> {
         self.tallies.values().flat_map(|tally| &tally.kept)
     }
 
     /// Counts one whole entry line, good or bad.
-    pub(super) fn line_read(&mut self) {
+    pub(super) fn count_line(&mut self) {
         self.lines_read += 1;
     }
 
     /// Records a complaint, or turns it into the error that ends the reading.
-    pub(super) fn note(
+    pub(super) fn record_complaint(
         &mut self,
         complaint: Complaint,
         reading: &LogReading,
@@ -222,7 +222,7 @@ impl Complaints {
         Ok(())
     }
 
-    fn with(
+    fn with_treatment(
         &self,
         treatment: Treatment,
     ) -> impl Iterator<Item = (&ComplaintKind, &ComplaintTally)> {

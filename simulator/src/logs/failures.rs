@@ -15,7 +15,7 @@ use cospan_domain::units::Timestamp;
 use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
 
 use super::complaints::{ComplaintKind, Complaints, LineFault};
-use super::source::{WatchedSource, breaks_off, decoded, unreadable};
+use super::source::{WatchedSource, breaks_off, decode_source, unreadable_error};
 use super::{LogError, LogReading};
 
 /// The recorded cause of a failure; these are columns of the log.
@@ -81,18 +81,20 @@ impl<'a> FailureReader<'a> {
         reading: LogReading,
         system: Option<u32>,
     ) -> Result<Self, LogError> {
-        let plain = decoded(source).map_err(|source| unreadable(&reading, 0, source))?;
+        let plain =
+            decode_source(source).map_err(|source| unreadable_error(&reading, 0, source))?;
         let mut rows = ReaderBuilder::new()
             .flexible(true)
             .trim(Trim::All)
             .from_reader(WatchedSource::new(plain));
         let names = rows
             .byte_headers()
-            .map_err(|error| unreadable(&reading, 0, into_io(error)))?;
-        let columns = FailureColumns::named(names).map_err(|column| LogError::ColumnMissing {
-            file: reading.file.clone(),
-            column,
-        })?;
+            .map_err(|error| unreadable_error(&reading, 0, into_io(error)))?;
+        let columns =
+            FailureColumns::find_columns(names).map_err(|column| LogError::ColumnMissing {
+                file: reading.file.clone(),
+                column,
+            })?;
         let row = ByteRecord::new();
         let complaints = Complaints::default();
         Ok(Self {
@@ -115,20 +117,20 @@ impl<'a> FailureReader<'a> {
     fn next_failure(&mut self) -> Result<Option<LoggedFailure>, LogError> {
         while self.next_row()? {
             let is_ended = !self.rows.get_ref().is_done_without_line_end();
-            match self.columns.parse(&self.row, self.system) {
+            match self.columns.parse_row(&self.row, self.system) {
                 Ok(None) => {}
                 Ok(Some(failure)) => {
-                    self.complaints.line_read();
+                    self.complaints.count_line();
                     self.found += 1;
                     return Ok(Some(failure));
                 }
                 Err(fault) if !is_ended && fault.kind == ComplaintKind::ColumnCount => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.complain(LineFault::new(ComplaintKind::Truncated, detail))?;
+                    self.record_fault(LineFault::new(ComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
-                    self.complaints.line_read();
-                    self.complain(fault)?;
+                    self.complaints.count_line();
+                    self.record_fault(fault)?;
                 }
             }
         }
@@ -148,20 +150,21 @@ impl<'a> FailureReader<'a> {
             Err(error) => into_io(error),
         };
         if !breaks_off(&error) {
-            return Err(unreadable(&self.reading, self.line(), error));
+            return Err(unreadable_error(&self.reading, self.line_number(), error));
         }
-        self.complain(LineFault::new(
+        self.record_fault(LineFault::new(
             ComplaintKind::Truncated,
             "compressed data break off",
         ))?;
         Ok(false)
     }
 
-    fn complain(&mut self, fault: LineFault) -> Result<(), LogError> {
-        self.complaints.note(fault.at(self.line()), &self.reading)
+    fn record_fault(&mut self, fault: LineFault) -> Result<(), LogError> {
+        self.complaints
+            .record_complaint(fault.at_line(self.line_number()), &self.reading)
     }
 
-    fn line(&self) -> u64 {
+    fn line_number(&self) -> u64 {
         self.row.position().map_or(1, csv::Position::line)
     }
 }
@@ -216,7 +219,7 @@ struct FailureColumns {
 
 impl FailureColumns {
     /// Finds the columns. The error is the name of the missing column.
-    fn named(names: &ByteRecord) -> Result<Self, &'static str> {
+    fn find_columns(names: &ByteRecord) -> Result<Self, &'static str> {
         let mut causes = [(FailureColumn(0, ""), FailureCause::NotRecorded); 6];
         for (cause, (name, meaning)) in causes.iter_mut().zip(CAUSES) {
             *cause = (find_column(names, name)?, meaning);
@@ -232,18 +235,22 @@ impl FailureColumns {
     }
 
     /// Parses a row; `None` for a row of another machine.
-    fn parse(&self, row: &ByteRecord, of: Option<u32>) -> Result<Option<LoggedFailure>, LineFault> {
+    fn parse_row(
+        &self,
+        row: &ByteRecord,
+        of: Option<u32>,
+    ) -> Result<Option<LoggedFailure>, LineFault> {
         if row.len() != self.count {
             let detail = format!("{} instead of {}", row.len(), self.count);
             return Err(LineFault::new(ComplaintKind::ColumnCount, detail));
         }
-        let system = number(row, self.system)?;
+        let system = parse_number(row, self.system)?;
         if of.is_some_and(|wanted| wanted != system) {
             return Ok(None);
         }
-        let node = number(row, self.node)?;
-        let started = date(row, self.started)?;
-        let repaired = date(row, self.repaired)?;
+        let node = parse_number(row, self.node)?;
+        let started = parse_date(row, self.started)?;
+        let repaired = parse_date(row, self.repaired)?;
         if repaired < started {
             let dates = (text(row, self.repaired), text(row, self.started));
             let detail = format!("repaired {}, started {}", dates.0, dates.1);
@@ -277,7 +284,7 @@ fn text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
 }
 
-fn number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
+fn parse_number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
     let text = text(row, column);
     text.parse().map_err(|_| {
         let detail = format!("{} {text:?}", column.1);
@@ -285,12 +292,12 @@ fn number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
     })
 }
 
-fn date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault> {
+fn parse_date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault> {
     let text = text(row, column);
     if text.is_empty() {
         return Err(LineFault::new(ComplaintKind::UnknownTime, column.1));
     }
-    wall_clock::parse(&text).ok_or_else(|| {
+    wall_clock::parse_wall_clock(&text).ok_or_else(|| {
         let detail = format!("{} {text:?}", column.1);
         LineFault::new(ComplaintKind::NotADate, detail)
     })

@@ -22,7 +22,7 @@ const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const XZ_MEMORY_KIB_MAX: u32 = 128 * 1024;
 
 /// Returns the plain bytes of `raw`, whichever of the three forms it has.
-pub(super) fn decoded<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+pub(super) fn decode_source<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut start = Vec::with_capacity(XZ_MAGIC.len());
     raw.by_ref()
         .take(XZ_MAGIC.len() as u64)
@@ -73,7 +73,7 @@ pub(super) struct LogLines<'a> {
 
 impl<'a> LogLines<'a> {
     pub(super) fn new(raw: impl Read + 'a, reading: &LogReading) -> Result<Self, LogError> {
-        let source = decoded(raw).map_err(|source| unreadable(reading, 0, source))?;
+        let source = decode_source(raw).map_err(|source| unreadable_error(reading, 0, source))?;
         Ok(Self {
             source,
             buffer: Vec::new(),
@@ -88,7 +88,7 @@ impl<'a> LogLines<'a> {
         let found = match self.last {
             Some(found) if self.again => found,
             Some(end @ (LineFound::Cut | LineFound::End)) => end,
-            Some(LineFound::Line { .. }) | None => self.read(reading)?,
+            Some(LineFound::Line { .. }) | None => self.read_line(reading)?,
         };
         self.again = false;
         self.last = Some(found);
@@ -110,7 +110,7 @@ impl<'a> LogLines<'a> {
         self.number
     }
 
-    fn read(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
+    fn read_line(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
         match self
@@ -137,7 +137,7 @@ impl<'a> LogLines<'a> {
                 self.number += u64::from(!self.buffer.is_empty());
                 Ok(LineFound::Cut)
             }
-            Err(error) => Err(unreadable(reading, self.number, error)),
+            Err(error) => Err(unreadable_error(reading, self.number, error)),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Read for WatchedSource<'_> {
 }
 
 /// Makes the error for a source that fails after `line`.
-pub(super) fn unreadable(reading: &LogReading, line: u64, source: io::Error) -> LogError {
+pub(super) fn unreadable_error(reading: &LogReading, line: u64, source: io::Error) -> LogError {
     LogError::Unreadable {
         file: reading.file.clone(),
         line,

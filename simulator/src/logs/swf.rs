@@ -122,7 +122,7 @@ impl<'a> SwfReader<'a> {
             };
             let text = self.lines.text();
             match text.strip_prefix(';') {
-                Some(comment) => self.header.note(comment),
+                Some(comment) => self.header.read_comment(comment),
                 None if text.is_empty() => {}
                 None => return Ok(found),
             }
@@ -134,33 +134,33 @@ impl<'a> SwfReader<'a> {
             let is_ended = match self.advance()? {
                 LineFound::Line { ended } => ended,
                 LineFound::Cut => {
-                    self.complain(LineFault::new(
+                    self.record_fault(LineFault::new(
                         ComplaintKind::Truncated,
                         "compressed data break off",
                     ))?;
-                    return self.finish();
+                    return self.check_end();
                 }
-                LineFound::End => return self.finish(),
+                LineFound::End => return self.check_end(),
             };
-            match row::parse(&self.lines.text()).and_then(|job| self.fitting(job)) {
+            match row::parse_line(&self.lines.text()).and_then(|job| self.check_size(job)) {
                 Err(fault) if !is_ended && is_half_a_line(&fault) => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.complain(LineFault::new(ComplaintKind::Truncated, detail))?;
+                    self.record_fault(LineFault::new(ComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
-                    self.complaints.line_read();
-                    self.complain(fault)?;
+                    self.complaints.count_line();
+                    self.record_fault(fault)?;
                 }
                 Ok(job) => {
-                    self.complaints.line_read();
-                    self.keep(&job)?;
+                    self.complaints.count_line();
+                    self.check_order(&job)?;
                     return Ok(Some(job));
                 }
             }
         }
     }
 
-    fn fitting(&self, job: SwfJob) -> Result<SwfJob, LineFault> {
+    fn check_size(&self, job: SwfJob) -> Result<SwfJob, LineFault> {
         match self.processors_max {
             Some(max) if job.processors > max => {
                 let detail = format!("{} instead of {max}", job.processors);
@@ -172,7 +172,7 @@ impl<'a> SwfReader<'a> {
 
     /// Compares a good job with its predecessor. Not with the latest so far: one job far in the
     /// future would then make all later ones wrong.
-    fn keep(&mut self, job: &SwfJob) -> Result<(), LogError> {
+    fn check_order(&mut self, job: &SwfJob) -> Result<(), LogError> {
         let SwfJob {
             number, submitted, ..
         } = *job;
@@ -184,16 +184,16 @@ impl<'a> SwfReader<'a> {
                     "job {number} was submitted at {submitted}, job {} before it at {}",
                     last.number, last.submitted
                 );
-                self.complain(LineFault::new(ComplaintKind::BackInTime, detail))
+                self.record_fault(LineFault::new(ComplaintKind::BackInTime, detail))
             }
         }
     }
 
-    fn finish(&mut self) -> Result<Option<SwfJob>, LogError> {
+    fn check_end(&mut self) -> Result<Option<SwfJob>, LogError> {
         let found = self.complaints.lines_read();
         if let Some(announced) = self.header.jobs_announced().filter(|jobs| found < *jobs) {
             let detail = format!("{found} instead of {announced}");
-            self.complain(LineFault::new(ComplaintKind::FewerThanAnnounced, detail))?;
+            self.record_fault(LineFault::new(ComplaintKind::FewerThanAnnounced, detail))?;
         }
         if self.last.is_none() {
             let file = self.reading.file.clone();
@@ -203,9 +203,9 @@ impl<'a> SwfReader<'a> {
         Ok(None)
     }
 
-    fn complain(&mut self, fault: LineFault) -> Result<(), LogError> {
+    fn record_fault(&mut self, fault: LineFault) -> Result<(), LogError> {
         self.complaints
-            .note(fault.at(self.lines.number()), &self.reading)
+            .record_complaint(fault.at_line(self.lines.number()), &self.reading)
     }
 }
 

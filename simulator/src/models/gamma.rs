@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand_distr::Distribution;
 
-use super::{ModelParameterError, check};
+use super::{ModelParameterError, check_parameter};
 
 /// Redraws before a value above a limit is set to the limit, so that no choice
 /// of parameters can make a model draw for ever.
@@ -35,12 +35,12 @@ impl Gamma {
 
     /// Makes a source of values, if shape and scale are above 0; `parameter` is the name for the
     /// error.
-    pub(super) fn sampler(
+    pub(super) fn to_sampler(
         self,
         parameter: &'static str,
     ) -> Result<GammaSampler, ModelParameterError> {
         for value in [self.shape, self.scale] {
-            check(
+            check_parameter(
                 value.is_finite() && value > 0.0,
                 parameter,
                 value,
@@ -63,7 +63,7 @@ pub(super) struct GammaSampler(rand_distr::Gamma<f64>);
 
 impl GammaSampler {
     /// Draws a value of at most `limit`: again while it is above.
-    pub(super) fn at_most(&self, limit: f64, rng: &mut impl Rng) -> f64 {
+    pub(super) fn draw_at_most(&self, limit: f64, rng: &mut impl Rng) -> f64 {
         let mut values = self.0.sample_iter(rng).take(REDRAWS_MAX);
         values.find(|value| *value <= limit).unwrap_or(limit)
     }
@@ -106,7 +106,7 @@ mod tests {
             (f64::NAN, 1.0),
             (1.0, f64::INFINITY),
         ] {
-            assert!(Gamma { shape, scale }.sampler("gap").is_err());
+            assert!(Gamma { shape, scale }.to_sampler("gap").is_err());
         }
     }
 
@@ -117,10 +117,10 @@ mod tests {
             shape: 1000.0,
             scale: 1.0,
         }
-        .sampler("gap")
+        .to_sampler("gap")
         .unwrap();
         assert_eq!(
-            sampler.at_most(13.0, &mut rand::rngs::StdRng::seed_from_u64(1)),
+            sampler.draw_at_most(13.0, &mut rand::rngs::StdRng::seed_from_u64(1)),
             13.0
         );
     }

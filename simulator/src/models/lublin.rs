@@ -121,17 +121,17 @@ impl JobStream {
             run_times,
             arrivals,
         } = *parameters;
-        sizes.check()?;
-        run_times.check()?;
+        sizes.check_sizes()?;
+        run_times.check_run_times()?;
         Ok(Self {
             sizes,
             run_times,
             ln_first: run_times
                 .ln_first
-                .sampler("the first gamma of ln run time")?,
+                .to_sampler("the first gamma of ln run time")?,
             ln_second: run_times
                 .ln_second
-                .sampler("the second gamma of ln run time")?,
+                .to_sampler("the second gamma of ln run time")?,
             arrivals: Arrivals::new(&arrivals)?,
             pending: None,
             is_interactive,
@@ -148,7 +148,7 @@ impl JobStream {
     fn next_job(&mut self, rng: &mut impl Rng) -> GeneratedJob {
         let submitted = self.next_arrival(rng);
         self.pending = None;
-        let processors = self.sizes.draw(rng);
+        let processors = self.sizes.draw_size(rng);
         let run_time = self.draw_run_time(processors, rng);
         GeneratedJob {
             submitted,
@@ -167,7 +167,7 @@ impl JobStream {
         } else {
             &self.ln_second
         };
-        let secs = gamma.at_most(LN_RUN_TIME_MAX, rng).exp().floor();
+        let secs = gamma.draw_at_most(LN_RUN_TIME_MAX, rng).exp().floor();
         DurationMs::from_secs(secs as u64)
     }
 }
@@ -175,7 +175,7 @@ impl JobStream {
 impl SizeParameters {
     /// Draws a size: one processor, a power of two, or any number; the latter two are uniform in
     /// their logarithm, in two stages.
-    fn draw(&self, rng: &mut impl Rng) -> u32 {
+    fn draw_size(&self, rng: &mut impl Rng) -> u32 {
         let kind: f64 = rng.random();
         if kind <= self.serial_share {
             return 1;

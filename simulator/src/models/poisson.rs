@@ -4,7 +4,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand_distr::Exp1;
 
-use super::{ModelParameterError, check};
+use super::{ModelParameterError, check_parameter};
 
 /// A stream of arrival times.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ impl PoissonArrivals {
     /// # Errors
     /// If the mean gap is zero.
     pub fn new(mean_gap: DurationMs) -> Result<Self, ModelParameterError> {
-        check(
+        check_parameter(
             mean_gap > DurationMs::ZERO,
             "the mean gap between arrivals",
             0.0,

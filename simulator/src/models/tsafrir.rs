@@ -5,7 +5,7 @@
 //! estimates", JSSPP 2005, and the constants of the program the authors
 //! published with it.
 //!
-//! First [`EstimateModel::draw`] draws how many jobs have which estimate; then [`assign_estimates`]
+//! First [`EstimateModel::draw_counts`] draws how many jobs have which estimate; then [`assign_estimates`]
 //! gives every job one that is not shorter than its run time.
 
 mod assignment;
@@ -115,23 +115,28 @@ impl EstimateModel {
     ///
     /// # Errors
     /// If the model's fields are outside their ranges.
-    pub fn draw(&self, rng: &mut impl Rng) -> Result<Vec<EstimateCount>, EstimateError> {
-        let free_jobs = self.jobs_not_known()?;
+    pub fn draw_counts(&self, rng: &mut impl Rng) -> Result<Vec<EstimateCount>, EstimateError> {
+        let free_jobs = self.check_and_count_free_jobs()?;
         let distinct = self.distinct_count(free_jobs);
         let mut taken: BTreeSet<DurationMs> =
             self.known.iter().map(|known| known.estimate).collect();
 
-        let head = head::times(self.longest, distinct.min(HEAD_LEN), &taken);
-        let mut estimates = head::by_popularity(head, self.longest, rng);
+        let head = head::head_estimates(self.longest, distinct.min(HEAD_LEN), &taken);
+        let mut estimates = head::order_by_popularity(head, self.longest, rng);
         let first_rank = self.known.len() + 1;
         let mut shares = head::shares(first_rank, estimates.len());
 
         taken.extend(&estimates);
         let tail_len = distinct.saturating_sub(taken.len());
-        estimates.extend(tail::times(self.longest, distinct, tail_len, &mut taken));
+        estimates.extend(tail::tail_estimates(
+            self.longest,
+            distinct,
+            tail_len,
+            &mut taken,
+        ));
         shares.extend(tail::shares(tail_len, rng));
 
-        let counts = counts::apportioned(free_jobs, &shares);
+        let counts = counts::apportion_jobs(free_jobs, &shares);
         let drawn = estimates.into_iter().zip(counts);
         let drawn = drawn.map(|(estimate, jobs)| EstimateCount { estimate, jobs });
         let mut all: Vec<EstimateCount> = self.known.iter().copied().chain(drawn).collect();
@@ -146,12 +151,12 @@ impl EstimateModel {
         let seconds = self.longest.0 / 1000;
         let most = (known + free_jobs).min(seconds).max(known);
         let least = (known + u64::from(free_jobs > 0)).min(most);
-        let wanted = self.distinct.count(self.jobs).clamp(least, most);
+        let wanted = self.distinct.count_distinct(self.jobs).clamp(least, most);
         usize::try_from(wanted).unwrap_or(usize::MAX)
     }
 
     /// Checks the fields, and returns how many jobs are left after the known estimates.
-    fn jobs_not_known(&self) -> Result<u64, EstimateError> {
+    fn check_and_count_free_jobs(&self) -> Result<u64, EstimateError> {
         if self.jobs == 0 {
             return Err(EstimateError::NoJobs);
         }

@@ -19,7 +19,10 @@ const WRONG_BY: DurationMs = DurationMs(7_200_000);
 
 impl SimulatedSite {
     /// Returns the request as the site understands it: with another window if the fate says so.
-    fn misunderstood(fate: CallFate, order: &TaggedReservationRequest) -> TaggedReservationRequest {
+    fn misunderstand_order(
+        fate: CallFate,
+        order: &TaggedReservationRequest,
+    ) -> TaggedReservationRequest {
         let mut order = order.clone();
         if fate.fault == Some(FaultKind::WrongStart) {
             let length = order
@@ -28,7 +31,7 @@ impl SimulatedSite {
                 .latest
                 .since(order.request.window.earliest);
             let later = DurationMs(length.0 + 1 + fate.dice % WRONG_BY.0);
-            order.request.window = order.request.window.later_by(later);
+            order.request.window = order.request.window.shifted_by(later);
         }
         order
     }
@@ -40,9 +43,9 @@ impl Reservations for SimulatedSite {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
-        let fate = self.call_faults.draw();
-        let order = Self::misunderstood(fate, order);
-        self.meet(fate, CALL, None, move |world: &mut World, site| {
+        let fate = self.call_faults.draw_fate();
+        let order = Self::misunderstand_order(fate, order);
+        self.call_with_fate(fate, CALL, None, move |world: &mut World, site| {
             world.reserve(site, &order)
         })
         .await
@@ -52,28 +55,28 @@ impl Reservations for SimulatedSite {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
-        let fate = self.call_faults.draw();
-        let order = Self::misunderstood(fate, order);
-        self.meet(fate, CALL, None, move |world: &mut World, site| {
+        let fate = self.call_faults.draw_fate();
+        let order = Self::misunderstand_order(fate, order);
+        self.call_with_fate(fate, CALL, None, move |world: &mut World, site| {
             world.modify_lease(site, &order)
         })
         .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| {
+        self.call_site(CALL, move |world, site| {
             world.renew_lease(site, tag, keep_for)
         })
         .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| world.confirm_lease(site, tag))
+        self.call_site(CALL, move |world, site| world.confirm_lease(site, tag))
             .await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| world.release_lease(site, tag))
+        self.call_site(CALL, move |world, site| world.release_lease(site, tag))
             .await
     }
 
@@ -82,11 +85,12 @@ impl Reservations for SimulatedSite {
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        self.call(CALL, |world, site| world.list_leases(site)).await
+        self.call_site(CALL, |world, site| world.list_leases(site))
+            .await
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        self.call(CALL, move |world, site| world.free_slots(site, span, most))
+        self.call_site(CALL, move |world, site| world.free_slots(site, span, most))
             .await
     }
 }

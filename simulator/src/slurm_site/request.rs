@@ -47,7 +47,7 @@ pub(super) struct SlurmRequest {
 
 impl Verb {
     /// Returns the call of the port that the request belongs to.
-    pub(super) fn call(&self) -> CallKind {
+    pub(super) fn call_kind(&self) -> CallKind {
         match self {
             Verb::Describe => CallKind::Describe,
             Verb::Status(..) => CallKind::Status,
@@ -62,7 +62,7 @@ impl Verb {
     }
 
     /// Returns the pretended answer, if the request may be answered as if it had been carried out.
-    pub(super) fn pretended(&self) -> Option<String> {
+    pub(super) fn pretended_answer(&self) -> Option<String> {
         match self {
             Verb::Submit(_) => Some("number 0\n".to_owned()),
             Verb::Cancel(_) | Verb::Withdraw(..) => Some("verdict void\n".to_owned()),
@@ -105,9 +105,9 @@ impl SlurmRequest {
     ///
     /// # Errors
     /// Fails if this site does not understand the request.
-    pub(super) fn read(words: &[OsString], input: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse_request(words: &[OsString], input: &[u8]) -> Result<Self, String> {
         let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
-        let verb = words.and_then(|words| verb(words.get(3..)?, RequestReader(input)));
+        let verb = words.and_then(|words| parse_verb(words.get(3..)?, RequestReader(input)));
         verb.map(|verb| Self { verb })
             .ok_or_else(|| "a request that cannot be read".to_owned())
     }
@@ -121,7 +121,7 @@ impl SlurmRequest {
         kill_switch: &KillSwitch,
     ) -> Result<String, SiteError> {
         match &self.verb {
-            Verb::Describe => Ok(world.slurm_describes(site)),
+            Verb::Describe => Ok(world.slurm_config(site)),
             Verb::Status(tags, asks) => {
                 Ok(world.slurm_status(site, tags, asks.queue, asks.load.then_some(idle)))
             }
@@ -132,12 +132,12 @@ impl SlurmRequest {
                     number.as_str().split('.').next().unwrap_or_default()
                 ))
             }
-            Verb::Find(tag) => Ok(world.slurm_finds(site, *tag)),
-            Verb::Gate(tag, decision) => gate(world, site, *tag, decision, kill_switch),
+            Verb::Find(tag) => Ok(world.slurm_find(site, *tag)),
+            Verb::Gate(tag, decision) => decide_gate(world, site, *tag, decision, kill_switch),
             Verb::Cancel(tag) => {
                 let state = world.decide_gate(site, *tag, &GateDecision::Void)?;
                 world.cancel(site, *tag, None);
-                Ok(verdict(state))
+                Ok(format_verdict(state))
             }
             Verb::Withdraw(tag, number) => {
                 let name = world.sites()[site.index()].name().clone();
@@ -147,14 +147,14 @@ impl SlurmRequest {
                 Ok(String::new())
             }
             Verb::Remove(tag) => world.remove_attempt(site, *tag).map(|()| String::new()),
-            Verb::List => Ok(world.slurm_lists(site)),
+            Verb::List => Ok(world.slurm_list(site)),
             // Most clusters say so: "Slurm accounting storage is disabled".
             Verb::Accounts => Ok("unkept here\n".to_owned()),
         }
     }
 }
 
-fn verdict(state: GateState) -> String {
+fn format_verdict(state: GateState) -> String {
     let word = if state == GateState::Opened {
         "go"
     } else {
@@ -163,7 +163,7 @@ fn verdict(state: GateState) -> String {
     format!("verdict {word}\n")
 }
 
-fn gate(
+fn decide_gate(
     world: &mut World,
     site: SiteIndex,
     tag: AttemptTag,
@@ -175,12 +175,12 @@ fn gate(
         && state == GateState::Opened
         && world.awaits_gates(tag, go)
     {
-        kill_switch.between_gates();
+        kill_switch.count_gate();
     }
-    Ok(verdict(state))
+    Ok(format_verdict(state))
 }
 
-fn verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
+fn parse_verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
     Some(match *words.first()? {
         "describe" => Verb::Describe,
         "status" => Verb::Status(
@@ -190,10 +190,14 @@ fn verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
                 load: words.contains(&"load"),
             },
         ),
-        "submit" => Verb::Submit(Box::new(order(tag_in(words)?, words.get(5..)?, input)?)),
+        "submit" => Verb::Submit(Box::new(parse_order(
+            tag_in(words)?,
+            words.get(5..)?,
+            input,
+        )?)),
         "find" => Verb::Find(tag_in(words)?),
         "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag_in(words)?, GateDecision::Void),
-        "gate" => Verb::Gate(tag_in(words)?, GateDecision::Go(go(input)?)),
+        "gate" => Verb::Gate(tag_in(words)?, GateDecision::Go(parse_go(input)?)),
         "cancel" => Verb::Cancel(tag_in(words)?),
         "withdraw" => Verb::Withdraw(tag_in(words)?, words.get(2)?.parse().ok()?),
         "remove" => Verb::Remove(tag_in(words)?),
@@ -218,7 +222,11 @@ fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
 }
 
 /// Parses the request of an attempt, as `sbatch` and the wrapper get it.
-fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Option<SubmitRequest> {
+fn parse_order(
+    tag: AttemptTag,
+    options: &[&str],
+    mut input: RequestReader<'_>,
+) -> Option<SubmitRequest> {
     let split = options
         .iter()
         .map(|option| option.split_once('=').unwrap_or((option, "")));
@@ -239,7 +247,7 @@ fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Opt
             _ => break,
         }
     }
-    let mut order = parameters(tag, RequestReader(files.get("params")?))?;
+    let mut order = parse_parameters(tag, RequestReader(files.get("params")?))?;
     order.resources = Resources::processors(options.get("--ntasks")?.parse().ok()?);
     if let Some(begin) = options.get("--begin") {
         let seconds = begin.strip_prefix("now+")?.strip_suffix("seconds")?;
@@ -250,7 +258,7 @@ fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Opt
     Some(order)
 }
 
-fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRequest> {
+fn parse_parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRequest> {
     let mut executable = String::new();
     let mut arguments = Vec::new();
     let mut lists_hosts = false;
@@ -276,7 +284,7 @@ fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRe
         directory: None,
         setup: Vec::new(),
     };
-    let plain = SubmitRequest::plain(tag, program, wall_time);
+    let plain = SubmitRequest::with_one_processor(tag, program, wall_time);
     Some(SubmitRequest {
         hold_max,
         lists_hosts,
@@ -306,7 +314,7 @@ fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
     }
 }
 
-fn go(mut input: RequestReader<'_>) -> Option<Go> {
+fn parse_go(mut input: RequestReader<'_>) -> Option<Go> {
     let mut fields = BTreeMap::new();
     let mut peers = Vec::new();
     while let Some(line) = input.line() {

@@ -61,13 +61,13 @@ impl Agenda {
         self.entries.push(Reverse((at, self.added, site, event)));
     }
 
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    pub(super) fn next_time(&self) -> Option<Timestamp> {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Removes and returns the next event, if it happens by `now`.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(SiteIndex, AgendaEvent)> {
-        let due = self.next().is_some_and(|at| at <= now);
+        let due = self.next_time().is_some_and(|at| at <= now);
         let Reverse((_, _, site, event)) = due.then(|| self.entries.pop()).flatten()?;
         Some((site, event))
     }

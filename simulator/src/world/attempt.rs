@@ -37,7 +37,7 @@ pub(super) struct SimulatedPayload {
 impl SimulatedPayload {
     /// Reads the payload of an attempt. A program that is not ours runs for a second. Of shell
     /// scripts only `exit` is understood.
-    fn of(order: &SubmitRequest) -> Self {
+    fn from_order(order: &SubmitRequest) -> Self {
         let words = &order.program.arguments;
         let script = words
             .get(1)
@@ -60,7 +60,7 @@ impl SimulatedPayload {
     /// Returns the run time over several sites: the components communicate over links, so the
     /// payload runs longer for each further site, in proportion to how much slower the slowest of
     /// these links is than the fastest of all.
-    fn slowed(self, spread: &Spread) -> DurationMs {
+    fn slowed_run_time(self, spread: &Spread) -> DurationMs {
         let further = spread.sites.saturating_sub(1) as u128;
         let extra = u128::from(self.run_time.0)
             .saturating_mul(u128::from(self.slowdown_per_mille))
@@ -155,8 +155,8 @@ impl Attempt {
             processors: order.resources.processors,
             hold_max: order.hold_max,
             wall_time: order.wall_time + wall_late,
-            asked: asked(order),
-            payload: SimulatedPayload::of(order),
+            asked: requested_run_time(order),
+            payload: SimulatedPayload::from_order(order),
             stage: AttemptStage::Queued,
             decision: None,
             start_by: Timestamp(u64::MAX),
@@ -172,8 +172,8 @@ impl Attempt {
     }
 
     /// Gives the payload the places of its peers.
-    pub(super) fn learn(&mut self, spread: &Spread) {
-        self.payload.run_time = self.payload.slowed(spread);
+    pub(super) fn apply_spread(&mut self, spread: &Spread) {
+        self.payload.run_time = self.payload.slowed_run_time(spread);
     }
 
     pub(super) fn lrm_id(&self, site: &SiteName) -> LrmId {
@@ -204,7 +204,7 @@ impl Attempt {
     }
 
     /// Returns its stage, for tables.
-    pub(super) fn step(&self) -> &'static str {
+    pub(super) fn stage_name(&self) -> &'static str {
         match self.stage {
             AttemptStage::Queued => "queued",
             AttemptStage::Starting => "starting",
@@ -215,12 +215,12 @@ impl Attempt {
     }
 
     /// Returns true if it waits in the queue under this number.
-    pub(super) fn waits_as(&self, job: LrmJobId) -> bool {
+    pub(super) fn is_queued_as(&self, job: LrmJobId) -> bool {
         self.stage == AttemptStage::Queued && self.lrm == job
     }
 
     /// Returns what the site observes of it.
-    pub(super) fn observe(&self) -> Observation {
+    pub(super) fn observe_stage(&self) -> Observation {
         match &self.stage {
             AttemptStage::Queued | AttemptStage::Starting if bug(Bug::DropTag) => {
                 Observation::Absent
@@ -256,7 +256,7 @@ impl Attempt {
 }
 
 /// Returns the run time to request from the batch system.
-pub(super) fn asked(order: &SubmitRequest) -> DurationMs {
+pub(super) fn requested_run_time(order: &SubmitRequest) -> DurationMs {
     DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
 }
 
@@ -289,7 +289,7 @@ mod tests {
         let slowest = BitsPerSecond(slowest);
         let fastest = BitsPerSecond(100);
         payload
-            .slowed(&Spread {
+            .slowed_run_time(&Spread {
                 sites,
                 slowest,
                 fastest,

@@ -11,7 +11,7 @@ use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::AttemptStage;
 use super::network::FlowId;
-use super::site_faults::count;
+use super::site_faults::count_effect;
 use crate::fault_kinds::FaultKind;
 
 /// Size of every file that a payload writes.
@@ -27,7 +27,7 @@ pub(super) struct SimulatedCopy {
 }
 
 /// Returns the content that the payload of an attempt writes to a path: different for each attempt.
-pub fn output_of(tag: AttemptTag, path: &RelPath) -> Content {
+pub fn output_content(tag: AttemptTag, path: &RelPath) -> Content {
     let text = format!("{tag}-{path}");
     let digest = blake3::hash(text.as_bytes());
     Content {
@@ -50,7 +50,7 @@ impl World {
             FilePlace::User(path) => cluster.files.get(path).copied(),
             FilePlace::Output(tag, path) => {
                 let attempt = cluster.attempts.get(tag)?;
-                matches!(attempt.stage, AttemptStage::Exited(_)).then(|| output_of(*tag, path))
+                matches!(attempt.stage, AttemptStage::Exited(_)).then(|| output_content(*tag, path))
             }
         }
     }
@@ -77,7 +77,7 @@ impl World {
             return Ok(());
         }
         if self.sites[site.0].ailments.disk_full {
-            count(&mut self.struck, FaultKind::DiskFull, "copying");
+            count_effect(&mut self.struck, FaultKind::DiskFull, "copying");
             return Err(SiteError::Refused("No space left on device".into()));
         }
         let content = order.content;
@@ -147,7 +147,7 @@ impl World {
                 detail: detail.clone(),
             },
             Some(SimulatedCopy { flow, .. }) => {
-                let done = flow.and_then(|flow| self.network.progress(flow, self.now));
+                let done = flow.and_then(|flow| self.network.bytes_arrived(flow, self.now));
                 CopyStatus::Running {
                     done: done.unwrap_or(Bytes(0)),
                 }
@@ -173,7 +173,7 @@ impl World {
 
     /// Puts the copies that have arrived by now into the stores.
     pub(super) fn finish_copies(&mut self) {
-        for flow in self.network.completed(self.now) {
+        for flow in self.network.take_completed(self.now) {
             for at in 0..self.sites.len() {
                 let cluster = &mut self.sites[at];
                 let arrived = cluster
@@ -191,18 +191,18 @@ impl World {
                     let text = "what arrived has another digest".to_owned();
                     copy.failed = Some((CopyBlame::Source, text));
                     cluster.copies.insert(nonce, copy);
-                    count(&mut self.struck, FaultKind::Corrupts, "copying");
+                    count_effect(&mut self.struck, FaultKind::Corrupts, "copying");
                 } else {
                     cluster.copies.remove(&nonce);
                     cluster.store.insert(content.digest, content.size);
                 }
-                self.touch(SiteIndex(at));
+                self.mark_touched(SiteIndex(at));
             }
         }
     }
 
     /// Counts the copies on their way to a site, all or those from one other site.
-    pub(super) fn copying(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
+    pub(super) fn count_copies_to(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
         let copies = self.sites[to.0]
             .copies
             .values()

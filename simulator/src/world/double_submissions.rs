@@ -9,7 +9,7 @@ use cospan_sites::port::{FoundAttempt, GateState, SiteError, SubmitRequest, Subm
 
 use super::World;
 use super::agenda::SiteIndex;
-use super::attempt::{Attempt, AttemptStage, asked, lrm_id};
+use super::attempt::{Attempt, AttemptStage, lrm_id, requested_run_time};
 use super::batch::LrmJobId;
 use super::world_history::LedgerEvent;
 use super::world_site::{Occupant, SimulatedCluster};
@@ -43,7 +43,7 @@ impl SimulatedCluster {
     }
 
     /// Marks a batch job as started. Returns true if it is a double.
-    pub(super) fn double_started(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
+    pub(super) fn start_double(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let double = self.doubles.get_mut(&(tag, job));
         double.map(|double| double.started = true).is_some()
     }
@@ -113,7 +113,7 @@ impl SimulatedCluster {
 
     /// Requeues a batch job of ours whose node died. Returns `true` if nothing else happened to the
     /// attempt: there was no directory yet.
-    fn queue_again(&mut self, job: LrmJobId, now: Timestamp) -> bool {
+    fn requeue_job(&mut self, job: LrmJobId, now: Timestamp) -> bool {
         let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else {
             return false;
         };
@@ -145,8 +145,8 @@ impl SimulatedCluster {
         let lost: Vec<(AttemptTag, LrmJobId)> = lost.map(|(key, _)| *key).collect();
         for (tag, job) in &lost {
             self.doubles.remove(&(*tag, *job));
-            self.leave(*job, now);
-            self.hand_out_again(*job);
+            self.end_batch_job(*job, now);
+            self.reuse_numbers(*job);
         }
         lost.into_iter().map(|(tag, _)| tag).collect()
     }
@@ -156,17 +156,17 @@ impl World {
     /// Handles the death of a batch job with its node, at a site that requeues such batch jobs.
     /// Returns the tag and its stage if that was the end of an attempt of ours: then the batch job
     /// will be started once more, and find the directory.
-    pub(super) fn dies_and_is_requeued(
+    pub(super) fn kill_and_requeue(
         &mut self,
         site: SiteIndex,
         job: LrmJobId,
     ) -> Option<(AttemptTag, &'static str)> {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
-        if cluster.queue_again(job, now) {
+        if cluster.requeue_job(job, now) {
             return None;
         }
-        let (tag, step) = cluster.killed_with_node(job)?;
+        let (tag, step) = cluster.remove_killed(job)?;
         let attempt = cluster
             .attempts
             .get(&tag)
@@ -186,7 +186,7 @@ impl World {
             cluster.doubles.insert((tag, job), double);
             cluster.occupants.insert(job, Occupant::Ours(tag));
             self.ledger
-                .note(now, &cluster.name, tag, LedgerEvent::SubmittedAgain);
+                .record_deed(now, &cluster.name, tag, LedgerEvent::SubmittedAgain);
         }
         Some((tag, step))
     }
@@ -199,9 +199,9 @@ impl World {
     ) -> Result<Submitted, SiteError> {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
-        let number = cluster.new_number();
+        let number = cluster.next_free_number();
         let processors = order.resources.processors;
-        let asked = asked(order);
+        let asked = requested_run_time(order);
         cluster
             .batch
             .submit(number, processors, asked, now)
@@ -216,19 +216,19 @@ impl World {
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);
         self.ledger
-            .note(now, &cluster.name, order.tag, LedgerEvent::SubmittedAgain);
+            .record_deed(now, &cluster.name, order.tag, LedgerEvent::SubmittedAgain);
         self.schedule(site);
         Ok(Submitted { lrm_id })
     }
 
     /// Ends one of several batch jobs under a tag; the attempt goes on without it.
-    pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
+    pub(super) fn end_double(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         cluster.doubles.remove(&(tag, job));
-        cluster.leave(job, now);
+        cluster.end_batch_job(job, now);
         self.ledger
-            .note(now, &cluster.name, tag, LedgerEvent::DoubleLeft);
+            .record_deed(now, &cluster.name, tag, LedgerEvent::DoubleLeft);
         self.schedule(site);
     }
 
@@ -240,11 +240,11 @@ impl World {
             .collect();
         doubles
             .into_iter()
-            .for_each(|job| self.double_leaves(site, tag, job));
+            .for_each(|job| self.end_double(site, tag, job));
     }
 
     /// Parses the number of a batch job, if it belongs to this site.
-    pub(super) fn number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
+    pub(super) fn parse_number(&self, site: SiteIndex, id: &LrmId) -> Option<LrmJobId> {
         let (number, at) = id.as_str().split_once('.')?;
         let here = at == self.sites[site.0].name.as_str();
         number.parse().ok().filter(|_| here).map(LrmJobId)

@@ -136,7 +136,7 @@ impl World {
             by_slurm: false,
         };
         for at in 0..world.sites.len() {
-            world.expect_local_user(SiteIndex(at));
+            world.plan_local_user(SiteIndex(at));
         }
         world
     }
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// Returns how often each kind of fault had an effect at each step.
-    pub fn struck(&self) -> &StruckFault {
+    pub fn fault_counts(&self) -> &StruckFault {
         &self.struck
     }
 
@@ -190,16 +190,16 @@ impl World {
     /// Returns the time of the next event that happens by itself.
     pub fn next_event(&self) -> Option<Timestamp> {
         let flow = self.network.next_completion().map(|(at, _)| at);
-        flow.into_iter().chain(self.agenda.next()).min()
+        flow.into_iter().chain(self.agenda.next_time()).min()
     }
 
     /// Lets everything happen that is due until `now`.
-    pub fn advance(&mut self, now: Timestamp) {
+    pub fn advance_to(&mut self, now: Timestamp) {
         while let Some(at) = self.next_event().filter(|at| *at <= now) {
             self.now = self.now.max(at);
             self.finish_copies();
             while let Some((site, event)) = self.agenda.take_due(self.now) {
-                self.happen(site, event);
+                self.handle_event(site, event);
             }
         }
         self.now = self.now.max(now);
@@ -213,29 +213,29 @@ impl World {
             .collect()
     }
 
-    fn happen(&mut self, site: SiteIndex, event: AgendaEvent) {
+    fn handle_event(&mut self, site: SiteIndex, event: AgendaEvent) {
         match event {
-            AgendaEvent::WrapperReady(tag, job) => self.wrapper_ready(site, tag, job),
-            AgendaEvent::HoldOver(tag) => self.hold_over(site, tag),
-            AgendaEvent::Eligible(tag, job) => self.becomes_eligible(site, tag, job),
-            AgendaEvent::GateSeen(tag) => self.gate_seen(site, tag),
-            AgendaEvent::PayloadEnd(tag) => self.payload_ends(site, tag),
-            AgendaEvent::LocalUser => self.local_user_submits(site),
-            AgendaEvent::LocalEnd(job) => self.local_ends(site, job),
-            AgendaEvent::LocalQueue => self.look_at_waiting(site),
-            AgendaEvent::FailedByNode(job) => self.failed_by_node(site, job),
-            AgendaEvent::NodeUp(node) => self.node_up(site, node),
-            AgendaEvent::NodeMended(node) => self.node_mended(site, node),
-            AgendaEvent::Trouble(number) => self.strike(site, number),
+            AgendaEvent::WrapperReady(tag, job) => self.on_wrapper_ready(site, tag, job),
+            AgendaEvent::HoldOver(tag) => self.on_hold_over(site, tag),
+            AgendaEvent::Eligible(tag, job) => self.enter_queue(site, tag, job),
+            AgendaEvent::GateSeen(tag) => self.on_gate_seen(site, tag),
+            AgendaEvent::PayloadEnd(tag) => self.on_payload_end(site, tag),
+            AgendaEvent::LocalUser => self.submit_local_job(site),
+            AgendaEvent::LocalEnd(job) => self.end_local_job(site, job),
+            AgendaEvent::LocalQueue => self.check_waiting(site),
+            AgendaEvent::FailedByNode(job) => self.fail_by_node(site, job),
+            AgendaEvent::NodeUp(node) => self.bring_node_up(site, node),
+            AgendaEvent::NodeMended(node) => self.mend_node(site, node),
+            AgendaEvent::Trouble(number) => self.apply_trouble(site, number),
         }
     }
 
     /// Draws a duration of at most `most`.
-    fn draw(&mut self, most: DurationMs) -> DurationMs {
+    fn draw_duration(&mut self, most: DurationMs) -> DurationMs {
         DurationMs(self.chance.random_range(0..=most.0))
     }
 
-    fn touch(&mut self, site: SiteIndex) {
+    fn mark_touched(&mut self, site: SiteIndex) {
         self.touched[site.0] = true;
     }
 
@@ -244,20 +244,21 @@ impl World {
         let now = self.now;
         self.start_waiting(site);
         for job in self.sites[site.0].batch.schedule(now) {
-            self.started(site, job);
+            self.on_started(site, job);
         }
-        self.sites[site.0].note_load(now);
-        self.touch(site);
+        self.sites[site.0].record_load(now);
+        self.mark_touched(site);
     }
 
-    fn started(&mut self, site: SiteIndex, job: LrmJobId) {
+    fn on_started(&mut self, site: SiteIndex, job: LrmJobId) {
         let is_failed = self.sites[site.0].runs_in_a_black_hole(job);
         match self.sites[site.0].occupants.get(&job).cloned() {
             Some(Occupant::Ours(tag)) => {
-                let delay = self.draw(self.pace.launch_max);
-                self.sites[site.0].attempt_started(tag, job);
+                let delay = self.draw_duration(self.pace.launch_max);
+                self.sites[site.0].mark_started(tag, job);
                 let name = &self.sites[site.0].name;
-                self.ledger.note(self.now, name, tag, LedgerEvent::Started);
+                self.ledger
+                    .record_deed(self.now, name, tag, LedgerEvent::Started);
                 let event = if is_failed {
                     AgendaEvent::FailedByNode(job)
                 } else {
@@ -288,22 +289,22 @@ impl World {
         }
     }
 
-    fn expect_local_user(&mut self, site: SiteIndex) {
+    fn plan_local_user(&mut self, site: SiteIndex) {
         if let Some(at) = self.sites[site.0].next_local_at() {
             self.agenda.add(at, site, AgendaEvent::LocalUser);
         }
     }
 
-    fn local_user_submits(&mut self, site: SiteIndex) {
+    fn submit_local_job(&mut self, site: SiteIndex) {
         let now = self.now;
         if let Some(job) = self.sites[site.0].next_local() {
-            self.sites[site.0].local_arrives(job, now);
+            self.sites[site.0].accept_local_job(job, now);
         }
-        self.expect_local_user(site);
+        self.plan_local_user(site);
         self.schedule(site);
     }
 
-    fn local_ends(&mut self, site: SiteIndex, job: LrmJobId) {
+    fn end_local_job(&mut self, site: SiteIndex, job: LrmJobId) {
         if self.sites[site.0].end_local(job, self.now) {
             self.schedule(site);
         }

@@ -16,7 +16,7 @@ use cospan_sites::wrapper::state_files::MISSING;
 
 use super::World;
 use super::agenda::{AgendaEvent, SiteIndex};
-use super::attempt::{Attempt, AttemptStage, Spread, asked};
+use super::attempt::{Attempt, AttemptStage, Spread, requested_run_time};
 use super::batch::LrmJobId;
 use super::world_history::LedgerEvent;
 use super::world_site::Occupant;
@@ -46,7 +46,7 @@ impl World {
             capabilities: Capabilities {
                 queues: self.sites[site.0].queues,
                 queues_only: false,
-                reservations: self.sites[site.0].grants(),
+                reservations: self.sites[site.0].grants_reservations(),
             },
             lanes: None,
             manager: "simulated".into(),
@@ -57,18 +57,18 @@ impl World {
     pub fn status(&mut self, site: SiteIndex, tags: &[AttemptTag]) -> SiteStatus {
         let attempts = tags
             .iter()
-            .map(|tag| (*tag, self.show(site, *tag)))
+            .map(|tag| (*tag, self.show_attempt(site, *tag)))
             .collect();
         let now = self.now;
-        let ebbs = self.sites[site.0].ebbs(now);
+        let ebbs = self.sites[site.0].idle_ebbs(now);
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
         let idle = ailments
             .stale
             .as_ref()
-            .map_or_else(|| cluster.idle(self.now), |then| then.idle);
+            .map_or_else(|| cluster.unreserved_idle(self.now), |then| then.idle);
         SiteStatus {
-            site_clock: Some(ailments.clock(self.now)),
+            site_clock: Some(ailments.clock_time(self.now)),
             idle: Resources::processors(idle),
             idle_in: BTreeMap::new(),
             ebbs,
@@ -91,13 +91,13 @@ impl World {
         if cluster.attempts.contains_key(&order.tag) {
             return self.submit_again(site, order);
         }
-        cluster.keeps_promises(order, now)?;
-        let number = cluster.new_number();
+        cluster.check_reservations(order, now)?;
+        let number = cluster.next_free_number();
         let processors = order.resources.processors;
         if order.begin_in == DurationMs::ZERO {
             cluster
                 .batch
-                .submit(number, processors, asked(order), now)
+                .submit(number, processors, requested_run_time(order), now)
                 .map_err(|problem| SiteError::Refused(problem.to_string()))?;
         } else {
             self.agenda.add(
@@ -110,7 +110,7 @@ impl World {
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
-        self.ledger.note(
+        self.ledger.record_deed(
             now,
             &cluster.name,
             order.tag,
@@ -118,7 +118,7 @@ impl World {
         );
         if let Some(lease) = order.reservation {
             self.ledger
-                .note(now, &cluster.name, order.tag, LedgerEvent::Reserved(lease));
+                .record_deed(now, &cluster.name, order.tag, LedgerEvent::Reserved(lease));
         }
         let touched = self.touched[site.0];
         self.schedule(site);
@@ -128,13 +128,13 @@ impl World {
     }
 
     /// Lets an attempt that was to begin later enter the queue, if it is still wanted.
-    pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
+    pub(super) fn enter_queue(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let attempt = cluster
             .attempts
             .get(&tag)
-            .filter(|attempt| attempt.waits_as(job));
+            .filter(|attempt| attempt.is_queued_as(job));
         let Some(attempt) = attempt else { return };
         // An attempt that is too large was refused when it was first submitted.
         let _ = cluster
@@ -176,7 +176,7 @@ impl World {
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let spread = match decision {
-            GateDecision::Go(go) => Some(self.spread(go)),
+            GateDecision::Go(go) => Some(self.spread_of(go)),
             GateDecision::Void => None,
         };
         let now = self.now;
@@ -194,7 +194,7 @@ impl World {
             }
             cluster.taken.insert(tag);
             self.ledger
-                .note(now, &cluster.name, tag, LedgerEvent::Voided);
+                .record_deed(now, &cluster.name, tag, LedgerEvent::Voided);
             return Ok(GateState::Voided);
         };
         if let Some((decided, _)) = attempt.decision {
@@ -204,7 +204,7 @@ impl World {
             GateDecision::Go(go) => {
                 if attempt.lists_hosts {
                     let told = LedgerEvent::Told(go.rank, go.peers.clone());
-                    self.ledger.note(now, &cluster.name, tag, told);
+                    self.ledger.record_deed(now, &cluster.name, tag, told);
                 }
                 attempt.start_by = go.start_by;
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
@@ -217,9 +217,11 @@ impl World {
             GateDecision::Void => (GateState::Voided, LedgerEvent::Voided, Default::default()),
         };
         attempt.decision = Some((state, round));
-        spread.iter().for_each(|spread| attempt.learn(spread));
-        self.ledger.note(now, &cluster.name, tag, deed);
-        let delay = self.draw(self.pace.gate_max);
+        spread
+            .iter()
+            .for_each(|spread| attempt.apply_spread(spread));
+        self.ledger.record_deed(now, &cluster.name, tag, deed);
+        let delay = self.draw_duration(self.pace.gate_max);
         self.agenda
             .add(now + delay, site, AgendaEvent::GateSeen(tag));
         Ok(state)
@@ -241,7 +243,7 @@ impl World {
     }
 
     /// Returns the number of sites of a job, and the quality of the links between them.
-    fn spread(&self, go: &Go) -> Spread {
+    fn spread_of(&self, go: &Go) -> Spread {
         let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
         let pairs = sites
             .iter()
@@ -260,9 +262,9 @@ impl World {
 
     /// Ends an attempt, and every batch job that has its tag.
     pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag, id: Option<&LrmId>) {
-        let job = id.and_then(|id| self.number(site, id));
+        let job = id.and_then(|id| self.parse_number(site, id));
         let tag = if bug(Bug::TrustNumber) {
-            self.holder(site, job).unwrap_or(tag)
+            self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
         };
@@ -272,9 +274,9 @@ impl World {
 
     /// Takes the batch job of this number out of the queue, if it has the tag.
     pub fn withdraw(&mut self, site: SiteIndex, tag: AttemptTag, id: &LrmId) {
-        let job = self.number(site, id);
+        let job = self.parse_number(site, id);
         let tag = if bug(Bug::TrustNumber) {
-            self.holder(site, job).unwrap_or(tag)
+            self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
         };
@@ -283,7 +285,7 @@ impl World {
             return;
         };
         if cluster.doubles.contains_key(&(tag, job)) {
-            self.double_leaves(site, tag, job);
+            self.end_double(site, tag, job);
         } else if cluster
             .attempts
             .get(&tag)
@@ -294,7 +296,7 @@ impl World {
     }
 
     /// Returns the attempt that has this number now, if any.
-    fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
+    fn attempt_with_number(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
         match self.sites[site.0].occupants.get(&job?)? {
             Occupant::Ours(tag) => Some(*tag),
             Occupant::Local { .. } => None,
@@ -311,7 +313,7 @@ impl World {
             AttemptStage::Queued => {
                 let job = attempt.lrm;
                 if cluster.stand_for_double(tag) {
-                    return self.double_leaves(site, tag, job);
+                    return self.end_double(site, tag, job);
                 }
                 let Some(attempt) = cluster.attempts.get_mut(&tag) else {
                     return;
@@ -321,8 +323,8 @@ impl World {
                     detail: "cancelled in the queue",
                 };
                 self.ledger
-                    .note(now, &cluster.name, tag, LedgerEvent::Withdrawn);
-                self.leave(site, tag, job);
+                    .record_deed(now, &cluster.name, tag, LedgerEvent::Withdrawn);
+                self.leave_batch(site, tag, job);
             }
             AttemptStage::Starting => attempt.told_to_end = true,
             AttemptStage::AtGate { .. } => {
@@ -330,11 +332,11 @@ impl World {
                 attempt
                     .decision
                     .get_or_insert((GateState::Voided, Default::default()));
-                self.gate_seen(site, tag);
+                self.on_gate_seen(site, tag);
             }
             AttemptStage::Running { since } => {
                 let cause = ExitCause::Terminated;
-                self.exit(
+                self.exit_attempt(
                     site,
                     tag,
                     PayloadExit {
@@ -365,7 +367,7 @@ impl World {
         let known = cluster.attempts.remove(&tag).is_some();
         if cluster.taken.remove(&tag) || known {
             self.ledger
-                .note(self.now, &cluster.name, tag, LedgerEvent::Removed);
+                .record_deed(self.now, &cluster.name, tag, LedgerEvent::Removed);
         }
         Ok(())
     }
@@ -402,7 +404,7 @@ impl World {
         round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
     }
 
-    pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
+    pub(super) fn on_wrapper_ready(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let double = cluster.doubles.get(&(tag, job));
@@ -411,7 +413,7 @@ impl World {
         }
         if double.is_some() && !cluster.take_directory(tag, job) {
             if !cluster.let_in_again(tag, job) {
-                return self.double_leaves(site, tag, job);
+                return self.end_double(site, tag, job);
             }
             self.agenda.add(now, site, AgendaEvent::GateSeen(tag));
         }
@@ -423,7 +425,7 @@ impl World {
         };
         if taken || attempt.told_to_end {
             attempt.stage = AttemptStage::Void;
-            self.leave(site, tag, job);
+            self.leave_batch(site, tag, job);
             return self.schedule(site);
         }
         let held_at = cluster.batch.running_since(job).unwrap_or(now);
@@ -433,13 +435,13 @@ impl World {
         };
         let hold_over = now + attempt.hold_max;
         self.ledger
-            .note(now, &cluster.name, tag, LedgerEvent::Ready);
+            .record_deed(now, &cluster.name, tag, LedgerEvent::Ready);
         self.agenda.add(hold_over, site, AgendaEvent::HoldOver(tag));
-        self.touch(site);
+        self.mark_touched(site);
     }
 
     /// Closes the gate of an attempt past its longest hold, as its wrapper does.
-    pub(super) fn hold_over(&mut self, site: SiteIndex, tag: AttemptTag) {
+    pub(super) fn on_hold_over(&mut self, site: SiteIndex, tag: AttemptTag) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
@@ -449,12 +451,12 @@ impl World {
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
             self.ledger
-                .note(now, &cluster.name, tag, LedgerEvent::HeldTooLong);
-            self.gate_seen(site, tag);
+                .record_deed(now, &cluster.name, tag, LedgerEvent::HeldTooLong);
+            self.on_gate_seen(site, tag);
         }
     }
 
-    pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: AttemptTag) {
+    pub(super) fn on_gate_seen(&mut self, site: SiteIndex, tag: AttemptTag) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
@@ -464,8 +466,8 @@ impl World {
             return;
         }
         match attempt.decision {
-            Some((GateState::Opened, _)) if attempt.start_by < cluster.ailments.clock(now) => {
-                self.exit(
+            Some((GateState::Opened, _)) if attempt.start_by < cluster.ailments.clock_time(now) => {
+                self.exit_attempt(
                     site,
                     tag,
                     PayloadExit {
@@ -477,7 +479,7 @@ impl World {
             }
             Some((GateState::Opened, _)) if attempt.payload.missing => {
                 let cause = ExitCause::CouldNotStart(MISSING.to_owned());
-                self.exit(
+                self.exit_attempt(
                     site,
                     tag,
                     PayloadExit {
@@ -491,31 +493,31 @@ impl World {
                 attempt.stage = AttemptStage::Running { since: now };
                 let (length, _) = attempt.natural_end();
                 self.ledger
-                    .note(now, &cluster.name, tag, LedgerEvent::Began);
+                    .record_deed(now, &cluster.name, tag, LedgerEvent::Began);
                 if attempt
                     .inputs
                     .iter()
                     .any(|digest| !cluster.store.contains_key(digest))
                 {
                     self.ledger
-                        .note(now, &cluster.name, tag, LedgerEvent::InputMissing);
+                        .record_deed(now, &cluster.name, tag, LedgerEvent::InputMissing);
                 }
                 self.agenda
                     .add(now + length, site, AgendaEvent::PayloadEnd(tag));
-                cluster.note_load(now);
-                self.touch(site);
+                cluster.record_load(now);
+                self.mark_touched(site);
             }
             Some((GateState::Voided, _)) => {
                 attempt.stage = AttemptStage::Void;
                 let job = attempt.lrm;
-                self.leave(site, tag, job);
+                self.leave_batch(site, tag, job);
                 self.schedule(site);
             }
             None => {}
         }
     }
 
-    pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: AttemptTag) {
+    pub(super) fn on_payload_end(&mut self, site: SiteIndex, tag: AttemptTag) {
         let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
             return;
         };
@@ -523,7 +525,7 @@ impl World {
             return;
         };
         let (_, cause) = attempt.natural_end();
-        self.exit(
+        self.exit_attempt(
             site,
             tag,
             PayloadExit {
@@ -543,7 +545,7 @@ impl World {
             return;
         };
         let cause = ExitCause::Code(attempt.payload.code);
-        self.exit(
+        self.exit_attempt(
             site,
             tag,
             PayloadExit {
@@ -554,7 +556,7 @@ impl World {
         );
     }
 
-    fn exit(&mut self, site: SiteIndex, tag: AttemptTag, exit: PayloadExit) {
+    fn exit_attempt(&mut self, site: SiteIndex, tag: AttemptTag, exit: PayloadExit) {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
@@ -568,16 +570,16 @@ impl World {
         };
         attempt.stage = AttemptStage::Exited(exit);
         let job = attempt.lrm;
-        self.ledger.note(now, &cluster.name, tag, deed);
-        self.leave(site, tag, job);
+        self.ledger.record_deed(now, &cluster.name, tag, deed);
+        self.leave_batch(site, tag, job);
         self.schedule(site);
     }
 
     /// Ends a batch job: its processors are free.
-    pub(super) fn leave(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
+    pub(super) fn leave_batch(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let cluster = &mut self.sites[site.0];
-        cluster.leave(job, self.now);
+        cluster.end_batch_job(job, self.now);
         self.ledger
-            .note(self.now, &cluster.name, tag, LedgerEvent::Left);
+            .record_deed(self.now, &cluster.name, tag, LedgerEvent::Left);
     }
 }

@@ -17,7 +17,7 @@ use crate::fault_kinds::FaultKind;
 pub type StruckFault = BTreeMap<(FaultKind, &'static str), u64>;
 
 /// Counts one effect.
-pub(crate) fn count(struck: &mut StruckFault, kind: FaultKind, step: &'static str) {
+pub(crate) fn count_effect(struck: &mut StruckFault, kind: FaultKind, step: &'static str) {
     *struck.entry((kind, step)).or_default() += 1;
 }
 
@@ -108,7 +108,7 @@ impl SiteFault {
     }
 
     /// Returns true if this begins the fault, false if it ends it.
-    fn begins(&self) -> bool {
+    fn begins_fault(&self) -> bool {
         match self {
             SiteFault::Silent(on)
             | SiteFault::CutOff(on)
@@ -168,13 +168,13 @@ pub(super) struct ShownSite {
 
 impl Ailments {
     /// Returns true if it cannot be worked with, or shows a wrong state.
-    pub fn hinder(&self) -> bool {
+    pub fn hinder_work(&self) -> bool {
         let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
         deaf || self.stale.is_some()
     }
 
     /// Returns the kind of fault that turns callers away now.
-    fn closed(&self) -> Option<(FaultKind, Closed)> {
+    fn closed_by(&self) -> Option<(FaultKind, Closed)> {
         let kinds = [
             (self.silent, FaultKind::Silent, Closed::Silent),
             (self.cut_off, FaultKind::CutOff, Closed::Silent),
@@ -188,7 +188,7 @@ impl Ailments {
     }
 
     /// Returns what the site's clock showed at a time, and so what was written down then.
-    pub(super) fn clock(&self, at: Timestamp) -> Timestamp {
+    pub(super) fn clock_time(&self, at: Timestamp) -> Timestamp {
         at + self.clock_ahead(at)
     }
 
@@ -214,7 +214,7 @@ impl Ailments {
     }
 
     /// Converts an observation to the times of the site's clock.
-    pub(super) fn by_its_clock(&self, seen: Observation) -> Observation {
+    pub(super) fn with_site_clock(&self, seen: Observation) -> Observation {
         if self.clock_set.is_empty() {
             return seen;
         }
@@ -224,8 +224,8 @@ impl Ailments {
                 since,
                 held_at,
             }) => {
-                let since = self.clock(since);
-                let held_at = self.clock(held_at);
+                let since = self.clock_time(since);
+                let held_at = self.clock_time(held_at);
                 Observation::Ready(AtGate {
                     host,
                     since,
@@ -234,15 +234,15 @@ impl Ailments {
             }
             Observation::Begun(PayloadBegin { host, at }) => Observation::Begun(PayloadBegin {
                 host,
-                at: self.clock(at),
+                at: self.clock_time(at),
             }),
             Observation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
             }) => {
-                let began_at = self.clock(began_at);
-                let ended_at = self.clock(ended_at);
+                let began_at = self.clock_time(began_at);
+                let ended_at = self.clock_time(ended_at);
                 Observation::Exited(PayloadExit {
                     cause,
                     began_at,
@@ -262,9 +262,9 @@ impl World {
             .add(at, site, AgendaEvent::Trouble(self.troubles.len() - 1));
     }
 
-    pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
+    pub(super) fn apply_trouble(&mut self, site: SiteIndex, number: usize) {
         let trouble = self.troubles[number].clone();
-        if trouble.begins() {
+        if trouble.begins_fault() {
             self.sites[site.0].ailments.unmet.insert(trouble.kind());
         }
         let ailments = &mut self.sites[site.0].ailments;
@@ -285,8 +285,8 @@ impl World {
                     self.plan(self.now + window, site, again);
                 }
             }
-            SiteFault::Drained(true) => self.sites[site.0].batch.drain(),
-            SiteFault::Drained(false) => self.resume(site),
+            SiteFault::Drained(true) => self.sites[site.0].batch.start_drain(),
+            SiteFault::Drained(false) => self.resume_scheduler(site),
             SiteFault::LosesLeases => self.lose_leases(site),
             SiteFault::DiskFull(full) => ailments.disk_full = full,
             SiteFault::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
@@ -298,22 +298,22 @@ impl World {
     /// Returns why a site turns a caller away, if it does. The first caller since then counts the
     /// fault for everything of its control plane that is there.
     pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
-        let (kind, closed) = self.sites[site.0].ailments.closed()?;
+        let (kind, closed) = self.sites[site.0].ailments.closed_by()?;
         let cluster = &self.sites[site.0];
         if cluster.ailments.unmet.contains(&kind) {
             let ours = cluster
                 .attempts
                 .iter()
                 .filter(|(tag, _)| tag.instance == instance);
-            let copying = vec!["copying"; self.copying(site, None)];
+            let copying = vec!["copying"; self.count_copies_to(site, None)];
             let steps: Vec<_> = ours
-                .map(|(_, attempt)| attempt.step())
+                .map(|(_, attempt)| attempt.stage_name())
                 .chain(copying)
                 .collect();
             if !steps.is_empty() {
                 steps
                     .into_iter()
-                    .for_each(|step| count(&mut self.struck, kind, step));
+                    .for_each(|step| count_effect(&mut self.struck, kind, step));
                 self.sites[site.0].ailments.unmet.remove(&kind);
             }
         }
@@ -322,9 +322,9 @@ impl World {
 
     /// Returns what a site says of an attempt: its state when the site became stale, by the site's
     /// own clock.
-    pub(super) fn show(&mut self, site: SiteIndex, tag: AttemptTag) -> Observation {
+    pub(super) fn show_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> Observation {
         let cluster = &mut self.sites[site.0];
-        let truth = cluster.observe(tag);
+        let truth = cluster.observe_attempt(tag);
         if cluster.ailments.shows_truth() {
             return truth;
         }
@@ -338,29 +338,29 @@ impl World {
             ),
             None => (
                 FaultKind::SiteClock,
-                cluster.ailments.by_its_clock(truth.clone()),
+                cluster.ailments.with_site_clock(truth.clone()),
             ),
         };
         if shown != truth && cluster.ailments.misstated.insert((kind, tag)) {
             let step = cluster
                 .attempts
                 .get(&tag)
-                .map_or("ended", |attempt| attempt.step());
-            count(&mut self.struck, kind, step);
+                .map_or("ended", |attempt| attempt.stage_name());
+            count_effect(&mut self.struck, kind, step);
         }
         shown
     }
 
     /// Lets the batch system start jobs again. Attempts that start at once were delayed by the
     /// fault, which is counted.
-    fn resume(&mut self, site: SiteIndex) {
+    fn resume_scheduler(&mut self, site: SiteIndex) {
         let waited = self.queued_at(site);
         self.sites[site.0].batch.resume();
         self.schedule(site);
         let wait_on = self.queued_at(site);
         waited
             .difference(&wait_on)
-            .for_each(|_| count(&mut self.struck, FaultKind::Drained, "queued"));
+            .for_each(|_| count_effect(&mut self.struck, FaultKind::Drained, "queued"));
     }
 
     fn queued_at(&self, site: SiteIndex) -> BTreeSet<AttemptTag> {
@@ -376,8 +376,8 @@ impl World {
         if self.sites[from.0].ailments.unmet.remove(&FaultKind::Link) && before != Some(bandwidth) {
             let flows = self
                 .index_of(to)
-                .map_or(0, |to| self.copying(to, Some(&name)));
-            (0..flows).for_each(|_| count(&mut self.struck, FaultKind::Link, "copying"));
+                .map_or(0, |to| self.count_copies_to(to, Some(&name)));
+            (0..flows).for_each(|_| count_effect(&mut self.struck, FaultKind::Link, "copying"));
         }
         // A link that does not exist cannot break.
         let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
@@ -385,29 +385,35 @@ impl World {
 
     /// Kills a node, with everything that runs there, and brings it back after `repair`.
     pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
-        self.nodes_down(site, &[node], repair, FaultKind::NodeDown);
+        self.take_nodes_down(site, &[node], repair, FaultKind::NodeDown);
     }
 
-    fn nodes_down(&mut self, site: SiteIndex, nodes: &[u32], repair: DurationMs, kind: FaultKind) {
+    fn take_nodes_down(
+        &mut self,
+        site: SiteIndex,
+        nodes: &[u32],
+        repair: DurationMs,
+        kind: FaultKind,
+    ) {
         let now = self.now;
         for node in nodes {
             let killed = self.sites[site.0].batch.node_down(*node, now);
             for job in killed {
                 let killed = if self.requeues {
-                    self.dies_and_is_requeued(site, job)
+                    self.kill_and_requeue(site, job)
                 } else {
-                    self.sites[site.0].killed_with_node(job)
+                    self.sites[site.0].remove_killed(job)
                 };
                 if let Some((tag, step)) = killed {
-                    count(&mut self.struck, kind, step);
-                    self.ledger.note(
+                    count_effect(&mut self.struck, kind, step);
+                    self.ledger.record_deed(
                         now,
                         &self.sites[site.0].name,
                         tag,
                         LedgerEvent::KilledByNode,
                     );
                     self.ledger
-                        .note(now, &self.sites[site.0].name, tag, LedgerEvent::Left);
+                        .record_deed(now, &self.sites[site.0].name, tag, LedgerEvent::Left);
                 }
             }
             self.agenda
@@ -416,7 +422,7 @@ impl World {
         self.schedule(site);
     }
 
-    pub(super) fn node_up(&mut self, site: SiteIndex, node: u32) {
+    pub(super) fn bring_node_up(&mut self, site: SiteIndex, node: u32) {
         self.sites[site.0].batch.node_up(node, self.now);
         self.schedule(site);
     }
@@ -429,22 +435,22 @@ impl World {
             .add(self.now + repair, site, AgendaEvent::NodeMended(node));
     }
 
-    pub(super) fn node_mended(&mut self, site: SiteIndex, node: u32) {
+    pub(super) fn mend_node(&mut self, site: SiteIndex, node: u32) {
         self.sites[site.0].black_holes.remove(&node);
     }
 
     /// Ends a batch job that was started on a node that fails everything.
-    pub(super) fn failed_by_node(&mut self, site: SiteIndex, job: LrmJobId) {
+    pub(super) fn fail_by_node(&mut self, site: SiteIndex, job: LrmJobId) {
         let cluster = &mut self.sites[site.0];
         if !cluster.batch.is_running(job) {
             return; // Its node died first.
         }
-        cluster.batch.end(job, self.now);
-        if let Some((tag, _)) = cluster.killed_with_node(job) {
+        cluster.batch.end_job(job, self.now);
+        if let Some((tag, _)) = cluster.remove_killed(job) {
             self.ledger
-                .note(self.now, &cluster.name, tag, LedgerEvent::KilledByNode);
+                .record_deed(self.now, &cluster.name, tag, LedgerEvent::KilledByNode);
             self.ledger
-                .note(self.now, &cluster.name, tag, LedgerEvent::Left);
+                .record_deed(self.now, &cluster.name, tag, LedgerEvent::Left);
         }
         self.schedule(site);
     }
@@ -452,17 +458,17 @@ impl World {
     /// Kills every node of a site and brings them back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
-        self.nodes_down(site, &nodes, repair, FaultKind::SiteDown);
+        self.take_nodes_down(site, &nodes, repair, FaultKind::SiteDown);
     }
 
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
         let shown = stale.then(|| ShownSite {
-            idle: cluster.idle(self.now),
+            idle: cluster.unreserved_idle(self.now),
             attempts: cluster
                 .attempts
                 .keys()
-                .map(|tag| (*tag, cluster.observe(*tag)))
+                .map(|tag| (*tag, cluster.observe_attempt(*tag)))
                 .collect(),
         });
         let ailments = &mut self.sites[site.0].ailments;
@@ -470,7 +476,7 @@ impl World {
         ailments
             .misstated
             .retain(|(kind, _)| *kind != FaultKind::Stale);
-        self.touch(site);
+        self.mark_touched(site);
     }
 
     /// Sets the clock of a site. Wrappers use it: a clock that jumps ahead ends their hold.
@@ -491,8 +497,9 @@ impl World {
                 _ => false,
             });
         let over: Vec<AttemptTag> = over.map(|(tag, _)| *tag).collect();
-        over.into_iter().for_each(|tag| self.hold_over(site, tag));
-        self.touch(site);
+        over.into_iter()
+            .for_each(|tag| self.on_hold_over(site, tag));
+        self.mark_touched(site);
     }
 
     fn set_corrupts(&mut self, from: SiteIndex, to: &SiteName, corrupts: bool) {
@@ -513,25 +520,27 @@ impl World {
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
         for tag in doubles {
             self.ledger
-                .note(now, &self.sites[site.0].name, tag, LedgerEvent::DoubleLeft);
+                .record_deed(now, &self.sites[site.0].name, tag, LedgerEvent::DoubleLeft);
         }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
-            count(&mut self.struck, FaultKind::Forgets, step);
+            count_effect(&mut self.struck, FaultKind::Forgets, step);
             let name = &self.sites[site.0].name;
-            self.ledger.note(now, name, *tag, LedgerEvent::Forgotten);
+            self.ledger
+                .record_deed(now, name, *tag, LedgerEvent::Forgotten);
             if *step == "running" {
-                self.ledger.note(now, name, *tag, LedgerEvent::KilledByNode);
+                self.ledger
+                    .record_deed(now, name, *tag, LedgerEvent::KilledByNode);
             }
-            self.ledger.note(now, name, *tag, LedgerEvent::Left);
+            self.ledger.record_deed(now, name, *tag, LedgerEvent::Left);
         }
         self.schedule(site);
-        lost.iter().for_each(|_| self.rival_submits(site));
+        lost.iter().for_each(|_| self.submit_rival(site));
         lost.len()
     }
 
     /// Lets another control plane submit; it gets the lowest free number.
-    fn rival_submits(&mut self, site: SiteIndex) {
+    fn submit_rival(&mut self, site: SiteIndex) {
         let Some(mut order) = self.rival.take() else {
             return;
         };

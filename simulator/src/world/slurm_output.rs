@@ -49,7 +49,7 @@ struct SqueueLine {
 }
 
 impl SqueueLine {
-    fn write(&self, tag: AttemptTag, out: &mut String) {
+    fn write_line(&self, tag: AttemptTag, out: &mut String) {
         let number = self.number.0.to_string();
         let processors = self.processors.to_string();
         let submitted = (self.submitted.0 / 1_000).to_string();
@@ -65,12 +65,12 @@ impl SqueueLine {
             ("{root}", ROOT),
             ("{tag}", &tag),
         ];
-        fill(QUEUE, &values, out);
+        fill_template(QUEUE, &values, out);
     }
 }
 
 /// Fills the places of a template.
-fn fill(template: &str, values: &[(&str, &str)], out: &mut String) {
+fn fill_template(template: &str, values: &[(&str, &str)], out: &mut String) {
     let mut rest = template;
     while let Some((before, behind)) = rest.split_once('{') {
         out.push_str(before);
@@ -88,7 +88,7 @@ fn fill(template: &str, values: &[(&str, &str)], out: &mut String) {
 
 impl World {
     /// Returns what Slurm prints of itself and of its nodes.
-    pub fn slurm_describes(&self, site: SiteIndex) -> String {
+    pub fn slurm_config(&self, site: SiteIndex) -> String {
         let cluster = &self.sites[site.0];
         let nodes = cluster.nodes;
         let each = cluster.processors / cluster.nodes.max(1);
@@ -100,7 +100,7 @@ impl World {
             ("{each}", &each),
         ];
         let mut said = String::new();
-        fill(CONFIG, &values, &mut said);
+        fill_template(CONFIG, &values, &mut said);
         said + &self.load_line(site, None)
     }
 
@@ -122,7 +122,7 @@ impl World {
         let values: Vec<(&str, &str)> =
             values.iter().map(|(key, value)| (*key, &**value)).collect();
         let mut said = String::new();
-        fill(LOAD, &values, &mut said);
+        fill_template(LOAD, &values, &mut said);
         said
     }
 
@@ -135,32 +135,32 @@ impl World {
         queue: bool,
         load: Option<Option<u32>>,
     ) -> String {
-        let clock = self.sites[site.0].ailments.clock(self.now);
-        let up = seconds(self.now);
-        let mut said = format!("clock {}\nuptime {up} {up} boot\n", seconds(clock));
+        let clock = self.sites[site.0].ailments.clock_time(self.now);
+        let up = format_seconds(self.now);
+        let mut said = format!("clock {}\nuptime {up} {up} boot\n", format_seconds(clock));
         if queue {
-            self.live_lines(site, |tag| !tags.contains(&tag), &mut said);
+            self.write_live_lines(site, |tag| !tags.contains(&tag), &mut said);
         }
         let mut files = String::new();
         for tag in tags {
-            let seen = self.show(site, *tag);
+            let seen = self.show_attempt(site, *tag);
             if queue {
-                self.lines_of(site, *tag, &seen, &mut said);
+                self.write_job_lines(site, *tag, &seen, &mut said);
             }
-            self.files_of(site, *tag, &seen, &mut files);
+            self.write_files(site, *tag, &seen, &mut files);
         }
         let load = load.map(|idle| self.load_line(site, idle));
         said + &load.unwrap_or_default() + &files
     }
 
     /// Returns what the agent's `find` finds.
-    pub fn slurm_finds(&mut self, site: SiteIndex, tag: AttemptTag) -> String {
+    pub fn slurm_find(&mut self, site: SiteIndex, tag: AttemptTag) -> String {
         let mut said = String::new();
         if self.find_by_tag(site, tag).found.is_empty() {
             return said;
         }
-        let seen = self.show(site, tag);
-        self.lines_of(site, tag, &seen, &mut said);
+        let seen = self.show_attempt(site, tag);
+        self.write_job_lines(site, tag, &seen, &mut said);
         let attempt = self.sites[site.0].attempts.get(&tag);
         if let Some(attempt) = attempt.filter(|attempt| attempt.has_directory()) {
             let _ = writeln!(said, "number {}", attempt.lrm.0);
@@ -169,9 +169,9 @@ impl World {
     }
 
     /// Returns what the agent's `list` finds.
-    pub fn slurm_lists(&self, site: SiteIndex) -> String {
+    pub fn slurm_list(&self, site: SiteIndex) -> String {
         let mut said = String::new();
-        self.live_lines(site, |_| true, &mut said);
+        self.write_live_lines(site, |_| true, &mut said);
         for tag in self.list_attempts(site) {
             let _ = writeln!(said, "name {tag}");
         }
@@ -179,14 +179,19 @@ impl World {
     }
 
     /// Writes the lines of our jobs that wait or run and are wanted.
-    fn live_lines(&self, site: SiteIndex, wanted: impl Fn(AttemptTag) -> bool, said: &mut String) {
+    fn write_live_lines(
+        &self,
+        site: SiteIndex,
+        wanted: impl Fn(AttemptTag) -> bool,
+        said: &mut String,
+    ) {
         let cluster = &self.sites[site.0];
         for (number, occupant) in &cluster.occupants {
             let Occupant::Ours(tag) = occupant else {
                 continue;
             };
             if let Some(line) = self.live_line(site, *tag, *number).filter(|_| wanted(*tag)) {
-                line.write(*tag, said);
+                line.write_line(*tag, said);
             }
         }
     }
@@ -196,7 +201,9 @@ impl World {
         let attempt = cluster.attempts.get(&tag)?;
         let (state, reason) = match cluster.batch.is_running(number) {
             true => ("RUNNING", "None"),
-            false if cluster.batch.is_queued(number) => ("PENDING", why_it_waits(cluster, number)),
+            false if cluster.batch.is_queued(number) => {
+                ("PENDING", pending_reason(cluster, number))
+            }
             false => ("PENDING", "BeginTime"),
         };
         let processors = attempt.processors;
@@ -211,18 +218,24 @@ impl World {
     }
 
     /// Writes the lines of all jobs under a tag, as observed.
-    fn lines_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
+    fn write_job_lines(
+        &self,
+        site: SiteIndex,
+        tag: AttemptTag,
+        seen: &Observation,
+        said: &mut String,
+    ) {
         let cluster = &self.sites[site.0];
         for (number, _) in cluster.doubles_of(tag) {
             self.live_line(site, tag, number)
                 .into_iter()
-                .for_each(|line| line.write(tag, said));
+                .for_each(|line| line.write_line(tag, said));
         }
         let Some(attempt) = cluster.attempts.get(&tag) else {
             return;
         };
         let (state, reason) = match seen {
-            Observation::Queued(_) => ("PENDING", why_it_waits(cluster, attempt.lrm)),
+            Observation::Queued(_) => ("PENDING", pending_reason(cluster, attempt.lrm)),
             Observation::Starting | Observation::Ready(_) | Observation::Begun(_) => {
                 ("RUNNING", "None")
             }
@@ -248,11 +261,11 @@ impl World {
             processors,
             submitted,
         }
-        .write(tag, said);
+        .write_line(tag, said);
     }
 
     /// Writes the files that a wrapper has left, as observed.
-    fn files_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
+    fn write_files(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
         let attempt = self.sites[site.0].attempts.get(&tag);
         let job = attempt.map_or(0, |attempt| attempt.lrm.0);
         if attempt.is_some() && *seen != Observation::Absent {
@@ -264,7 +277,7 @@ impl World {
                 files.push(("ready", at_gate.since, ready_text(&at_gate.host, job)));
                 // Decided, and not yet seen by its wrapper.
                 let decision = attempt.and_then(|attempt| attempt.decision);
-                let verdict = decision.map(|(state, _)| word_of(state).to_owned());
+                let verdict = decision.map(|(state, _)| decision_word(state).to_owned());
                 files.extend(verdict.map(|verdict| ("decision", at_gate.since, verdict)));
             }
             Observation::Begun(it) => {
@@ -285,7 +298,7 @@ impl World {
                 files.push((
                     "exit",
                     *ended_at,
-                    format!("cause {}\nran 1\n", cause_of(cause)),
+                    format!("cause {}\nran 1\n", format_cause(cause)),
                 ));
             }
             Observation::Void => files.push(("decision", self.now, "void\n".to_owned())),
@@ -298,7 +311,7 @@ impl World {
         }
         let _ = writeln!(said, "d 0.000 attempts/{tag}");
         for (name, written, text) in files {
-            let _ = writeln!(said, "f {} attempts/{tag}/{name}", seconds(written));
+            let _ = writeln!(said, "f {} attempts/{tag}/{name}", format_seconds(written));
             // Only the first line of a decision is sent.
             let end = if name == "decision" {
                 String::new()
@@ -318,7 +331,7 @@ fn ready_text(host: &str, job: u64) -> String {
 }
 
 /// Returns the reason: the head of the queue waits for processors, all others for their turn.
-fn why_it_waits(cluster: &SimulatedCluster, number: LrmJobId) -> &'static str {
+fn pending_reason(cluster: &SimulatedCluster, number: LrmJobId) -> &'static str {
     if cluster.batch.heads_queue(number) {
         "Resources"
     } else {
@@ -326,7 +339,7 @@ fn why_it_waits(cluster: &SimulatedCluster, number: LrmJobId) -> &'static str {
     }
 }
 
-fn word_of(state: GateState) -> &'static str {
+fn decision_word(state: GateState) -> &'static str {
     match state {
         GateState::Opened => "go\n",
         GateState::Voided => "void\n",
@@ -334,7 +347,7 @@ fn word_of(state: GateState) -> &'static str {
 }
 
 /// Formats the cause of an exit as a wrapper writes it.
-fn cause_of(cause: &ExitCause) -> String {
+fn format_cause(cause: &ExitCause) -> String {
     match cause {
         ExitCause::Code(code) => format!("code {code}"),
         ExitCause::Signal(signal) => format!("signal {signal}"),
@@ -346,6 +359,6 @@ fn cause_of(cause: &ExitCause) -> String {
 }
 
 /// Formats a time as `date +%s.%N` and `find -printf %T@` print it.
-fn seconds(at: Timestamp) -> String {
+fn format_seconds(at: Timestamp) -> String {
     format!("{}.{:03}", at.0 / 1_000, at.0 % 1_000)
 }

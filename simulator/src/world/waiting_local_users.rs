@@ -38,20 +38,20 @@ fn length(job: &LocalJob) -> DurationMs {
 }
 
 /// Returns the place of a job, beside everything that comes before it.
-fn place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, Amounts)> {
+fn find_place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, Amounts)> {
     let need = timeline
         .amounts(&Resources::processors(job.processors))
         .ok()?;
-    let start = timeline.earliest(&TimelineOpening::after(now, need, length(job)))?;
+    let start = timeline.earliest_start(&TimelineOpening::after(now, need, length(job)))?;
     Some((Span::new(start, start + length(job)), need))
 }
 
 impl SimulatedCluster {
     /// Accepts a local user's job, which waits if it may not start at once.
-    pub(super) fn local_arrives(&mut self, job: LocalJob, now: Timestamp) {
+    pub(super) fn accept_local_job(&mut self, job: LocalJob, now: Timestamp) {
         // A job that is too large for the site is refused, which is its user's fault.
         if job.processors <= self.processors {
-            if self.grants() {
+            if self.grants_reservations() {
                 self.waiting.jobs.push_back(job)
             } else {
                 self.hand_to_batch(job, now)
@@ -62,7 +62,7 @@ impl SimulatedCluster {
     /// Returns the places of the waiting jobs that nobody may delay.
     pub(super) fn places_of_waiting(&self, now: Timestamp) -> Vec<(Span, Amounts)> {
         let free = (!self.waiting.is_empty())
-            .then(|| self.free_of_promises(now))
+            .then(|| self.free_beside_reservations(now))
             .flatten();
         let Some(mut free) = free else {
             return Vec::new();
@@ -73,7 +73,7 @@ impl SimulatedCluster {
         };
         let mut places = Vec::new();
         for job in self.waiting.jobs.iter().take(counted) {
-            let Some((span, need)) = place(job, &free, now) else {
+            let Some((span, need)) = find_place(job, &free, now) else {
                 continue;
             };
             free.book(span, &need);
@@ -87,7 +87,7 @@ impl SimulatedCluster {
         if self.waiting.is_empty() || self.batch.queued() > 0 || self.batch.idle() == 0 {
             return;
         }
-        let Some(mut free) = self.free_of_promises(now) else {
+        let Some(mut free) = self.free_beside_reservations(now) else {
             return;
         };
         let mut idle = self.batch.idle();
@@ -98,7 +98,7 @@ impl SimulatedCluster {
             let is_counted = blocked == 0 || self.discipline == Discipline::Conservative;
             let fits = may_overtake && job.processors <= idle;
             let place = (fits || is_counted)
-                .then(|| place(&job, &free, now))
+                .then(|| find_place(&job, &free, now))
                 .flatten();
             let starts = fits && place.is_some_and(|(span, _)| span.from == now);
             if let Some((span, need)) = place.filter(|_| starts || is_counted) {
@@ -125,7 +125,7 @@ impl World {
         if !cluster.waiting.is_empty() && !cluster.waiting.expected {
             cluster.waiting.expected = true;
             let ends = cluster
-                .leases()
+                .current_leases()
                 .map(|(_, lease)| lease.span.to)
                 .filter(|end| *end > now);
             let again = ends.min().unwrap_or(now + AGAIN).min(now + AGAIN);
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// Checks whether waiting local users may start.
-    pub(super) fn look_at_waiting(&mut self, site: SiteIndex) {
+    pub(super) fn check_waiting(&mut self, site: SiteIndex) {
         self.sites[site.0].waiting.expected = false;
         let queued = self.sites[site.0].waiting.jobs.len();
         self.start_waiting(site);
@@ -193,7 +193,7 @@ mod tests {
 
     /// Seconds at which the jobs began, in the order in which they were submitted.
     fn begun(mut world: World) -> Vec<u64> {
-        world.advance(at(10_000));
+        world.advance_to(at(10_000));
         let starts = world.sites()[0].local_starts().iter();
         let mut starts: Vec<_> = starts
             .map(|start| (start.submitted, start.began.0 / 1_000))
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn who_waits_is_behind_promises_and_none_is_made_over_the_first() {
         let mut world = site(Discipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
-        world.advance(at(10));
+        world.advance_to(at(10));
         let mut ask = |serial, from| {
             let instance = InstanceId::from_random(1);
             let job = JobId(1);

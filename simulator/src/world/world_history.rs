@@ -72,7 +72,7 @@ pub struct WorldLedger {
 }
 
 impl WorldLedger {
-    pub(super) fn note(
+    pub(super) fn record_deed(
         &mut self,
         at: Timestamp,
         site: &SiteName,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::reservation::{
     IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
-    ebbs,
+    list_ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -20,7 +20,7 @@ use cospan_sites::port::{
 
 use super::World;
 use super::agenda::SiteIndex;
-use super::attempt::asked;
+use super::attempt::requested_run_time;
 use super::world_site::{Occupant, SimulatedCluster};
 use crate::fault_kinds::FaultKind;
 
@@ -42,43 +42,43 @@ pub(super) struct SimulatedLeases {
 /// All reservations of a site, with what is free beside them.
 type Book = ReservationLedger<ReservationTag>;
 
-fn unfit() -> SiteError {
+fn no_reservations_error() -> SiteError {
     SiteError::Unfit("it grants no reservations".into())
 }
 
 impl SimulatedCluster {
     /// Returns true if it grants reservations.
-    pub fn grants(&self) -> bool {
+    pub fn grants_reservations(&self) -> bool {
         self.leases.is_some()
     }
 
     /// Lists the reservations that it has now.
-    pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
+    pub fn current_leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
         self.leases.iter().flat_map(|leases| &leases.kept)
     }
 
     /// Returns the idle processors that are not reserved at this moment.
-    pub(super) fn idle(&self, now: Timestamp) -> u32 {
+    pub(super) fn unreserved_idle(&self, now: Timestamp) -> u32 {
         let begun = self
-            .leases()
+            .current_leases()
             .filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
         let kept = begun.map(|(tag, lease)| {
             lease
                 .amounts
                 .whole_processors()
-                .saturating_sub(self.used_of(*tag))
+                .saturating_sub(self.used_of_lease(*tag))
         });
         self.batch.idle().saturating_sub(kept.sum())
     }
 
     /// Returns how the idle processors decrease as reservations begin.
-    pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
-        if self.leases().next().is_none() {
+    pub(super) fn idle_ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
+        if self.current_leases().next().is_none() {
             return Vec::new();
         }
-        let idle = Resources::processors(self.idle(now));
-        self.book(now)
-            .map(|book| ebbs(book.timeline(), &idle, now))
+        let idle = Resources::processors(self.unreserved_idle(now));
+        self.clean_ledger(now)
+            .map(|book| list_ebbs(book.timeline(), &idle, now))
             .unwrap_or_default()
     }
 
@@ -96,16 +96,18 @@ impl SimulatedCluster {
             .is_some_and(|leases| leases.released.contains(&tag))
     }
 
-    fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
-        let leases = self.leases.as_mut().ok_or_else(unfit)?;
+    fn clean_ledger(&mut self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_mut().ok_or_else(no_reservations_error)?;
         leases.kept.retain(|_, lease| !is_over(lease, now));
-        self.booked(now)
+        self.current_ledger(now)
     }
 
     /// Returns the reservations as they are, including those that are over.
-    fn booked(&self, now: Timestamp) -> Result<Book, SiteError> {
-        let leases = self.leases.as_ref().ok_or_else(unfit)?;
-        let mut beside = self.beside_what_runs(now).ok_or_else(unfit)?;
+    fn current_ledger(&self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_ref().ok_or_else(no_reservations_error)?;
+        let mut beside = self
+            .beside_what_runs(now)
+            .ok_or_else(no_reservations_error)?;
         for (span, need) in self.places_of_waiting(now) {
             beside.book(span, &need);
         }
@@ -118,13 +120,15 @@ impl SimulatedCluster {
     /// Returns what is free when, beside what runs outside of reservations.
     fn beside_what_runs(&self, now: Timestamp) -> Option<Timeline> {
         let timeline = Timeline::new(now, &Resources::processors(self.processors)).ok()?;
-        Some(timeline_less(timeline, &self.taken_until(now), now))
+        Some(subtract_taken(timeline, &self.unreserved_work(now), now))
     }
 
     /// Returns what is free when, beside reservations and what runs outside of them.
-    pub(super) fn free_of_promises(&self, now: Timestamp) -> Option<Timeline> {
+    pub(super) fn free_beside_reservations(&self, now: Timestamp) -> Option<Timeline> {
         let mut free = self.beside_what_runs(now)?;
-        let live = self.leases().filter(|(_, lease)| !is_over(lease, now));
+        let live = self
+            .current_leases()
+            .filter(|(_, lease)| !is_over(lease, now));
         live.for_each(|(_, lease)| free.book(lease.span, &lease.amounts));
         Some(free)
     }
@@ -132,13 +136,13 @@ impl SimulatedCluster {
     /// Returns the processors that are neither used nor reserved for `length` from now.
     pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
         let span = Span::new(now, now + length);
-        self.booked(now).map_or(0, |book| {
+        self.current_ledger(now).map_or(0, |book| {
             book.timeline().least_free(span).whole_processors()
         })
     }
 
     /// Lists what runs outside of reservations, and what is down, each with its end.
-    fn taken_until(&self, now: Timestamp) -> Vec<(u32, Timestamp)> {
+    fn unreserved_work(&self, now: Timestamp) -> Vec<(u32, Timestamp)> {
         let mut taken = Vec::new();
         for (job, occupant) in &self.occupants {
             let since = self.batch.running_since(*job).unwrap_or(now);
@@ -169,7 +173,7 @@ impl SimulatedCluster {
     }
 
     /// Returns the processors that live attempts use of a reservation.
-    fn used_of(&self, lease: ReservationTag) -> u32 {
+    fn used_of_lease(&self, lease: ReservationTag) -> u32 {
         let under = self.attempts.values();
         let under = under.filter(|attempt| attempt.lease == Some(lease) && attempt.is_live());
         under.map(|attempt| attempt.processors).sum()
@@ -182,9 +186,9 @@ impl SimulatedCluster {
         now: Timestamp,
         work: impl FnOnce(&mut Book) -> T,
     ) -> Result<T, SiteError> {
-        let mut book = self.book(now)?;
+        let mut book = self.clean_ledger(now)?;
         let result = work(&mut book);
-        let after = book.find(&tag).copied();
+        let after = book.find_by_tag(&tag).copied();
         if let Some(leases) = &mut self.leases {
             match after {
                 Some(lease) => drop(leases.kept.insert(tag, lease)),
@@ -196,24 +200,24 @@ impl SimulatedCluster {
 
     fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
         let span = Span::new(now, now + length);
-        self.book(now).is_ok_and(|book| {
+        self.clean_ledger(now).is_ok_and(|book| {
             let need = book.timeline().amounts(&Resources::processors(processors));
             need.is_ok_and(|need| book.timeline().is_free(span, &need))
         })
     }
 
     /// Checks that an attempt may be accepted: under its reservation, or where it breaks none.
-    pub(super) fn keeps_promises(
+    pub(super) fn check_reservations(
         &mut self,
         order: &SubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
         let processors = order.resources.processors;
-        let length = asked(order);
+        let length = requested_run_time(order);
         match order.reservation {
-            Some(_) if !self.grants() => Err(unfit()),
-            None if !self.grants() => Ok(()),
-            Some(tag) => self.under(tag, order, now),
+            Some(_) if !self.grants_reservations() => Err(no_reservations_error()),
+            None if !self.grants_reservations() => Ok(()),
+            Some(tag) => self.check_under_lease(tag, order, now),
             None => {
                 if self.batch.idle() >= processors && self.is_free(processors, length, now) {
                     Ok(())
@@ -226,14 +230,14 @@ impl SimulatedCluster {
         }
     }
 
-    fn under(
+    fn check_under_lease(
         &mut self,
         tag: ReservationTag,
         order: &SubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
-        self.book(now)?;
-        if !tag.serves(order.tag.instance, order.tag.job) {
+        self.clean_ledger(now)?;
+        if !tag.may_serve(order.tag.instance, order.tag.job) {
             return Err(SiteError::Refused(format!(
                 "reservation {tag} is another's"
             )));
@@ -248,7 +252,7 @@ impl SimulatedCluster {
         let left = lease
             .amounts
             .whole_processors()
-            .saturating_sub(self.used_of(tag));
+            .saturating_sub(self.used_of_lease(tag));
         match () {
             () if now < lease.span.from => refuse_as_full("its reservation has not begun"),
             () if now + order.wall_time > lease.span.to => {
@@ -268,7 +272,7 @@ fn is_over(lease: &Reservation, now: Timestamp) -> bool {
     lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
 }
 
-fn timeline_less(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
+fn subtract_taken(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
     for (processors, until) in taken.iter().filter(|(processors, _)| *processors > 0) {
         if let Ok(amounts) = timeline.amounts(&Resources::processors(*processors)) {
             timeline.book(Span::new(now, *until), &amounts);
@@ -360,7 +364,7 @@ impl World {
     /// Fails if the site grants no reservations.
     pub fn list_leases(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
         let now = self.now;
-        let book = self.sites[site.0].book(now)?;
+        let book = self.sites[site.0].clean_ledger(now)?;
         let seen = book.leases().map(|(tag, lease)| {
             let resources = Resources::processors(lease.amounts.whole_processors());
             let confirmed = lease.expires.is_none();
@@ -387,7 +391,7 @@ impl World {
         most: usize,
     ) -> Result<Vec<FreeSlot>, SiteError> {
         let now = self.now;
-        let book = self.sites[site.0].book(now)?;
+        let book = self.sites[site.0].clean_ledger(now)?;
         let timeline = book.timeline();
         let span = Span::new(span.from.max(now), span.to);
         let slots = timeline.slots(span, most).into_iter().map(|slot| FreeSlot {
@@ -409,7 +413,7 @@ impl World {
             } else {
                 "confirmed"
             };
-            super::site_faults::count(&mut self.struck, FaultKind::LosesLeases, step);
+            super::site_faults::count_effect(&mut self.struck, FaultKind::LosesLeases, step);
         }
     }
 }

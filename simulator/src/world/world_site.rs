@@ -187,12 +187,14 @@ impl SimulatedCluster {
     }
 
     /// Returns what it observes of an attempt.
-    pub(super) fn observe(&self, tag: AttemptTag) -> Observation {
+    pub(super) fn observe_attempt(&self, tag: AttemptTag) -> Observation {
         match self.attempts.get(&tag) {
             // The wrapper's evidence wins over the batch system's opinion.
-            Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(),
+            Some(attempt) if attempt.is_live() || attempt.has_directory() => {
+                attempt.observe_stage()
+            }
             _ if self.taken.contains(&tag) => Observation::Void,
-            Some(attempt) => attempt.observe(),
+            Some(attempt) => attempt.observe_stage(),
             None => Observation::Absent,
         }
     }
@@ -206,14 +208,14 @@ impl SimulatedCluster {
     /// show its true state.
     pub fn spare_processors(&self) -> Option<u32> {
         let nobody_waits = self.batch.queued() == 0 && self.waiting.is_empty();
-        (nobody_waits && !self.ailments.hinder()).then(|| self.batch.idle())
+        (nobody_waits && !self.ailments.hinder_work()).then(|| self.batch.idle())
     }
 
     /// Returns the spare processors that are not reserved for `length` from now.
     pub fn spare_for(&self, length: DurationMs, now: Timestamp) -> Option<u32> {
         let spare = self.spare_processors();
         spare.map(|idle| {
-            if self.grants() {
+            if self.grants_reservations() {
                 idle.min(self.free_for(length, now))
             } else {
                 idle
@@ -232,7 +234,7 @@ impl SimulatedCluster {
     }
 
     /// Returns the number of local jobs that ran to their end.
-    pub fn local_ended(&self) -> u64 {
+    pub fn local_ended_count(&self) -> u64 {
         self.local_ended
     }
 
@@ -251,7 +253,7 @@ impl SimulatedCluster {
         self.copies.len()
     }
 
-    pub(super) fn new_number(&mut self) -> LrmJobId {
+    pub(super) fn next_free_number(&mut self) -> LrmJobId {
         while self.occupants.contains_key(&LrmJobId(self.next_job)) {
             self.next_job += 1;
         }
@@ -270,7 +272,7 @@ impl SimulatedCluster {
 
     /// Hands a local user's job to the batch system.
     pub(super) fn hand_to_batch(&mut self, job: LocalJob, now: Timestamp) {
-        let number = self.new_number();
+        let number = self.next_free_number();
         let LocalJob {
             at: submitted,
             run_time,
@@ -289,8 +291,8 @@ impl SimulatedCluster {
         }
     }
 
-    pub(super) fn attempt_started(&mut self, tag: AttemptTag, job: LrmJobId) {
-        if !self.double_started(tag, job)
+    pub(super) fn mark_started(&mut self, tag: AttemptTag, job: LrmJobId) {
+        if !self.start_double(tag, job)
             && let Some(attempt) = self.attempts.get_mut(&tag)
         {
             attempt.stage = AttemptStage::Starting;
@@ -308,13 +310,13 @@ impl SimulatedCluster {
     }
 
     /// Makes numbers from this one on free again.
-    pub(super) fn hand_out_again(&mut self, job: LrmJobId) {
+    pub(super) fn reuse_numbers(&mut self, job: LrmJobId) {
         self.next_job = self.next_job.min(job.0);
     }
 
     /// Ends a batch job: its processors are free.
-    pub(super) fn leave(&mut self, job: LrmJobId, now: Timestamp) {
-        self.batch.end(job, now);
+    pub(super) fn end_batch_job(&mut self, job: LrmJobId, now: Timestamp) {
+        self.batch.end_job(job, now);
         self.occupants.remove(&job);
     }
 
@@ -327,14 +329,14 @@ impl SimulatedCluster {
         let since = self.batch.running_since(job);
         let runs = since.is_some_and(|since| since + *run_time <= now);
         if runs {
-            self.leave(job, now);
+            self.end_batch_job(job, now);
             self.local_ended += 1;
         }
         runs
     }
 
     /// Removes a batch job that died with its node. Returns the tag and its stage, if it was ours.
-    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(AttemptTag, &'static str)> {
+    pub(super) fn remove_killed(&mut self, job: LrmJobId) -> Option<(AttemptTag, &'static str)> {
         let Occupant::Ours(tag) = self.occupants.remove(&job)? else {
             return None;
         };
@@ -345,7 +347,7 @@ impl SimulatedCluster {
         }
         let attempt = self.attempts.get_mut(&tag)?;
         let began = matches!(attempt.stage, AttemptStage::Running { .. });
-        let step = attempt.step();
+        let step = attempt.stage_name();
         attempt.stage = AttemptStage::Lost {
             began,
             detail: "its node failed",
@@ -370,13 +372,13 @@ impl SimulatedCluster {
             .attempts
             .iter()
             .filter(|(_, attempt)| attempt.submitted_at > since && attempt.is_live())
-            .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
+            .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.stage_name()))
             .collect();
         let mut gone = Vec::new();
         for (tag, job, step) in lost {
-            self.leave(job, now);
-            self.hand_out_again(job);
-            if !self.goes_on_without(tag) {
+            self.end_batch_job(job, now);
+            self.reuse_numbers(job);
+            if !self.continue_without(tag) {
                 gone.push((tag, step));
             }
         }
@@ -384,7 +386,7 @@ impl SimulatedCluster {
     }
 
     /// Forgets the batch job of an attempt. Returns true if the attempt goes on with another one.
-    fn goes_on_without(&mut self, tag: AttemptTag) -> bool {
+    fn continue_without(&mut self, tag: AttemptTag) -> bool {
         let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
         if !had_directory && self.stand_for_double(tag) {
             return true;
@@ -404,7 +406,7 @@ impl SimulatedCluster {
     }
 
     /// Records the load if it has changed.
-    pub(super) fn note_load(&mut self, now: Timestamp) {
+    pub(super) fn record_load(&mut self, now: Timestamp) {
         let mut running = 0;
         let mut held = 0;
         let mut local = 0;

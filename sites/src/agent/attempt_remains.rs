@@ -10,7 +10,7 @@ use super::AgentAnswer;
 use super::site_time::SiteTime;
 use crate::wrapper::attempt_files::{EvidenceFile, WrapperEvidence};
 use crate::wrapper::attempt_words::Seal;
-use crate::wrapper::parameters::end;
+use crate::wrapper::parameters::push_end;
 
 /// State files of one attempt; no content if something is there that cannot be read as a file.
 type StateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
@@ -25,7 +25,7 @@ pub(crate) struct LeftAttempts {
 }
 
 /// Reads what the agent found. Times are corrected by this clock.
-pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
+pub(crate) fn read_remains(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
     let mut left: BTreeMap<AttemptTag, StateFiles> = BTreeMap::new();
     let mut current: Option<(AttemptTag, String)> = None;
     for line in answer.0.lines() {
@@ -39,9 +39,9 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
             }
             continue;
         }
-        current = found(line).map(|(tag, name, modified, readable)| {
+        current = parse_found(line).map(|(tag, name, modified, readable)| {
             let files = left.entry(tag).or_default();
-            let modified = time.of_file(tag, &name, modified);
+            let modified = time.file_time(tag, &name, modified);
             match (name.is_empty(), readable) {
                 (false, _) => {
                     files.insert(name.clone(), (readable.then(Vec::new), modified));
@@ -58,10 +58,10 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
     LeftAttempts {
         evidence: left
             .into_iter()
-            .map(|(tag, files)| (tag, evidence(tag, files, seal)))
+            .map(|(tag, files)| (tag, gather_evidence(tag, files, seal)))
             .collect(),
         spooled: answer
-            .all("d")
+            .values_of("d")
             .filter_map(|line| line.split_once(" spool/")?.1.parse().ok())
             .collect(),
     }
@@ -69,7 +69,7 @@ pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> Le
 
 /// Reads a line `KIND SECONDS attempts/TAG[/FILE]`; the directory itself has no file name. Kind `x`
 /// is something that cannot be read.
-fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
+fn parse_found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let kind = words.next()?;
     let seconds = words.next()?;
@@ -104,14 +104,14 @@ pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     ))
 }
 
-fn evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvidence {
+fn gather_evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvidence {
     if let Some((Some(bytes), _)) = files.get_mut("decision")
         && !bytes.is_empty()
     {
         // Only the first line of a decision is sent: the file gets its name once it is complete.
-        end(bytes, tag);
+        push_end(bytes, tag);
     }
-    match WrapperEvidence::of(tag, seal, |name: &str| {
+    match WrapperEvidence::from_files(tag, seal, |name: &str| {
         let found = files.get(name);
         Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
             Some(bytes) => EvidenceFile::File(bytes.as_slice().into(), *modified),
@@ -133,7 +133,7 @@ mod tests {
     const BARE: &str = "cabcdefgh-3-0-12";
 
     fn of(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
-        read(
+        read_remains(
             &AgentAnswer(text.to_owned()),
             &Seal::none(),
             &mut SiteTime::default(),
@@ -157,15 +157,15 @@ mod tests {
             since: Timestamp(6_250),
             held_at: Timestamp(6_250),
         };
-        assert_eq!(waits.standing(), Observation::Ready(at_gate));
+        assert_eq!(waits.live_observation(), Observation::Ready(at_gate));
         assert_eq!(waits.ready.as_ref().unwrap().0.job.as_deref(), Some("9"));
         assert_eq!(
-            left[&SHUT.parse().unwrap()].last_word(),
+            left[&SHUT.parse().unwrap()].final_observation(),
             Some(Observation::Void)
         );
         let bare = &left[&BARE.parse().unwrap()];
         assert_eq!(
-            bare.standing(),
+            bare.live_observation(),
             Observation::Starting,
             "an exit that is cut short"
         );
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
-        let left = read(&AgentAnswer(text), &Seal::none(), &mut SiteTime::default());
+        let left = read_remains(&AgentAnswer(text), &Seal::none(), &mut SiteTime::default());
         assert_eq!(
             left.spooled.into_iter().collect::<Vec<_>>(),
             [WAITS.parse().unwrap()]

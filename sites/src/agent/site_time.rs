@@ -48,9 +48,9 @@ struct ClockStep {
 }
 
 impl ClockReading {
-    fn of(answer: &AgentAnswer) -> Option<Self> {
-        let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
-        let mut words = answer.last("uptime")?.split(' ');
+    fn from_answer(answer: &AgentAnswer) -> Option<Self> {
+        let clock = answer.last_value("clock").and_then(seconds_to_timestamp)?;
+        let mut words = answer.last_value("uptime")?.split(' ');
         let before = words.next().and_then(seconds_to_timestamp)?;
         let up = words.next().and_then(seconds_to_timestamp)?;
         let boot = words.next()?.to_owned();
@@ -60,16 +60,16 @@ impl ClockReading {
 
 impl SiteTime {
     /// Takes an answer into account and returns what its clock shows.
-    pub(crate) fn read(&mut self, answer: &AgentAnswer) -> Option<Timestamp> {
-        let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
-        if let Some(reading) = ClockReading::of(answer) {
-            self.follow(&reading);
+    pub(crate) fn read_clock(&mut self, answer: &AgentAnswer) -> Option<Timestamp> {
+        let clock = answer.last_value("clock").and_then(seconds_to_timestamp)?;
+        if let Some(reading) = ClockReading::from_answer(answer) {
+            self.detect_step(&reading);
             self.last = Some(reading);
         }
         Some(clock)
     }
 
-    fn follow(&mut self, reading: &ClockReading) {
+    fn detect_step(&mut self, reading: &ClockReading) {
         let Some(last) = self.last.as_ref().filter(|last| last.boot == reading.boot) else {
             return;
         };
@@ -90,30 +90,35 @@ impl SiteTime {
     }
 
     /// Corrects a time that the clock shows.
-    pub(crate) fn steady(&self, shown: Timestamp) -> Timestamp {
+    pub(crate) fn to_steady(&self, shown: Timestamp) -> Timestamp {
         shown - self.set
     }
 
     /// Returns what the clock shows at a corrected time.
-    pub(crate) fn shown(&self, steady: Timestamp) -> Timestamp {
+    pub(crate) fn to_shown(&self, steady: Timestamp) -> Timestamp {
         steady + self.set
     }
 
     /// Returns the corrected time of a file of an attempt. It never changes
     /// once the file has been seen.
-    pub(crate) fn of_file(&mut self, tag: AttemptTag, name: &str, written: Timestamp) -> Timestamp {
+    pub(crate) fn file_time(
+        &mut self,
+        tag: AttemptTag,
+        name: &str,
+        written: Timestamp,
+    ) -> Timestamp {
         let key = (tag, name.to_owned());
         if let Some((_, steady)) = self.files.get(&key).filter(|(seen, _)| *seen == written) {
             return *steady;
         }
-        let steady = written - self.set_at(written);
+        let steady = written - self.correction_at(written);
         self.files.insert(key, (written, steady));
         steady
     }
 
     /// Returns the correction for a file that was written at this time and
     /// is seen for the first time.
-    fn set_at(&self, written: Timestamp) -> ClockSkew {
+    fn correction_at(&self, written: Timestamp) -> ClockSkew {
         let now = self.last.as_ref().map(|last| last.clock);
         match &self.step {
             // Set forward: it shows nothing between.
@@ -127,7 +132,7 @@ impl SiteTime {
     }
 
     /// Forgets the files of an attempt that is removed.
-    pub(crate) fn forget(&mut self, tag: AttemptTag) {
+    pub(crate) fn forget_attempt(&mut self, tag: AttemptTag) {
         self.files.retain(|(of, _), _| *of != tag);
     }
 }
@@ -156,8 +161,8 @@ mod tests {
     }
 
     fn now(time: &mut SiteTime, up_s: i64, ahead_s: i64) -> Timestamp {
-        let shown = time.read(&answer(up_s, ahead_s)).unwrap();
-        time.steady(shown)
+        let shown = time.read_clock(&answer(up_s, ahead_s)).unwrap();
+        time.to_steady(shown)
     }
 
     #[test]
@@ -165,22 +170,22 @@ mod tests {
         for set_s in [HOUR_S, -HOUR_S, MONTH_S, -MONTH_S, -1_800_000_000 + 10] {
             let mut time = SiteTime::default();
             assert_eq!(now(&mut time, 1_000, 0), shown(1_000, 0));
-            let before = time.of_file(tag(), "ready", shown(990, 0));
+            let before = time.file_time(tag(), "ready", shown(990, 0));
             // Written between two looks, before the clock was set and after.
             assert_eq!(now(&mut time, 1_020, set_s), shown(1_020, 0), "{set_s}");
-            let late = time.of_file(tag(), "decision", shown(1_010, 0));
-            let after = time.of_file(tag(), "begun", shown(1_015, set_s));
+            let late = time.file_time(tag(), "decision", shown(1_010, 0));
+            let after = time.file_time(tag(), "begun", shown(1_015, set_s));
             assert_eq!((late, after), (shown(1_010, 0), shown(1_015, 0)), "{set_s}");
-            assert_eq!(time.of_file(tag(), "ready", shown(990, 0)), before);
+            assert_eq!(time.file_time(tag(), "ready", shown(990, 0)), before);
             // And back again.
             assert_eq!(now(&mut time, 5_000, 0), shown(5_000, 0), "{set_s}");
             assert_eq!(
-                time.of_file(tag(), "begun", shown(1_015, set_s)),
+                time.file_time(tag(), "begun", shown(1_015, set_s)),
                 after,
                 "{set_s}"
             );
             assert_eq!(
-                time.of_file(tag(), "exit", shown(4_999, 0)),
+                time.file_time(tag(), "exit", shown(4_999, 0)),
                 shown(4_999, 0),
                 "{set_s}"
             );
@@ -192,7 +197,7 @@ mod tests {
         let mut time = SiteTime::default();
         let first = now(&mut time, 1_000, 0);
         now(&mut time, 1_010, HOUR_S);
-        assert_eq!(time.shown(first), shown(1_000, HOUR_S));
+        assert_eq!(time.to_shown(first), shown(1_000, HOUR_S));
     }
 
     #[test]
@@ -206,12 +211,16 @@ mod tests {
             "five in three hours"
         );
         let other = AgentAnswer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
-        let shown = time.read(&other).unwrap();
-        assert_eq!(time.steady(shown), Timestamp(1_800_005_000_000));
+        let shown = time.read_clock(&other).unwrap();
+        assert_eq!(time.to_steady(shown), Timestamp(1_800_005_000_000));
         let slow = AgentAnswer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
-        let shown = time.read(&slow).unwrap();
-        assert_eq!(time.steady(shown), shown, "it took long between the looks");
+        let shown = time.read_clock(&slow).unwrap();
+        assert_eq!(
+            time.to_steady(shown),
+            shown,
+            "it took long between the looks"
+        );
         let silent = AgentAnswer("clock 1.0".to_owned());
-        assert_eq!(time.read(&silent), Some(Timestamp(1_000)));
+        assert_eq!(time.read_clock(&silent), Some(Timestamp(1_000)));
     }
 }

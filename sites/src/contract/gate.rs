@@ -21,7 +21,7 @@ pub async fn nothing_runs_before_the_gate_opens(fixture: &impl SiteFixture) {
         Observation::Void
     );
     await_ended(&*site, tag(1)).await;
-    assert_eq!(printed(&*site, tag(1)).await, "");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "");
 }
 
 /// The next attempt may be started although an earlier submission may still turn up.
@@ -86,7 +86,7 @@ pub async fn a_repeated_submission_starts_no_second_payload(fixture: &impl SiteF
     assert_eq!(fixture.reopened().submit(&order).await, Ok(first));
     start(&*site, &order).await;
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "ran\n");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "ran\n");
 }
 
 /// This holds long after the end, too.
@@ -96,7 +96,7 @@ pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &
     run(&*site, &order).await;
     let _ = site.submit(&order).await;
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "ran\n");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "ran\n");
 }
 
 /// Waits until an attempt occupies nothing any more.

@@ -116,7 +116,7 @@ pub async fn another_adapter_takes_up_what_waits_at_the_gate(fixture: &impl Site
         Ok(GateState::Opened)
     );
     assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Code(0));
-    assert_eq!(printed(&*second, tag(1)).await, "ran\n");
+    assert_eq!(read_stdout(&*second, tag(1)).await, "ran\n");
     await_idle(&*second, total).await;
 }
 

@@ -21,7 +21,7 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl
     let site = fixture.site();
     let order = order(tag(1), script("echo begun; read nothing; exit 0"));
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "begun\n");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "begun\n");
     let seen = await_seen(&*site, tag(1), |_| true).await;
     let Observation::Exited(exit) = seen else {
         panic!("{seen:?}")
@@ -115,12 +115,12 @@ pub async fn arguments_and_variables_arrive_byte_for_byte(fixture: &impl SiteFix
         ExitCause::Code(0)
     );
     let expected: String = odd.iter().map(|a| format!("<{a}>")).collect();
-    assert_eq!(printed(&*site, tag(1)).await, expected);
+    assert_eq!(read_stdout(&*site, tag(1)).await, expected);
     assert_eq!(
         run(&*site, &order(tag(2), reader)).await,
         ExitCause::Code(0)
     );
-    assert_eq!(printed(&*site, tag(2)).await, odd.concat() + "\n");
+    assert_eq!(read_stdout(&*site, tag(2)).await, odd.concat() + "\n");
 }
 
 /// `module load` and the like need this.
@@ -136,7 +136,7 @@ pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl Sit
         run(&*site, &order(tag(1), with_setup)).await,
         ExitCause::Code(0)
     );
-    assert_eq!(printed(&*site, tag(1)).await, "hello to you\n");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "hello to you\n");
 }
 
 /// The directory is below its work directory, and is made if need be.
@@ -149,7 +149,7 @@ pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
         ExitCause::Code(0)
     );
     assert!(
-        printed(&*site, tag(1))
+        read_stdout(&*site, tag(1))
             .await
             .ends_with("/work/some where/deep\n")
     );
@@ -169,7 +169,7 @@ pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
         "42 0 1 {} 7 1 3 node-a,node-b elsewhere,elsewhere 2,2\n2\n",
         tag(42)
     );
-    assert_eq!(printed(&*site, tag(42)).await, expected);
+    assert_eq!(read_stdout(&*site, tag(42)).await, expected);
 }
 
 /// Content comes from the store, under the names that the job gave it.
@@ -183,7 +183,7 @@ pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixtu
     let mut order = order_of_staged(tool);
     order.inputs = vec![(input, RelPath::new("in/the input").unwrap())];
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "what is read");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "what is read");
 }
 
 /// An upload arrives in pieces and lies below the site's file root. A job uses it
@@ -209,7 +209,7 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
         run(&*site, &order_of_staged(content_of(text))).await,
         ExitCause::Code(0)
     );
-    assert_eq!(printed(&*site, tag(1)).await, "sent\n");
+    assert_eq!(read_stdout(&*site, tag(1)).await, "sent\n");
     site.upload(&UploadStep::Remove {
         name: "sent-1".into(),
     })

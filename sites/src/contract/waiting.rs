@@ -3,7 +3,7 @@
 use super::*;
 
 /// Brings an attempt to its gate that takes all processors, and returns their number.
-async fn fill(site: &dyn Site) -> u32 {
+async fn fill_site(site: &dyn Site) -> u32 {
     let total = site.describe().await.unwrap().total;
     let mut all = order(tag(1), script("exit 0"));
     all.resources = total.clone();
@@ -12,7 +12,7 @@ async fn fill(site: &dyn Site) -> u32 {
 }
 
 /// Submits to a full site; `false` if it has no queue, and then nothing of the attempt is there.
-async fn waits(site: &dyn Site, tag: AttemptTag) -> bool {
+async fn submit_to_full(site: &dyn Site, tag: AttemptTag) -> bool {
     match site.submit(&order(tag, script("exit 0"))).await {
         Ok(_) => true,
         Err(SiteError::SiteFull(_)) => {
@@ -26,8 +26,8 @@ async fn waits(site: &dyn Site, tag: AttemptTag) -> bool {
 /// It may take long, and any adapter may ask.
 pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    fill(&*site).await;
-    if !waits(&*site, tag(2)).await {
+    fill_site(&*site).await;
+    if !submit_to_full(&*site, tag(2)).await {
         return;
     }
     let reopened = fixture.reopened();
@@ -44,8 +44,8 @@ pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl S
 /// It does not start later either, when processors become idle.
 pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    let total = fill(&*site).await;
-    if waits(&*site, tag(2)).await {
+    let total = fill_site(&*site).await;
+    if submit_to_full(&*site, tag(2)).await {
         site.cancel(tag(2), None).await.unwrap();
     }
     await_seen(&*site, tag(2), has_never_begun).await;

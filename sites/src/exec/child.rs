@@ -52,8 +52,8 @@ impl ChildExec {
         }
     }
 
-    fn start(&self, command: &ExecCommand) -> Result<ProcessGroup, ExecError> {
-        let argv = argv(&command.work);
+    fn spawn_group(&self, command: &ExecCommand) -> Result<ProcessGroup, ExecError> {
+        let argv = command_line(&command.work);
         let [program, arguments @ ..] = &argv[..] else {
             return Err(ExecError::NotStarted("there is no command".to_owned()));
         };
@@ -74,7 +74,7 @@ impl ChildExec {
     }
 }
 
-fn argv(work: &Work) -> Cow<'_, [OsString]> {
+fn command_line(work: &Work) -> Cow<'_, [OsString]> {
     match work {
         Work::Program(argv) => Cow::Borrowed(argv),
         Work::Script { text, words } => {
@@ -89,7 +89,7 @@ struct ProcessGroup(Child);
 
 impl ProcessGroup {
     /// Kills the group. Only while nobody has waited for the child is the number certainly its own.
-    fn kill(&self) {
+    fn kill_group(&self) {
         let id = self
             .0
             .id()
@@ -104,7 +104,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.kill();
+        self.kill_group();
     }
 }
 
@@ -115,7 +115,7 @@ impl Exec for ChildExec {
     }
 
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        let mut group = self.start(&command)?;
+        let mut group = self.spawn_group(&command)?;
         let stdin = group.0.stdin.take();
         let stdout = group.0.stdout.take();
         let stderr = group.0.stderr.take();
@@ -124,17 +124,17 @@ impl Exec for ChildExec {
             let status = {
                 let reads = async {
                     tokio::try_join!(
-                        read(stdout, &mut kept.0, command.output_max, Excess::Refused),
-                        read(stderr, &mut kept.1, STDERR_MAX, Excess::Dropped),
-                        write(stdin, &command.input),
+                        read_output(stdout, &mut kept.0, command.output_max, Excess::Refused),
+                        read_output(stderr, &mut kept.1, STDERR_MAX, Excess::Dropped),
+                        write_input(stdin, &command.input),
                     )
                 };
-                end_of(&mut group.0, reads).await?
+                wait_for_end(&mut group.0, reads).await?
             };
             Ok::<_, io::Error>((status, kept))
         };
         match tokio::time::timeout(command.deadline, attended).await {
-            Ok(Ok((status, (stdout, stderr)))) => match ended(status) {
+            Ok(Ok((status, (stdout, stderr)))) => match end_from_status(status) {
                 Some(ended) => Ok(CommandOutput {
                     ended,
                     stdout,
@@ -153,7 +153,7 @@ impl Exec for ChildExec {
     }
 }
 
-fn ended(status: ExitStatus) -> Option<CommandExit> {
+fn end_from_status(status: ExitStatus) -> Option<CommandExit> {
     status
         .code()
         .map(CommandExit::Code)
@@ -162,7 +162,7 @@ fn ended(status: ExitStatus) -> Option<CommandExit> {
 
 /// Waits for the child while its output is read. Processes that it left behind may print a moment
 /// longer, and are not waited for.
-async fn end_of<T>(
+async fn wait_for_end<T>(
     child: &mut Child,
     reads: impl Future<Output = io::Result<T>>,
 ) -> io::Result<ExitStatus> {
@@ -188,7 +188,7 @@ enum Excess {
     Dropped,
 }
 
-async fn read(
+async fn read_output(
     from: Option<impl AsyncRead + Unpin>,
     kept: &mut Vec<u8>,
     most: usize,
@@ -212,7 +212,7 @@ async fn read(
 }
 
 /// Writes the input. A command that ends without having read all of it had its reasons.
-async fn write(to: Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
+async fn write_input(to: Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
     let Some(mut to) = to else { return Ok(()) };
     match to.write_all(bytes).await {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),

@@ -71,7 +71,7 @@ struct Up {
 }
 
 impl Up {
-    fn of(&mut self, lane: ExecLane) -> &mut Option<Session> {
+    fn session_slot(&mut self, lane: ExecLane) -> &mut Option<Session> {
         match lane {
             ExecLane::Control => &mut self.control,
             ExecLane::Bulk => &mut self.bulk,
@@ -121,25 +121,35 @@ impl SshExec {
     }
 
     /// Returns what went wrong when the connection was last tried, and what to do about it.
-    pub async fn trouble(&self) -> Option<(String, String)> {
+    pub async fn connection_fault(&self) -> Option<(String, String)> {
         let link = self.link.lock().await;
         let trouble = &link.failed.as_ref()?.trouble;
-        Some((trouble.said.clone(), trouble.advice(&self.config.by_hand())))
+        Some((
+            trouble.said.clone(),
+            trouble.advise(&self.config.manual_command()),
+        ))
     }
 
     /// Ends the connection, unless others made it. What runs at the site goes on.
-    pub async fn close(&self) {
+    pub async fn close_connection(&self) {
         let up = std::mem::take(&mut *lock(&self.up));
-        up.control.iter().chain(&up.bulk).for_each(Session::end);
+        up.control
+            .iter()
+            .chain(&up.bulk)
+            .for_each(Session::request_end);
         if let Some(master) = self.link.lock().await.master.take().filter(Master::is_ours) {
-            master.end(&self.config).await;
+            master.end_connection(&self.config).await;
         }
     }
 
     /// Returns a session of this lane, made if need be. A caller that gives up does not stop
     /// what others wait for, too.
-    async fn session(&self, lane: ExecLane, until: Instant) -> Result<Session, ExecError> {
-        if let Some(session) = lock(&self.up).of(lane).clone().filter(Session::is_up) {
+    async fn open_session(&self, lane: ExecLane, until: Instant) -> Result<Session, ExecError> {
+        if let Some(session) = lock(&self.up)
+            .session_slot(lane)
+            .clone()
+            .filter(Session::is_up)
+        {
             return Ok(session);
         }
         let config = self.config.clone();
@@ -147,18 +157,18 @@ impl SshExec {
         let up = self.up.clone();
         let made: JoinHandle<Result<_, SshProblem>> = tokio::spawn(async move {
             let mut link = link.lock().await;
-            if let Some(session) = lock(&up).of(lane).clone().filter(Session::is_up) {
+            if let Some(session) = lock(&up).session_slot(lane).clone().filter(Session::is_up) {
                 return Ok(session);
             }
-            let session = link.session(&config, lane).await?;
-            *lock(&up).of(lane) = Some(session.clone());
+            let session = link.session_after_pause(&config, lane).await?;
+            *lock(&up).session_slot(lane) = Some(session.clone());
             Ok(session)
         });
         let host = &self.config.host;
         match tokio::time::timeout_at(until, made).await {
             Ok(Ok(Ok(session))) => Ok(session),
             Ok(Ok(Err(trouble))) => {
-                let told = trouble.told(host, &self.config.by_hand());
+                let told = trouble.explain_at(host, &self.config.manual_command());
                 Err(if trouble.is_about_trust() {
                     ExecError::LockedOut(told)
                 } else {
@@ -175,7 +185,7 @@ impl SshExec {
 
 impl SshConfig {
     /// Returns the command that people would type to get there.
-    pub fn by_hand(&self) -> String {
+    pub fn manual_command(&self) -> String {
         let config = self
             .config
             .as_ref()
@@ -189,7 +199,11 @@ fn lock(up: &Mutex<Up>) -> std::sync::MutexGuard<'_, Up> {
 }
 
 impl SshLink {
-    async fn session(&mut self, config: &SshConfig, lane: ExecLane) -> Result<Session, SshProblem> {
+    async fn session_after_pause(
+        &mut self,
+        config: &SshConfig,
+        lane: ExecLane,
+    ) -> Result<Session, SshProblem> {
         if let Some(failed) = self
             .failed
             .as_ref()
@@ -222,21 +236,21 @@ impl SshLink {
         if !self.master.as_mut().is_some_and(Master::is_up) {
             self.master = Some(Master::connect(config).await?);
         }
-        match self.start(config, lane).await {
-            Err(trouble) if self.is_not_the_masters(&trouble) => Err(trouble),
+        match self.start_session(config, lane).await {
+            Err(trouble) if self.is_no_fault_of_master(&trouble) => Err(trouble),
             // The connection may be one that an earlier server left, or one that hangs.
             Err(_) => {
                 if let Some(master) = self.master.take() {
-                    master.end(config).await;
+                    master.end_connection(config).await;
                 }
                 self.master = Some(Master::connect(config).await?);
-                self.start(config, lane).await
+                self.start_session(config, lane).await
             }
             started => started,
         }
     }
 
-    fn is_not_the_masters(&self, trouble: &SshProblem) -> bool {
+    fn is_no_fault_of_master(&self, trouble: &SshProblem) -> bool {
         match trouble.kind {
             SshTroubleKind::Sessions => true,
             // A connection that is not ours need not notice that its line is dead.
@@ -245,17 +259,25 @@ impl SshLink {
         }
     }
 
-    async fn start(&self, config: &SshConfig, lane: ExecLane) -> Result<Session, SshProblem> {
-        let child = ssh_connection::session(config).map_err(|why| SshProblem::read(&why))?;
+    async fn start_session(
+        &self,
+        config: &SshConfig,
+        lane: ExecLane,
+    ) -> Result<Session, SshProblem> {
+        let child =
+            ssh_connection::spawn_session(config).map_err(|why| SshProblem::from_message(&why))?;
         let started = Session::start(child, lane, config.wanted, config.patience).await;
-        started.map_err(|why| SshProblem::read(&why))
+        started.map_err(|why| SshProblem::from_message(&why))
     }
 }
 
 impl Drop for SshExec {
     fn drop(&mut self) {
         let up = lock(&self.up);
-        up.control.iter().chain(&up.bulk).for_each(Session::end);
+        up.control
+            .iter()
+            .chain(&up.bulk)
+            .for_each(Session::request_end);
     }
 }
 
@@ -273,9 +295,9 @@ impl Exec for SshExec {
         // The other end gives up a program itself, and says so.
         let until = started + deadline + if is_program { LATE } else { Duration::ZERO };
         let output = self
-            .session(command.lane, until)
+            .open_session(command.lane, until)
             .await?
-            .run(command, until)
+            .run_command(command, until)
             .await?;
         if is_program && output.ended == CommandExit::Code(124) && started.elapsed() >= deadline {
             return Err(ExecError::PerhapsDone(format!(

@@ -39,7 +39,7 @@ impl ControlFile {
     }
 
     /// Arms what the file says, if it has changed.
-    pub(super) fn apply(&mut self, faults: &Faults) -> Result<(), ControlError> {
+    pub(super) fn apply_changes(&mut self, faults: &Faults) -> Result<(), ControlError> {
         let state = std::fs::metadata(&self.path)
             .and_then(|metadata| {
                 Ok((
@@ -52,13 +52,13 @@ impl ControlFile {
             return Ok(());
         }
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        faults.set(parse(&text)?);
+        faults.set_armed(parse_control(&text)?);
         self.seen = state;
         Ok(())
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> {
+fn parse_control(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> {
     let mut all = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_control_file_says_what_strikes_whom() {
-        let armed = parse("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
+        let armed =
+            parse_control("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
         assert_eq!(armed.len(), CallKind::ALL.len());
         assert_eq!(
             armed[&CallKind::Submit],
@@ -138,7 +139,7 @@ mod tests {
                 left: None
             }
         );
-        assert_eq!(parse(""), Ok(BTreeMap::new()));
+        assert_eq!(parse_control(""), Ok(BTreeMap::new()));
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
             "submit freeze next x",
             "a b c",
         ] {
-            let error = parse(&format!("status freeze\n{text}\n")).unwrap_err();
+            let error = parse_control(&format!("status freeze\n{text}\n")).unwrap_err();
             assert!(error.to_string().starts_with("line 2"), "{error}");
         }
     }

@@ -28,19 +28,19 @@ pub struct Injection {
 }
 
 impl Injection {
-    fn concerns(&self, call: CallKind, now: Instant) -> bool {
+    fn is_open_for(&self, call: CallKind, now: Instant) -> bool {
         self.from <= now && now < self.until && self.calls.contains(&call)
     }
 
     /// Returns true if it affects the call of this number among those of its kind.
-    fn draws(&self, call: CallKind, number: u64) -> bool {
-        let mixed = mix(mix(self.seed ^ call as u64).wrapping_add(number));
+    fn draws_call(&self, call: CallKind, number: u64) -> bool {
+        let mixed = mix_bits(mix_bits(self.seed ^ call as u64).wrapping_add(number));
         mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
     }
 }
 
 /// Spreads the bits of a number over all others (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -74,7 +74,7 @@ impl Injected {
     }
 
     /// Ends all injections; the tallies stay.
-    pub(super) fn lift(&mut self) {
+    pub(super) fn clear_injections(&mut self) {
         self.injections.clear();
     }
 
@@ -83,7 +83,7 @@ impl Injected {
     }
 
     /// Returns the first fault that affects a call now, if any, and counts it.
-    pub(super) fn strike(&mut self, call: CallKind) -> Option<InjectedFault> {
+    pub(super) fn draw_fault(&mut self, call: CallKind) -> Option<InjectedFault> {
         if self.injections.is_empty() {
             return None;
         }
@@ -96,7 +96,7 @@ impl Injected {
         let concerned = injections
             .iter()
             .enumerate()
-            .filter(|(_, one)| one.concerns(call, now));
+            .filter(|(_, one)| one.is_open_for(call, now));
         let mut counted = BTreeSet::new();
         for (index, injection) in concerned {
             let number = numbers.entry((index, call)).or_default();
@@ -105,7 +105,7 @@ impl Injected {
             let tally = tallies.entry((name, call)).or_default();
             // A call counts once for a fault, even if two injections of that fault concern it.
             tally.calls += u64::from(counted.insert(name));
-            if injection.draws(call, *number) {
+            if injection.draws_call(call, *number) {
                 tally.strikes += 1;
                 return Some(injection.fault);
             }
@@ -118,7 +118,7 @@ impl Injected {
         self.injections
             .iter()
             .filter(|one: &&Injection| {
-                matches!(one.fault, InjectedFault::Hang(_)) && one.concerns(call, now)
+                matches!(one.fault, InjectedFault::Hang(_)) && one.is_open_for(call, now)
             })
             .map(|one| one.until)
             .max()
@@ -146,7 +146,7 @@ mod tests {
     fn strikes(injection: Injection, calls: usize) -> Vec<bool> {
         let mut injected = Injected::new(vec![injection]);
         (0..calls)
-            .map(|_| injected.strike(CallKind::Submit).is_some())
+            .map(|_| injected.draw_fault(CallKind::Submit).is_some())
             .collect()
     }
 
@@ -191,7 +191,7 @@ mod tests {
             until: window.1,
             ..injection(1_000_000)
         };
-        let concerns = |call, secs| one.concerns(call, now + Duration::from_secs(secs));
+        let concerns = |call, secs| one.is_open_for(call, now + Duration::from_secs(secs));
         assert!(concerns(CallKind::Submit, 30) && !concerns(CallKind::Cancel, 30));
         assert!(!concerns(CallKind::Submit, 29) && !concerns(CallKind::Submit, 60));
     }
@@ -200,12 +200,12 @@ mod tests {
     fn calls_and_strikes_are_counted_by_fault_and_kind() {
         let mut injected = Injected::new(vec![injection(0), injection(1_000_000)]);
         assert_eq!(
-            injected.strike(CallKind::Submit),
+            injected.draw_fault(CallKind::Submit),
             Some(InjectedFault::LostAfter)
         );
-        assert_eq!(injected.strike(CallKind::Cancel), None);
-        injected.lift();
-        assert_eq!(injected.strike(CallKind::Submit), None);
+        assert_eq!(injected.draw_fault(CallKind::Cancel), None);
+        injected.clear_injections();
+        assert_eq!(injected.draw_fault(CallKind::Submit), None);
         let tally = FaultTally {
             calls: 1,
             strikes: 1,

@@ -18,45 +18,46 @@ impl Reservations for FaultySite {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.request(order)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.request(order)).await
     }
 
     async fn modify(
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.modify(order)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.modify(order)).await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.renew(tag, keep_for)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.renew(tag, keep_for))
+            .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.confirm(tag)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.confirm(tag)).await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.release(tag)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.release(tag)).await
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.find(tag)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.find(tag)).await
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.list()).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.list()).await
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        let granting = self.granting()?;
-        self.plain(CALL, || granting.slots(span, most)).await
+        let granting = self.inner_reservations()?;
+        self.call_plain(CALL, || granting.slots(span, most)).await
     }
 }

@@ -57,13 +57,13 @@ impl FaultySite {
         };
         let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
         control
-            .apply(&self.faults)
+            .apply_changes(&self.faults)
             .map_err(|error| SiteError::NotSent(error.to_string()))
     }
 
     /// Makes a call, or does what a fault makes of it. `falsify` turns a
     /// true answer into a false one.
-    async fn strike<T, F>(
+    async fn call_with_fault<T, F>(
         &self,
         call: CallKind,
         real: impl Fn() -> F + Send,
@@ -74,7 +74,7 @@ impl FaultySite {
         F: Future<Output = Result<T, SiteError>> + Send,
     {
         self.read_control()?;
-        let Some(fault) = self.faults.strike(call) else {
+        let Some(fault) = self.faults.fault_for(call) else {
             return real().await;
         };
         let why = format!("injected fault at {}", call.as_str());
@@ -102,11 +102,11 @@ impl FaultySite {
                 real().await
             }
             InjectedFault::Freeze => {
-                self.thaw(call).await;
+                self.await_thawed(call).await;
                 real().await
             }
             InjectedFault::Hang(most) => {
-                match tokio::time::timeout(most, self.faults.hangs_over(call)).await {
+                match tokio::time::timeout(most, self.faults.await_hang_end(call)).await {
                     Ok(()) => real().await,
                     Err(_) => Err(SiteError::OutcomeUnknown(why)),
                 }
@@ -118,9 +118,9 @@ impl FaultySite {
     }
 
     /// Waits until a kind of call is no longer frozen. The control file is read meanwhile.
-    async fn thaw(&self, call: CallKind) {
+    async fn await_thawed(&self, call: CallKind) {
         if self.control.is_none() {
-            return self.faults.thawed(call).await;
+            return self.faults.await_thaw(call).await;
         }
         while self.read_control().is_err() || self.faults.is_frozen(call) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -128,13 +128,13 @@ impl FaultySite {
     }
 
     /// Returns the reservations of the wrapped site.
-    pub(super) fn granting(&self) -> Result<&dyn Reservations, SiteError> {
+    pub(super) fn inner_reservations(&self) -> Result<&dyn Reservations, SiteError> {
         self.inner
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
     }
 
-    pub(super) async fn plain<T, F>(
+    pub(super) async fn call_plain<T, F>(
         &self,
         call: CallKind,
         real: impl Fn() -> F + Send,
@@ -143,11 +143,11 @@ impl FaultySite {
         T: Send,
         F: Future<Output = Result<T, SiteError>> + Send,
     {
-        self.strike(call, real, |_, _| None).await
+        self.call_with_fault(call, real, |_, _| None).await
     }
 }
 
-fn false_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
+fn falsify_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
     let claim = match fault {
         InjectedFault::NoneIdle => None,
         InjectedFault::Absent => Some(Observation::Absent),
@@ -166,41 +166,41 @@ fn false_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
 #[async_trait]
 impl Attempts for FaultySite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        self.strike(
+        self.call_with_fault(
             CallKind::Status,
             || self.inner.status(tags),
-            |fault, status| Some(false_status(fault, status)),
+            |fault, status| Some(falsify_status(fault, status)),
         )
         .await
     }
 
     async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
-        self.plain(CallKind::Submit, || self.inner.submit(order))
+        self.call_plain(CallKind::Submit, || self.inner.submit(order))
             .await
     }
 
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
+        self.call_plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
             .await
     }
 
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
+        self.call_plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
             .await
     }
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
+        self.call_plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
             .await
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
+        self.call_plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
             .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.plain(CallKind::ListAttempts, || self.inner.list_attempts())
+        self.call_plain(CallKind::ListAttempts, || self.inner.list_attempts())
             .await
     }
 }
@@ -212,7 +212,7 @@ impl Gate for FaultySite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.plain(CallKind::DecideGate, || {
+        self.call_plain(CallKind::DecideGate, || {
             self.inner.decide_gate(tag, decision)
         })
         .await
@@ -222,52 +222,54 @@ impl Gate for FaultySite {
 #[async_trait]
 impl Files for FaultySite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.plain(CallKind::Inspect, || self.inner.inspect(place))
+        self.call_plain(CallKind::Inspect, || self.inner.inspect(place))
             .await
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.plain(CallKind::Read, || self.inner.stamp(place)).await
+        self.call_plain(CallKind::Read, || self.inner.stamp(place))
+            .await
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.plain(CallKind::StartCopy, || self.inner.start_copy(order))
+        self.call_plain(CallKind::StartCopy, || self.inner.start_copy(order))
             .await
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.plain(CallKind::CopyStatus, || self.inner.copy_status(order))
+        self.call_plain(CallKind::CopyStatus, || self.inner.copy_status(order))
             .await
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
+        self.call_plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
             .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.plain(CallKind::HasContent, || self.inner.has_content(digest))
+        self.call_plain(CallKind::HasContent, || self.inner.has_content(digest))
             .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.plain(CallKind::DeleteContent, || {
+        self.call_plain(CallKind::DeleteContent, || {
             self.inner.delete_content(digest)
         })
         .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        self.plain(CallKind::Read, || self.inner.list(place)).await
+        self.call_plain(CallKind::Read, || self.inner.list(place))
+            .await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
-        self.plain(CallKind::Read, || self.inner.read(what, offset, limit))
+        self.call_plain(CallKind::Read, || self.inner.read(what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.plain(CallKind::Upload, || self.inner.upload(step))
+        self.call_plain(CallKind::Upload, || self.inner.upload(step))
             .await
     }
 }
@@ -295,12 +297,12 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.plain(CallKind::Describe, || self.inner.describe())
+        self.call_plain(CallKind::Describe, || self.inner.describe())
             .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.plain(CallKind::RoundTrip, || self.inner.round_trip(to))
+        self.call_plain(CallKind::RoundTrip, || self.inner.round_trip(to))
             .await
     }
 }

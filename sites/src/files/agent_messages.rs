@@ -138,7 +138,7 @@ impl From<Content> for Expected {
 }
 
 impl Expected {
-    pub(super) fn content(&self) -> Result<Content, InvalidId> {
+    pub(super) fn parse_content(&self) -> Result<Content, InvalidId> {
         let digest: Digest = self.digest.parse()?;
         Ok(Content {
             digest,
@@ -159,7 +159,7 @@ impl From<WireBlame> for CopyBlame {
 
 impl AgentOutcome {
     /// Makes a failure, and cuts its text to the space for it.
-    pub(super) fn failed(blame: WireBlame, detail: &str) -> Self {
+    pub(super) fn from_failure(blame: WireBlame, detail: &str) -> Self {
         Self::Failed {
             blame,
             detail: detail.chars().take(DETAIL_MAX / 6).collect(),
@@ -167,7 +167,7 @@ impl AgentOutcome {
     }
 
     /// Makes the outcome of an inspection.
-    pub(super) fn inspected(found: &Inspected) -> Self {
+    pub(super) fn from_inspected(found: &Inspected) -> Self {
         Self::Inspected {
             digest: found.content.digest.to_string(),
             size_bytes: found.content.size.0,

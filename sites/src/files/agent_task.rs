@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::agent_messages::{AgentOrder, AgentOutcome, AgentProgress};
 use super::file_root::OpenRoot;
-use super::open_beneath::{Dir, absent};
+use super::open_beneath::{Dir, none_if_absent};
 use super::process_identity::ProcessId;
 
 /// The file or directory that has arrived so far.
@@ -42,21 +42,21 @@ pub(super) struct TaskDirectory {
 
 impl TaskDirectory {
     /// Opens one that exists.
-    pub(super) fn open(root: &OpenRoot, family: &str, name: &str) -> io::Result<Option<Self>> {
-        let parent = root.sub(family)?;
-        Ok(absent(parent.dir(name))?.map(|dir| Self { dir }))
+    pub(super) fn open_task(root: &OpenRoot, family: &str, name: &str) -> io::Result<Option<Self>> {
+        let parent = root.open_own_dir(family)?;
+        Ok(none_if_absent(parent.open_dir(name))?.map(|dir| Self { dir }))
     }
 
     /// Opens one, made if it is missing.
-    pub(super) fn ensure(root: &OpenRoot, family: &str, name: &str) -> io::Result<Self> {
+    pub(super) fn ensure_task(root: &OpenRoot, family: &str, name: &str) -> io::Result<Self> {
         Ok(Self {
-            dir: root.sub(family)?.ensure_dir(name)?,
+            dir: root.open_own_dir(family)?.ensure_dir(name)?,
         })
     }
 
     /// Takes the lock; `None` if an agent has it.
     pub(super) fn try_lock(&self) -> io::Result<Option<File>> {
-        let lock = self.dir.write(LOCK)?;
+        let lock = self.dir.open_to_write(LOCK)?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -76,34 +76,34 @@ impl TaskDirectory {
     }
 
     /// Drops all that the last agent left but its data, and writes the request.
-    pub(super) fn begin(&self, order: &AgentOrder) -> io::Result<()> {
+    pub(super) fn begin_task(&self, order: &AgentOrder) -> io::Result<()> {
         for old in [OUTCOME, AGENT, PROGRESS, WORDS] {
-            self.dir.remove(old)?;
+            self.dir.remove_tree(old)?;
         }
-        self.put(ORDER, order)
+        self.write_json(ORDER, order)
     }
 
-    pub(super) fn order(&self) -> io::Result<Option<AgentOrder>> {
-        self.get(ORDER)
+    pub(super) fn read_order(&self) -> io::Result<Option<AgentOrder>> {
+        self.read_json(ORDER)
     }
 
     /// Records which process the agent is, and takes the space that its outcome will need.
-    pub(super) fn announce(&self, agent: &ProcessId) -> io::Result<()> {
-        let mut reserved = self.dir.write(&format!("{OUTCOME}.new")[..])?;
+    pub(super) fn announce_agent(&self, agent: &ProcessId) -> io::Result<()> {
+        let mut reserved = self.dir.open_to_write(&format!("{OUTCOME}.new")[..])?;
         reserved.write_all(&[b' '; OUTCOME_BYTES])?;
-        self.put(AGENT, agent)
+        self.write_json(AGENT, agent)
     }
 
-    pub(super) fn agent(&self) -> io::Result<Option<ProcessId>> {
-        self.get(AGENT)
+    pub(super) fn read_agent(&self) -> io::Result<Option<ProcessId>> {
+        self.read_json(AGENT)
     }
 
     pub(super) fn set_progress(&self, progress: AgentProgress) -> io::Result<()> {
-        self.put(PROGRESS, &progress)
+        self.write_json(PROGRESS, &progress)
     }
 
-    pub(super) fn progress(&self) -> io::Result<AgentProgress> {
-        Ok(self.get(PROGRESS)?.unwrap_or_default())
+    pub(super) fn read_progress(&self) -> io::Result<AgentProgress> {
+        Ok(self.read_json(PROGRESS)?.unwrap_or_default())
     }
 
     /// Writes the outcome over the space kept for it, so that a full disk can be reported.
@@ -111,37 +111,39 @@ impl TaskDirectory {
         let temporary = format!("{OUTCOME}.new");
         let mut text = serde_json::to_vec(outcome)?;
         text.resize(text.len().max(OUTCOME_BYTES), b' ');
-        self.dir.write(&temporary[..])?.write_all_at(&text, 0)?;
+        self.dir
+            .open_to_write(&temporary[..])?
+            .write_all_at(&text, 0)?;
         self.dir.rename(&temporary[..], &self.dir, OUTCOME)
     }
 
     /// Returns the outcome; `None` as long as there is none, and for ever if the agent died first.
-    pub(super) fn outcome(&self) -> io::Result<Option<AgentOutcome>> {
-        self.get(OUTCOME)
+    pub(super) fn read_outcome(&self) -> io::Result<Option<AgentOutcome>> {
+        self.read_json(OUTCOME)
     }
 
     /// Opens the file for the agent's error output.
-    pub(super) fn words(&self) -> io::Result<File> {
-        self.dir.write(WORDS)
+    pub(super) fn open_words(&self) -> io::Result<File> {
+        self.dir.open_to_write(WORDS)
     }
 
     /// Returns the beginning of what the agent printed; empty if it died without a word.
     pub(super) fn last_words(&self) -> String {
         let mut words = Vec::new();
-        if let Ok(file) = self.dir.read(WORDS) {
+        if let Ok(file) = self.dir.open_to_read(WORDS) {
             // Whatever was read before an error is still worth showing.
             let _ = file.take(WORDS_MAX).read_to_end(&mut words);
         }
         String::from_utf8_lossy(&words).trim().to_owned()
     }
 
-    fn put(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
-        self.dir.replace(name, &serde_json::to_vec(value)?)
+    fn write_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        self.dir.replace_file(name, &serde_json::to_vec(value)?)
     }
 
     /// Reads a file of the task. One that cannot be parsed was torn by a crash: as good as absent.
-    fn get<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
-        let Some(file) = absent(self.dir.read(name))? else {
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        let Some(file) = none_if_absent(self.dir.open_to_read(name))? else {
             return Ok(None);
         };
         let mut text = Vec::new();

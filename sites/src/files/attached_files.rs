@@ -46,7 +46,7 @@ struct AttachedShared {
 
 impl AttachedShared {
     /// Returns the file area, if the site is there.
-    fn area(&self) -> Result<&FileArea, SiteError> {
+    fn reachable_area(&self) -> Result<&FileArea, SiteError> {
         OwnedRoot::open(&self.root, &self.name)
             .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
         Ok(&self.area)
@@ -68,18 +68,20 @@ impl AttachedShared {
             root: root.clone(),
             attempts: ATTEMPTS.to_owned(),
         };
-        self.area()?.start_copy(order, &source)
+        self.reachable_area()?.start_copy(order, &source)
     }
 
     fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let (tag, file) = match what {
-            Readable::File(place) => return self.area()?.read(place, offset, limit),
+            Readable::File(place) => {
+                return self.reachable_area()?.read_piece(place, offset, limit);
+            }
             Readable::Log(tag, PayloadStream::Stdout) => (tag, "stdout"),
             Readable::Log(tag, PayloadStream::Stderr) => (tag, "stderr"),
         };
         let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
             .map_err(|error| SiteError::Refused(error.to_string()))?;
-        self.area()?.read_own(&path, offset, limit)
+        self.reachable_area()?.read_own_piece(&path, offset, limit)
     }
 }
 
@@ -106,14 +108,15 @@ impl Attached {
 
     /// Does something with the file area, within the deadline. A call that has begun is carried
     /// through even if nobody waits for it any more.
-    pub(crate) async fn call<T: Send + 'static>(
+    pub(crate) async fn call_area<T: Send + 'static>(
         &self,
         work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
-        self.run(move |shared| work(shared.area()?)).await
+        self.run_blocking(move |shared| work(shared.reachable_area()?))
+            .await
     }
 
-    async fn run<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&AttachedShared) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
@@ -145,56 +148,65 @@ impl Attached {
 impl Files for Attached {
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
-        self.call(move |area| area.stamp(&place)).await
+        self.call_area(move |area| area.file_stamp(&place)).await
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
-        self.run(move |shared| shared.start_copy(&order)).await
+        self.run_blocking(move |shared| shared.start_copy(&order))
+            .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
         let place = place.clone();
-        self.call(move |area| area.list(&place)).await
+        self.call_area(move |area| area.list_directory(&place))
+            .await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
-        self.run(move |shared| shared.read(&what, offset, limit))
+        self.run_blocking(move |shared| shared.read(&what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         let step = step.clone();
-        self.call(move |area| area.upload(&step)).await
+        self.call_area(move |area| area.take_upload_step(&step))
+            .await
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call(move |area| area.copy_status(&order)).await
+        self.call_area(move |area| area.copy_status(&order)).await
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call(move |area| area.stop_copy(&order, discard)).await
+        self.call_area(move |area| area.stop_copy(&order, discard))
+            .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call(move |area| area.has_content(digest)).await
+        self.call_area(move |area| area.has_content(digest)).await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call(move |area| area.delete_content(digest)).await
+        self.call_area(move |area| area.delete_content(digest))
+            .await
     }
 
     /// Waits for the agent that reads the file, as long as that takes.
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
-        self.call(move |area| area.start_inspect(&asked)).await?;
+        self.call_area(move |area| area.start_inspect(&asked))
+            .await?;
         let mut pause = LOOK_MIN;
         loop {
             let asked = place.clone();
-            let result = match self.call(move |area| area.inspect_status(&asked)).await? {
+            let result = match self
+                .call_area(move |area| area.inspect_status(&asked))
+                .await?
+            {
                 InspectStatus::Running { .. } => None,
                 InspectStatus::Done(inspected) => Some(Ok(inspected)),
                 InspectStatus::Failed(error) => Some(Err(error)),
@@ -205,7 +217,8 @@ impl Files for Attached {
             };
             if let Some(result) = result {
                 let asked = place.clone();
-                self.call(move |area| area.forget_inspect(&asked)).await?;
+                self.call_area(move |area| area.forget_inspect(&asked))
+                    .await?;
                 return result;
             }
             tokio::time::sleep(pause).await;
@@ -217,16 +230,17 @@ impl Files for Attached {
 #[async_trait]
 impl SiteFiles for Attached {
     async fn prepare(&self) -> Result<(), SiteError> {
-        self.call(FileArea::prepare).await
+        self.call_area(FileArea::prepare_root).await
     }
 
-    async fn reach(&self) -> Result<(), SiteError> {
-        self.call(|_| Ok(())).await
+    async fn check_root(&self) -> Result<(), SiteError> {
+        self.call_area(|_| Ok(())).await
     }
 
-    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         let place = place.clone();
         let runs = runs.to_vec();
-        self.call(move |area| area.runs(&place, &runs)).await
+        self.call_area(move |area| area.read_runs(&place, &runs))
+            .await
     }
 }

@@ -24,11 +24,11 @@ impl FileArea {
     /// # Errors
     /// `NotSent` if that cannot be found out.
     pub fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        let root = self.root()?;
+        let root = self.open_root()?;
         // A content that was just renamed into place counts once the agent has made that durable.
-        let _gate = self.gate(&root)?;
-        root.has(digest)
-            .map_err(|error| self.failed("look into the store", &error))
+        let _gate = self.enter_gate(&root)?;
+        root.has_content(digest)
+            .map_err(|error| self.area_error("look into the store", &error))
     }
 
     /// Deletes a content; a missing one is no error. Takes as long as removing takes, but from the
@@ -37,11 +37,11 @@ impl FileArea {
     /// # Errors
     /// `NotSent`: it is still there. `OutcomeUnknown`: call again.
     pub fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        let root = self.root()?;
+        let root = self.open_root()?;
         let name = digest.to_string();
-        let gate = self.gate(&root)?;
-        root.discard(STORE, &name)
-            .map_err(|error| self.failed("delete a content", &error))?;
+        let gate = self.enter_gate(&root)?;
+        root.move_to_trash(STORE, &name)
+            .map_err(|error| self.area_error("delete a content", &error))?;
         drop(gate);
         root.empty_trash(STORE, &name).map_err(|error| {
             SiteError::OutcomeUnknown(format!("{name} is deleted, its space is not free: {error}"))
@@ -52,9 +52,12 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if it cannot be read.
-    pub fn contents(&self) -> Result<BTreeSet<Digest>, SiteError> {
-        let names = self.root()?.sub(STORE).and_then(|store| store.names());
-        let names = names.map_err(|error| self.failed("list the store", &error))?;
+    pub fn list_contents(&self) -> Result<BTreeSet<Digest>, SiteError> {
+        let names = self
+            .open_root()?
+            .open_own_dir(STORE)
+            .and_then(|store| store.list_names());
+        let names = names.map_err(|error| self.area_error("list the store", &error))?;
         Ok(names
             .iter()
             .filter_map(|name| name.to_str()?.parse().ok())
@@ -65,13 +68,15 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if they cannot be listed.
-    pub fn copies(&self) -> Result<Vec<(Digest, String)>, SiteError> {
-        self.unfinished(&self.root()?)
+    pub fn list_copies(&self) -> Result<Vec<(Digest, String)>, SiteError> {
+        self.unfinished_copies(&self.open_root()?)
     }
 
-    fn unfinished(&self, root: &OpenRoot) -> Result<Vec<(Digest, String)>, SiteError> {
-        let names = root.sub(INCOMING).and_then(|incoming| incoming.names());
-        let names = names.map_err(|error| self.failed("list copies", &error))?;
+    fn unfinished_copies(&self, root: &OpenRoot) -> Result<Vec<(Digest, String)>, SiteError> {
+        let names = root
+            .open_own_dir(INCOMING)
+            .and_then(|incoming| incoming.list_names());
+        let names = names.map_err(|error| self.area_error("list copies", &error))?;
         Ok(names
             .iter()
             .filter_map(|name| {
@@ -87,11 +92,11 @@ impl FileArea {
     ///
     /// # Errors
     /// The first one; the rest is done all the same.
-    pub fn sweep(&self, ours: &str, live: &BTreeSet<String>) -> Result<usize, SiteError> {
-        let root = self.root()?;
+    pub fn sweep_remains(&self, ours: &str, live: &BTreeSet<String>) -> Result<usize, SiteError> {
+        let root = self.open_root()?;
         let mut results = vec![self.sweep_trash(&root), self.sweep_inspections(&root)];
         let mut removed = 0;
-        for (digest, nonce) in self.unfinished(&root)? {
+        for (digest, nonce) in self.unfinished_copies(&root)? {
             if nonce.starts_with(ours) && !live.contains(&nonce) {
                 results.push(self.stop_task(&root, INCOMING, &format!("{digest}.{nonce}"), true));
                 removed += 1;
@@ -104,45 +109,50 @@ impl FileArea {
     }
 
     fn sweep_trash(&self, root: &OpenRoot) -> Result<(), SiteError> {
-        let swept = root.sub(TRASH).and_then(|trash| {
+        let swept = root.open_own_dir(TRASH).and_then(|trash| {
             trash
-                .names()?
+                .list_names()?
                 .iter()
-                .try_for_each(|name| trash.remove(&name[..]))
+                .try_for_each(|name| trash.remove_tree(&name[..]))
         });
-        swept.map_err(|error| self.failed("empty the trash", &error))
+        swept.map_err(|error| self.area_error("empty the trash", &error))
     }
 
     fn sweep_inspections(&self, root: &OpenRoot) -> Result<(), SiteError> {
-        let _gate = self.gate(root)?;
-        sweep_finished(root).map_err(|error| self.failed("sweep inspections", &error))
+        let _gate = self.enter_gate(root)?;
+        sweep_finished(root).map_err(|error| self.area_error("sweep inspections", &error))
     }
 
     /// Reads a piece of a file: at most `limit` bytes and [`PIECE_MAX_BYTES`].
     ///
     /// # Errors
     /// `Refused` if there is no such file, it is no file, or its path leads out.
-    pub fn read(&self, place: &FilePlace, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
-        let root = self.root()?;
-        let file = root.resolve(&self.config.attempts, place);
-        self.piece(file, &format!("{place:?}"), offset, limit)
+    pub fn read_piece(
+        &self,
+        place: &FilePlace,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<Excerpt, SiteError> {
+        let root = self.open_root()?;
+        let file = root.open_place(&self.config.attempts, place);
+        self.piece_of(file, &format!("{place:?}"), offset, limit)
     }
 
     /// Reads a piece of a file of ours, by its path below the root; no link is followed.
     ///
     /// # Errors
-    /// As [`FileArea::read`].
-    pub fn read_own(
+    /// As [`FileArea::read_piece`].
+    pub fn read_own_piece(
         &self,
         path: &RelPath,
         offset: Bytes,
         limit: u32,
     ) -> Result<Excerpt, SiteError> {
-        let file = self.root()?.own_file(path);
-        self.piece(file, path.as_str(), offset, limit)
+        let file = self.open_root()?.open_own_file(path);
+        self.piece_of(file, path.as_str(), offset, limit)
     }
 
-    fn piece(
+    fn piece_of(
         &self,
         file: io::Result<File>,
         what: &str,
@@ -176,14 +186,14 @@ impl FileArea {
 }
 
 fn sweep_finished(root: &OpenRoot) -> io::Result<()> {
-    for name in root.sub(INSPECT)?.names()? {
+    for name in root.open_own_dir(INSPECT)?.list_names()? {
         let name = name.to_string_lossy();
-        let is_finished = match TaskDirectory::open(root, INSPECT, &name)? {
+        let is_finished = match TaskDirectory::open_task(root, INSPECT, &name)? {
             Some(task) => task.try_lock()?.is_some(),
             None => false,
         };
         if is_finished {
-            root.discard(INSPECT, &name)?;
+            root.move_to_trash(INSPECT, &name)?;
             root.empty_trash(INSPECT, &name)?;
         }
     }

@@ -34,11 +34,11 @@ impl FileArea {
                 order.source.site
             )));
         }
-        let root = self.root()?;
-        let _gate = self.gate(&root)?;
+        let root = self.open_root()?;
+        let _gate = self.enter_gate(&root)?;
         if root
-            .has(order.content.digest)
-            .map_err(|e| self.failed("look into the store", &e))?
+            .has_content(order.content.digest)
+            .map_err(|e| self.area_error("look into the store", &e))?
         {
             return Ok(());
         }
@@ -67,10 +67,10 @@ impl FileArea {
     /// `NotSent` if it cannot be found out, which says nothing about the copy.
     pub fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let name = task_name(order)?;
-        let root = self.root()?;
-        let _gate = self.gate(&root)?;
+        let root = self.open_root()?;
+        let _gate = self.enter_gate(&root)?;
         read_status(&root, order, &name)
-            .map_err(|error| self.failed("read the state of the copy", &error))
+            .map_err(|error| self.area_error("read the state of the copy", &error))
     }
 
     /// Stops a copy; what arrived stays for a later start, unless `discard`. May take seconds.
@@ -79,7 +79,7 @@ impl FileArea {
     /// `OutcomeUnknown` if its process does not go away; `NotSent` as for the other calls.
     pub fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let name = task_name(order)?;
-        let root = self.root()?;
+        let root = self.open_root()?;
         self.stop_task(&root, INCOMING, &name, discard)
     }
 
@@ -93,7 +93,7 @@ impl FileArea {
     ) -> Result<(), SiteError> {
         let started = Instant::now();
         loop {
-            let gate = self.gate(root)?;
+            let gate = self.enter_gate(root)?;
             let over = self.end_if_unlocked(root, family, name, discard, started.elapsed());
             drop(gate);
             match over {
@@ -104,7 +104,7 @@ impl FileArea {
                     )));
                 }
                 Ok(false) => std::thread::sleep(Duration::from_millis(5)),
-                Err(error) => return Err(self.failed("stop the copy", &error)),
+                Err(error) => return Err(self.area_error("stop the copy", &error)),
             }
         }
         let removed = if discard {
@@ -124,14 +124,14 @@ impl FileArea {
         discard: bool,
         waited: Duration,
     ) -> io::Result<bool> {
-        let Some(task) = TaskDirectory::open(root, family, name)? else {
+        let Some(task) = TaskDirectory::open_task(root, family, name)? else {
             return Ok(true);
         };
         if let Some(_lock) = task.try_lock()? {
             if discard {
-                root.discard(family, name)?;
-            } else if task.outcome()?.is_none() {
-                task.set_outcome(&AgentOutcome::failed(
+                root.move_to_trash(family, name)?;
+            } else if task.read_outcome()?.is_none() {
+                task.set_outcome(&AgentOutcome::from_failure(
                     WireBlame::Process,
                     "the copy was stopped",
                 ))?;
@@ -139,8 +139,8 @@ impl FileArea {
             return Ok(true);
         }
         // An agent that has not announced itself yet will do so soon.
-        if let Some(agent) = task.agent()? {
-            agent.signal(if waited > TERM_GRACE {
+        if let Some(agent) = task.read_agent()? {
+            agent.send_signal(if waited > TERM_GRACE {
                 Signal::KILL
             } else {
                 Signal::TERM
@@ -151,24 +151,24 @@ impl FileArea {
 }
 
 fn read_status(root: &OpenRoot, order: &CopyRequest, name: &str) -> io::Result<CopyStatus> {
-    if !root.has(order.content.digest)? {
+    if !root.has_content(order.content.digest)? {
         return task_status(root, name);
     }
-    tidy_up(root, name)?;
+    remove_finished(root, name)?;
     Ok(CopyStatus::Complete)
 }
 
 /// Returns the state of a copy whose content is not in the store. The caller must have the gate.
 fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
-    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
+    let Some(task) = TaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(CopyStatus::Absent);
     };
     let Some(_lock) = task.try_lock()? else {
         return Ok(CopyStatus::Running {
-            done: Bytes(task.progress()?.done_bytes),
+            done: Bytes(task.read_progress()?.done_bytes),
         });
     };
-    Ok(match task.outcome()? {
+    Ok(match task.read_outcome()? {
         Some(AgentOutcome::Failed { blame, detail }) => CopyStatus::Failed {
             blame: blame.into(),
             detail,
@@ -183,12 +183,12 @@ fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
 
 /// Removes the task of an agent that was killed between its last two steps. The
 /// caller must have the gate.
-fn tidy_up(root: &OpenRoot, name: &str) -> io::Result<()> {
-    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
+fn remove_finished(root: &OpenRoot, name: &str) -> io::Result<()> {
+    let Some(task) = TaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(());
     };
     if let Some(_lock) = task.try_lock()? {
-        root.discard(INCOMING, name)?;
+        root.move_to_trash(INCOMING, name)?;
         root.empty_trash(INCOMING, name)?;
     }
     Ok(())

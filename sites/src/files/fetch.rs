@@ -20,10 +20,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::fetch_tree::bring_tree;
+use super::fetch_tree::fetch_tree;
 use super::file_root::STORE;
 use super::open_beneath::Dir;
-use super::push_copy::{insist, pace};
+use super::push_copy::{pace_to_limit, retry_while_passing};
 use super::remote_file_area::PIECE;
 use super::tree_pieces::Listing;
 use super::{SiteFiles, Sources};
@@ -34,7 +34,7 @@ use crate::port::{
 };
 
 /// Returns the directory in which a site of this machine finds what was fetched from a source.
-pub fn relay(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
+pub fn relay_root(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
     directory.join(to.as_str()).join(from.as_str())
 }
 
@@ -42,7 +42,7 @@ pub fn relay(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
 pub struct Fetching {
     site: Arc<dyn Site>,
     sources: Sources,
-    /// See [`relay`].
+    /// See [`relay_root`].
     directory: PathBuf,
     fetches: Mutex<BTreeMap<String, Fetch>>,
 }
@@ -65,21 +65,21 @@ impl Fetching {
         }
     }
 
-    fn fetches(&self) -> MutexGuard<'_, BTreeMap<String, Fetch>> {
+    fn lock_fetches(&self) -> MutexGuard<'_, BTreeMap<String, Fetch>> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_fetched(&self, order: &CopyRequest) -> bool {
+    fn needs_fetch(&self, order: &CopyRequest) -> bool {
         self.sources.contains_key(&order.source.site)
     }
 
-    fn place(&self, order: &CopyRequest) -> PathBuf {
-        let root = relay(&self.directory, self.site.name(), &order.source.site);
-        root.join(STORE).join(file(order).digest.to_string())
+    fn relay_place(&self, order: &CopyRequest) -> PathBuf {
+        let root = relay_root(&self.directory, self.site.name(), &order.source.site);
+        root.join(STORE).join(whole_file(order).digest.to_string())
     }
 
-    fn fetch(&self, order: &CopyRequest, source: &Arc<dyn SiteFiles>, name: String) {
-        let mut fetches = self.fetches();
+    fn start_fetch(&self, order: &CopyRequest, source: &Arc<dyn SiteFiles>, name: String) {
+        let mut fetches = self.lock_fetches();
         if fetches
             .get(&name)
             .is_some_and(|fetch| !fetch.task.is_finished())
@@ -89,15 +89,15 @@ impl Fetching {
         let done = Arc::new(AtomicU64::new(0));
         let failed = Arc::new(Mutex::new(None));
         let site = self.site.clone();
-        let to = self.place(order);
+        let to = self.relay_place(order);
         let order = order.clone();
         let source = source.clone();
         let counter = done.clone();
         let ended = failed.clone();
         let task = tokio::spawn(async move {
             let outcome = async {
-                bring(&*source, &order, &to, &counter).await?;
-                let place = FilePlace::Store(file(&order).digest);
+                fetch_file(&*source, &order, &to, &counter).await?;
+                let place = FilePlace::Store(whole_file(&order).digest);
                 let source = CopySource {
                     site: order.source.site.clone(),
                     place,
@@ -118,8 +118,8 @@ impl Fetching {
     }
 
     /// Returns the state of a fetch; `None` if the site itself knows more.
-    fn under_way(&self, name: &str) -> Option<CopyStatus> {
-        let fetches = self.fetches();
+    fn fetch_status(&self, name: &str) -> Option<CopyStatus> {
+        let fetches = self.lock_fetches();
         let fetch = fetches.get(name)?;
         if !fetch.task.is_finished() {
             return Some(CopyStatus::Running {
@@ -134,20 +134,20 @@ impl Fetching {
         failed.map(|(blame, detail)| CopyStatus::Failed { blame, detail })
     }
 
-    fn forget(&self, order: &CopyRequest, name: &str) -> Option<Fetch> {
+    fn forget_fetch(&self, order: &CopyRequest, name: &str) -> Option<Fetch> {
         // It may never have been there.
-        let _ = remove(&self.place(order));
-        self.fetches().remove(name)
+        let _ = remove_path(&self.relay_place(order));
+        self.lock_fetches().remove(name)
     }
 }
 
 /// Returns what the source has to be.
-fn file(order: &CopyRequest) -> Content {
+fn whole_file(order: &CopyRequest) -> Content {
     order.chunk.map_or(order.content, |chunk| chunk.of)
 }
 
 /// Fetches a file to its place in a relay's store. Parts that are there are not fetched again.
-async fn bring(
+async fn fetch_file(
     source: &dyn SiteFiles,
     order: &CopyRequest,
     to: &Path,
@@ -160,11 +160,11 @@ async fn bring(
     if let Some(store) = to.parent() {
         tokio::fs::create_dir_all(store).await.map_err(here)?;
     }
-    let wanted = file(order);
+    let wanted = whole_file(order);
     let part = to.with_extension("part");
-    let listing = insist(|| source.list(&order.source.place)).await;
+    let listing = retry_while_passing(|| source.list(&order.source.place)).await;
     if let Some(listing) = listing.map_err(|error| (CopyBlame::Source, error.to_string()))? {
-        bring_tree(source, order, Arc::new(listing), part.clone(), done).await?;
+        fetch_tree(source, order, Arc::new(listing), part.clone(), done).await?;
         return put_in_place(part, to).await.map_err(here);
     }
     let mut data = tokio::fs::OpenOptions::new();
@@ -176,11 +176,11 @@ async fn bring(
         .await
         .map_err(here)?;
     let mut hasher = blake3::Hasher::new();
-    let mut offset = read_all(&mut data, &mut hasher).await.map_err(here)?;
+    let mut offset = hash_existing(&mut data, &mut hasher).await.map_err(here)?;
     let what = Readable::File(order.source.place.clone());
     while offset < wanted.size.0 {
         let started = Instant::now();
-        let piece = insist(|| source.read(&what, Bytes(offset), PIECE)).await;
+        let piece = retry_while_passing(|| source.read(&what, Bytes(offset), PIECE)).await;
         let piece = piece.map_err(|error| (CopyBlame::Source, error.to_string()))?;
         if piece.bytes.is_empty() || piece.size != wanted.size {
             let why = format!("it has {} bytes instead of {}", piece.size.0, wanted.size.0);
@@ -190,7 +190,7 @@ async fn bring(
         data.write_all(&piece.bytes).await.map_err(here)?;
         offset += piece.bytes.len() as u64;
         done.store(offset, Ordering::Relaxed);
-        pace(order.limit, piece.bytes.len(), started).await;
+        pace_to_limit(order.limit, piece.bytes.len(), started).await;
     }
     data.sync_all().await.map_err(here)?;
     if offset != wanted.size.0 || Digest(*hasher.finalize().as_bytes()) != wanted.digest {
@@ -214,14 +214,14 @@ async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
 }
 
 /// Removes a file, or a directory with all below it.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove_path(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(());
     };
-    Dir::open(parent)?.remove(name)
+    Dir::open(parent)?.remove_tree(name)
 }
 
-async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {
+async fn hash_existing(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {
     let mut buffer = vec![0; 256 << 10];
     let mut length = 0;
     loop {
@@ -292,31 +292,31 @@ impl Files for Fetching {
             None => self.site.start_copy(order).await,
             Some(source) => {
                 let name = super::copy_tasks::task_name(order)?;
-                self.fetch(order, source, name);
+                self.start_fetch(order, source, name);
                 Ok(())
             }
         }
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        if !self.is_fetched(order) {
+        if !self.needs_fetch(order) {
             return self.site.copy_status(order).await;
         }
         let name = super::copy_tasks::task_name(order)?;
-        if let Some(status) = self.under_way(&name) {
+        if let Some(status) = self.fetch_status(&name) {
             return Ok(status);
         }
         let status = self.site.copy_status(order).await?;
         if status == CopyStatus::Complete {
-            self.forget(order, &name);
+            self.forget_fetch(order, &name);
         }
         Ok(status)
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        if self.is_fetched(order) {
+        if self.needs_fetch(order) {
             let name = super::copy_tasks::task_name(order)?;
-            if let Some(fetch) = self.forget(order, &name) {
+            if let Some(fetch) = self.forget_fetch(order, &name) {
                 fetch.task.abort();
                 // An abort is an end, too.
                 let _ = fetch.task.await;

@@ -12,11 +12,11 @@ use rustix::fs::{FileType, Mode};
 use tokio::time::Instant;
 
 use super::SiteFiles;
-use super::agent::content_of;
-use super::fetch::remove;
-use super::open_beneath::{Dir, kind};
-use super::push_copy::{insist, pace};
-use super::push_tree::{Sizes, missing};
+use super::agent::directory_content;
+use super::fetch::remove_path;
+use super::open_beneath::{Dir, file_kind};
+use super::push_copy::{pace_to_limit, retry_while_passing};
+use super::push_tree::{Sizes, missing_runs};
 use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
 use crate::port::{CopyBlame, CopyRequest};
 
@@ -25,7 +25,7 @@ const EXECUTABLE: Mode = Mode::RWXU;
 
 /// Fetches a directory to a place of ours. Files that are there are not fetched again, as long as
 /// the result is right; otherwise the next try begins anew.
-pub(super) async fn bring_tree(
+pub(super) async fn fetch_tree(
     source: &dyn SiteFiles,
     order: &CopyRequest,
     listing: Arc<Listing>,
@@ -36,8 +36,8 @@ pub(super) async fn bring_tree(
         let why = "it is a directory, and was to be read in chunks";
         return Err((CopyBlame::Source, why.to_owned()));
     }
-    if Bytes(listing.size()) != order.content.size {
-        let is = listing.size();
+    if Bytes(listing.total_bytes()) != order.content.size {
+        let is = listing.total_bytes();
         let wanted = order.content.size.0;
         return Err((
             CopyBlame::Source,
@@ -46,19 +46,19 @@ pub(super) async fn bring_tree(
     }
     let place = to.clone();
     let plan = listing.clone();
-    let there = blocking(&to, move || begin(&place, &plan)).await?;
+    let there = run_blocking(&to, move || begin_tree(&place, &plan)).await?;
     let mut arrived = 0;
-    for runs in listing.batches() {
+    for runs in listing.split_into_batches() {
         let started = Instant::now();
         let all: u64 = runs.iter().map(|run| u64::from(run.length)).sum();
-        let runs = missing(&runs, &there);
+        let runs = missing_runs(&runs, &there);
         if !runs.is_empty() {
-            let bytes = insist(|| source.runs(&order.source.place, &runs)).await;
+            let bytes = retry_while_passing(|| source.read_runs(&order.source.place, &runs)).await;
             let bytes = bytes.map_err(|error| (CopyBlame::Source, error.to_string()))?;
             let place = to.clone();
             let length = bytes.len();
-            blocking(&to, move || write(&place, &runs, &bytes)).await?;
-            pace(order.limit, length, started).await;
+            run_blocking(&to, move || write_runs(&place, &runs, &bytes)).await?;
+            pace_to_limit(order.limit, length, started).await;
         }
         arrived += all;
         done.store(arrived, Ordering::Relaxed);
@@ -66,11 +66,11 @@ pub(super) async fn bring_tree(
     let place = to.clone();
     let plan = listing;
     let wanted = order.content;
-    let found = blocking(&to, move || {
-        finish(&place, &plan)?;
-        let found = content_of(Dir::open(&place)?);
+    let found = run_blocking(&to, move || {
+        finish_tree(&place, &plan)?;
+        let found = directory_content(Dir::open(&place)?);
         if found.as_ref().ok() != Some(&wanted) {
-            remove(&place)?;
+            remove_path(&place)?;
         }
         Ok(found)
     });
@@ -82,7 +82,7 @@ pub(super) async fn bring_tree(
 }
 
 /// Runs work on our file system in a thread where it holds nobody up.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     to: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, (CopyBlame, String)> {
@@ -92,14 +92,14 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Makes the directories; if something stands in their way, once more from nothing.
-fn begin(to: &Path, listing: &Listing) -> io::Result<Sizes> {
-    prepare(to, listing).or_else(|_| {
-        remove(to)?;
-        prepare(to, listing)
+fn begin_tree(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+    make_directories(to, listing).or_else(|_| {
+        remove_path(to)?;
+        make_directories(to, listing)
     })
 }
 
-fn prepare(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+fn make_directories(to: &Path, listing: &Listing) -> io::Result<Sizes> {
     std::fs::DirBuilder::new().recursive(true).create(to)?;
     let top = Dir::open(to)?;
     let mut sizes = Sizes::new();
@@ -109,11 +109,11 @@ fn prepare(to: &Path, listing: &Listing) -> io::Result<Sizes> {
         match leaf.kind {
             LeafKind::Directory => drop(parent.ensure_dir(name)?),
             LeafKind::Link(_) => {}
-            LeafKind::File { .. } => match parent.find(name)? {
-                Some(stat) if kind(&stat) == FileType::RegularFile => {
+            LeafKind::File { .. } => match parent.find_name(name)? {
+                Some(stat) if file_kind(&stat) == FileType::RegularFile => {
                     sizes.insert(leaf.path.clone(), stat.st_size.unsigned_abs());
                 }
-                Some(_) => parent.remove(name)?,
+                Some(_) => parent.remove_tree(name)?,
                 None => {}
             },
         }
@@ -121,20 +121,20 @@ fn prepare(to: &Path, listing: &Listing) -> io::Result<Sizes> {
     Ok(sizes)
 }
 
-fn write(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
+fn write_runs(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
     let top = Dir::open(to)?;
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
         bytes = rest;
         let (parent, name) = top.parent_of(&run.path)?;
-        let file: File = parent.as_ref().unwrap_or(&top).write(name)?;
+        let file: File = parent.as_ref().unwrap_or(&top).open_to_write(name)?;
         file.write_all_at(own, run.offset)?;
     }
     Ok(())
 }
 
 /// Makes the links, and sets the mode of executable files.
-fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
+fn finish_tree(to: &Path, listing: &Listing) -> io::Result<()> {
     let top = Dir::open(to)?;
     listing
         .leaves()
@@ -145,9 +145,9 @@ fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
             match kind {
                 LeafKind::File {
                     executable: true, ..
-                } => Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?),
+                } => Ok(rustix::fs::fchmod(parent.open_to_write(name)?, EXECUTABLE)?),
                 LeafKind::Link(target) => {
-                    parent.remove(name)?;
+                    parent.remove_tree(name)?;
                     parent.link_to(&target[..], name)
                 }
                 LeafKind::File { .. } | LeafKind::Directory => Ok(()),

@@ -88,20 +88,20 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if it does not, or they cannot be made.
-    pub fn prepare(&self) -> Result<(), SiteError> {
-        self.root()?
-            .prepare()
-            .map_err(|error| self.failed("prepare its directories", &error))
+    pub fn prepare_root(&self) -> Result<(), SiteError> {
+        self.open_root()?
+            .make_directories()
+            .map_err(|error| self.area_error("prepare its directories", &error))
     }
 
-    pub(super) fn root(&self) -> Result<OpenRoot, SiteError> {
-        self.reap();
-        OpenRoot::open(&self.config.root).map_err(|error| self.failed("open it", &error))
+    pub(super) fn open_root(&self) -> Result<OpenRoot, SiteError> {
+        self.reap_agents();
+        OpenRoot::open(&self.config.root).map_err(|error| self.area_error("open it", &error))
     }
 
-    pub(super) fn gate(&self, root: &OpenRoot) -> Result<CopyGate, SiteError> {
-        root.gate()
-            .map_err(|error| self.failed("take its turn", &error))
+    pub(super) fn enter_gate(&self, root: &OpenRoot) -> Result<CopyGate, SiteError> {
+        root.lock_gate()
+            .map_err(|error| self.area_error("take its turn", &error))
     }
 
     /// Starts an agent on a task, unless one has it. The caller must have the gate.
@@ -111,21 +111,21 @@ impl FileArea {
         (verb, family, name): (&str, &str, &str),
         order: &AgentOrder,
     ) -> Result<(), SiteError> {
-        let task = TaskDirectory::ensure(root, family, name)
-            .map_err(|error| self.failed("make the task's directory", &error))?;
+        let task = TaskDirectory::ensure_task(root, family, name)
+            .map_err(|error| self.area_error("make the task's directory", &error))?;
         let locked = task
             .try_lock()
-            .map_err(|error| self.failed("lock the task", &error))?;
+            .map_err(|error| self.area_error("lock the task", &error))?;
         let Some(lock) = locked else { return Ok(()) };
         let words = task
-            .begin(order)
-            .and_then(|()| task.words())
-            .map_err(|error| self.failed("write the order", &error))?;
+            .begin_task(order)
+            .and_then(|()| task.open_words())
+            .map_err(|error| self.area_error("write the order", &error))?;
         let (program, arguments) = self
             .config
             .agent
             .split_first()
-            .ok_or_else(|| self.no_agent("none is configured"))?;
+            .ok_or_else(|| self.agent_error("none is configured"))?;
         let child = Command::new(program)
             .args(arguments)
             .args([verb.as_ref(), self.config.root.as_os_str(), name.as_ref()])
@@ -138,7 +138,7 @@ impl FileArea {
             .env_clear()
             .current_dir("/")
             .spawn()
-            .map_err(|error| self.no_agent(error))?;
+            .map_err(|error| self.agent_error(error))?;
         self.agents
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -146,7 +146,7 @@ impl FileArea {
         Ok(())
     }
 
-    fn no_agent(&self, why: impl std::fmt::Display) -> SiteError {
+    fn agent_error(&self, why: impl std::fmt::Display) -> SiteError {
         SiteError::NotSent(format!(
             "cannot start {:?} to copy: {why}",
             self.config.agent
@@ -154,13 +154,13 @@ impl FileArea {
     }
 
     /// Waits for our agents that have ended, so that they do not stay as zombies.
-    fn reap(&self) {
+    fn reap_agents(&self) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         agents.retain_mut(|agent| matches!(agent.try_wait(), Ok(None)));
     }
 
     /// Returns an error for something that was not done at all.
-    pub(super) fn failed(&self, what: &str, error: &io::Error) -> SiteError {
+    pub(super) fn area_error(&self, what: &str, error: &io::Error) -> SiteError {
         let root = self.config.root.display();
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SiteError::Refused(

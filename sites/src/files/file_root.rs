@@ -9,7 +9,7 @@ use cospan_domain::ids::{Digest, RelPath};
 use cospan_domain::transfer::file_place::FilePlace;
 use rustix::fs::FileType;
 
-use super::open_beneath::{Dir, absent, kind};
+use super::open_beneath::{Dir, file_kind, none_if_absent};
 
 /// The directory of complete, checked contents, each under its digest.
 pub(super) const STORE: &str = "store";
@@ -49,21 +49,21 @@ impl OpenRoot {
     }
 
     /// Makes our directories where they are missing, durably.
-    pub(super) fn prepare(&self) -> io::Result<()> {
+    pub(super) fn make_directories(&self) -> io::Result<()> {
         OURS.iter().try_for_each(|name| self.0.make_dir(*name))?;
-        self.0.sync()
+        self.0.sync_names()
     }
 
-    pub(super) fn sub(&self, name: &str) -> io::Result<Dir> {
-        self.0.dir(name).map_err(|error| {
+    pub(super) fn open_own_dir(&self, name: &str) -> io::Result<Dir> {
+        self.0.open_dir(name).map_err(|error| {
             io::Error::new(error.kind(), format!("its directory {name:?}: {error}"))
         })
     }
 
     /// Waits for the turn to look at the state of copies or change it. Turns are short; a timeout
     /// says nothing about the copies.
-    pub(super) fn gate(&self) -> io::Result<CopyGate> {
-        let gate = self.sub(INCOMING)?.write(GATE)?;
+    pub(super) fn lock_gate(&self) -> io::Result<CopyGate> {
+        let gate = self.open_own_dir(INCOMING)?.open_to_write(GATE)?;
         let started = Instant::now();
         loop {
             match gate.try_lock() {
@@ -81,47 +81,50 @@ impl OpenRoot {
     }
 
     /// Opens a file or directory at any kind of place.
-    pub(super) fn resolve(&self, attempts: &str, place: &FilePlace) -> io::Result<File> {
+    pub(super) fn open_place(&self, attempts: &str, place: &FilePlace) -> io::Result<File> {
         match place {
             FilePlace::Store(digest) => {
-                let store = self.sub(STORE)?;
-                store.read(digest.to_string())
+                let store = self.open_own_dir(STORE)?;
+                store.open_to_read(digest.to_string())
             }
-            FilePlace::User(path) => self.sub(FILES)?.beneath(path.as_str()),
+            FilePlace::User(path) => self.open_own_dir(FILES)?.open_beneath(path.as_str()),
             FilePlace::Output(tag, path) => {
-                let attempt = self.sub(attempts)?.dir(tag.to_string())?;
-                attempt.dir(WORK)?.beneath(path.as_str())
+                let attempt = self.open_own_dir(attempts)?.open_dir(tag.to_string())?;
+                attempt.open_dir(WORK)?.open_beneath(path.as_str())
             }
         }
     }
 
     /// Opens a file by its path below the root; no link is followed.
-    pub(super) fn own_file(&self, path: &RelPath) -> io::Result<File> {
+    pub(super) fn open_own_file(&self, path: &RelPath) -> io::Result<File> {
         self.0.beneath_without_links(path.as_str())
     }
 
     /// Returns true if the store has a content.
-    pub(super) fn has(&self, digest: Digest) -> io::Result<bool> {
-        Ok(self.sub(STORE)?.find(digest.to_string())?.is_some())
+    pub(super) fn has_content(&self, digest: Digest) -> io::Result<bool> {
+        Ok(self
+            .open_own_dir(STORE)?
+            .find_name(digest.to_string())?
+            .is_some())
     }
 
     /// Takes a name out of one of our directories at once; [`OpenRoot::empty_trash`] removes what it
     /// stood for. `false` if it is not there. The caller must have the gate.
-    pub(super) fn discard(&self, family: &str, name: &str) -> io::Result<bool> {
-        let from = self.sub(family)?;
-        let trash = self.sub(TRASH)?;
-        let Some(stat) = from.find(name)? else {
+    pub(super) fn move_to_trash(&self, family: &str, name: &str) -> io::Result<bool> {
+        let from = self.open_own_dir(family)?;
+        let trash = self.open_own_dir(TRASH)?;
+        let Some(stat) = from.find_name(name)? else {
             return Ok(false);
         };
-        if kind(&stat) == FileType::Directory {
+        if file_kind(&stat) == FileType::Directory {
             // Moving a directory takes the right to write to it.
             from.ensure_dir(name)?;
         }
         for number in 0_u32.. {
             let aside = format!("{family}.{name}.{number}");
-            if trash.find(&aside[..])?.is_none() {
-                let moved = absent(from.rename(name, &trash, &aside[..]))?;
-                from.sync()?;
+            if trash.find_name(&aside[..])?.is_none() {
+                let moved = none_if_absent(from.rename(name, &trash, &aside[..]))?;
+                from.sync_names()?;
                 return Ok(moved.is_some());
             }
         }
@@ -130,14 +133,14 @@ impl OpenRoot {
 
     /// Removes what was discarded under a name, in whatever state it is.
     pub(super) fn empty_trash(&self, family: &str, name: &str) -> io::Result<()> {
-        let trash = self.sub(TRASH)?;
+        let trash = self.open_own_dir(TRASH)?;
         let prefix = format!("{family}.{name}.");
-        let names = trash.names()?;
+        let names = trash.list_names()?;
         let ours = names
             .iter()
             .filter(|entry| entry.to_string_lossy().starts_with(&prefix));
         // One that stays must not keep the others.
-        ours.map(|entry| trash.remove(&entry[..]))
+        ours.map(|entry| trash.remove_tree(&entry[..]))
             .fold(Ok(()), io::Result::and)
     }
 }

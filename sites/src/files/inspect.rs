@@ -39,8 +39,8 @@ impl FileArea {
     /// # Errors
     /// As [`FileArea::start_copy`].
     pub fn start_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
-        let root = self.root()?;
-        let _gate = self.gate(&root)?;
+        let root = self.open_root()?;
+        let _gate = self.enter_gate(&root)?;
         let order = AgentOrder {
             source_root: self.config.root.clone(),
             source_attempts: self.config.attempts.clone(),
@@ -50,7 +50,7 @@ impl FileArea {
             cut: None,
             limit: None,
         };
-        self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)
+        self.start_agent(&root, ("inspect", INSPECT, &inspection_name(place)), &order)
     }
 
     /// Returns the stamp of a file or directory; see [`FileStamp`]. `None` for a directory that is too
@@ -58,10 +58,10 @@ impl FileArea {
     ///
     /// # Errors
     /// `Refused` if there is no such file.
-    pub fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        let root = self.root()?;
-        let file = root.resolve(&self.config.attempts, place);
-        let looked = file.and_then(stamp::of);
+    pub fn file_stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
+        let root = self.open_root()?;
+        let file = root.open_place(&self.config.attempts, place);
+        let looked = file.and_then(stamp::stamp_of);
         looked.map_err(|error| SiteError::Refused(format!("cannot look at {place:?}: {error}")))
     }
 
@@ -70,10 +70,10 @@ impl FileArea {
     /// # Errors
     /// `NotSent` if it cannot be found out.
     pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectStatus, SiteError> {
-        let root = self.root()?;
-        let _gate = self.gate(&root)?;
+        let root = self.open_root()?;
+        let _gate = self.enter_gate(&root)?;
         read_status(&root, place)
-            .map_err(|error| self.failed("read the state of an inspection", &error))
+            .map_err(|error| self.area_error("read the state of an inspection", &error))
     }
 
     /// Ends an inspection and drops its result; a missing one is no error.
@@ -81,21 +81,21 @@ impl FileArea {
     /// # Errors
     /// As [`FileArea::stop_copy`].
     pub fn forget_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
-        let root = self.root()?;
-        self.stop_task(&root, INSPECT, &task_name(place), true)
+        let root = self.open_root()?;
+        self.stop_task(&root, INSPECT, &inspection_name(place), true)
     }
 }
 
 fn read_status(root: &OpenRoot, place: &FilePlace) -> io::Result<InspectStatus> {
-    let Some(task) = TaskDirectory::open(root, INSPECT, &task_name(place))? else {
+    let Some(task) = TaskDirectory::open_task(root, INSPECT, &inspection_name(place))? else {
         return Ok(InspectStatus::Absent);
     };
     if task.try_lock()?.is_none() {
         return Ok(InspectStatus::Running {
-            done: Bytes(task.progress()?.done_bytes),
+            done: Bytes(task.read_progress()?.done_bytes),
         });
     }
-    Ok(task.outcome()?.map_or_else(
+    Ok(task.read_outcome()?.map_or_else(
         || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
         read_outcome,
     ))
@@ -129,7 +129,7 @@ fn read_outcome(outcome: AgentOutcome) -> InspectStatus {
 }
 
 /// Makes one name per place, whatever characters its path has.
-fn task_name(place: &FilePlace) -> String {
+fn inspection_name(place: &FilePlace) -> String {
     let mut hasher = blake3::Hasher::new();
     match WirePlace::from(place) {
         WirePlace::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),

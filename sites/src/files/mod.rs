@@ -67,10 +67,10 @@ pub trait SiteFiles: Files + Debug {
     /// Makes the directories below the root that are missing.
     async fn prepare(&self) -> Result<(), SiteError>;
     /// Succeeds if the site's root is there.
-    async fn reach(&self) -> Result<(), SiteError>;
+    async fn check_root(&self) -> Result<(), SiteError>;
     /// Reads runs of files below a directory, one behind the other.
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.
-    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError>;
+    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError>;
 }

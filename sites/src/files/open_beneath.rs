@@ -2,7 +2,7 @@
 //!
 //! A name given to a [`Dir`] is one name, never a path, and is never followed if it is a symbolic
 //! link: whoever swaps a directory for a link gets an error, not a way out. Paths that users give
-//! go through [`Dir::beneath`], where the kernel itself refuses to leave.
+//! go through [`Dir::open_beneath`], where the kernel itself refuses to leave.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -43,7 +43,7 @@ impl Dir {
     }
 
     /// Opens a directory in this one.
-    pub(super) fn dir(&self, name: impl Arg) -> io::Result<Self> {
+    pub(super) fn open_dir(&self, name: impl Arg) -> io::Result<Self> {
         let flags = dir_flags() | OFlags::NOFOLLOW;
         Ok(Self(rustix::fs::openat(
             &self.0,
@@ -64,9 +64,9 @@ impl Dir {
     /// Opens a directory in this one, made if it is missing, and writable to us.
     pub(super) fn ensure_dir(&self, name: impl Arg + Copy) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, PRIVATE_DIR) {
-            Ok(()) => self.dir(name),
+            Ok(()) => self.open_dir(name),
             Err(Errno::EXIST) => {
-                let dir = self.dir(name)?;
+                let dir = self.open_dir(name)?;
                 dir.set_mode(PRIVATE_DIR)?;
                 Ok(dir)
             }
@@ -75,16 +75,16 @@ impl Dir {
     }
 
     /// Opens a file in this one for reading. Never waits for the writer of a pipe.
-    pub(super) fn read(&self, name: impl Arg) -> io::Result<File> {
-        self.file(name, OFlags::RDONLY | OFlags::NONBLOCK)
+    pub(super) fn open_to_read(&self, name: impl Arg) -> io::Result<File> {
+        self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK)
     }
 
     /// Opens a file in this one for reading and writing; makes it if it is missing.
-    pub(super) fn write(&self, name: impl Arg) -> io::Result<File> {
-        self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)
+    pub(super) fn open_to_write(&self, name: impl Arg) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)
     }
 
-    fn file(&self, name: impl Arg, flags: OFlags) -> io::Result<File> {
+    fn open_file(&self, name: impl Arg, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.0, name, flags, PRIVATE_FILE)?.into())
     }
@@ -92,7 +92,7 @@ impl Dir {
     /// Opens a path given by a user, for reading. Links are followed as long as they stay
     /// beneath this directory; the kernel refuses the rest. If it is too old to know how,
     /// no link is followed at all.
-    pub(super) fn beneath(&self, path: &str) -> io::Result<File> {
+    pub(super) fn open_beneath(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve) {
@@ -106,7 +106,7 @@ impl Dir {
     /// Opens a path for reading name by name, refusing every link.
     pub(super) fn beneath_without_links(&self, path: impl AsRef<[u8]>) -> io::Result<File> {
         let (parent, name) = self.parent_of(path.as_ref())?;
-        parent.as_ref().unwrap_or(self).read(name)
+        parent.as_ref().unwrap_or(self).open_to_read(name)
     }
 
     /// Returns the directory of a path's last name, `None` if that is this one, and that
@@ -116,9 +116,9 @@ impl Dir {
             return Ok((None, path));
         };
         let mut parents = path[..end].split(|byte| *byte == b'/');
-        let first = self.dir(parents.next().unwrap_or_default())?;
+        let first = self.open_dir(parents.next().unwrap_or_default())?;
         Ok((
-            Some(parents.try_fold(first, |dir, name| dir.dir(name))?),
+            Some(parents.try_fold(first, |dir, name| dir.open_dir(name))?),
             &path[end + 1..],
         ))
     }
@@ -133,12 +133,12 @@ impl Dir {
     }
 
     /// Does the same as [`Dir::stat`], but returns `None` if there is nothing.
-    pub(super) fn find(&self, name: impl Arg) -> io::Result<Option<Stat>> {
-        absent(self.stat(name))
+    pub(super) fn find_name(&self, name: impl Arg) -> io::Result<Option<Stat>> {
+        none_if_absent(self.stat(name))
     }
 
     /// Lists the names in it, sorted, without `.` and `..`.
-    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+    pub(super) fn list_names(&self) -> io::Result<Vec<OsString>> {
         Ok(self.names_up_to(usize::MAX)?.unwrap_or_default())
     }
 
@@ -180,8 +180,8 @@ impl Dir {
     }
 
     /// Makes its names durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        cospan_durable::sync_names(&self.0)
+    pub(super) fn sync_names(&self) -> io::Result<()> {
+        cospan_durable::sync_directory_handle(&self.0)
     }
 
     /// Makes everything in its file system durable.
@@ -197,31 +197,31 @@ impl Dir {
 
     /// Replaces a file as a whole: a reader sees the old or the new content. After a power cut it
     /// may be empty, and whoever reads it must take that for absent.
-    pub(super) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub(super) fn replace_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let temporary = format!("{name}.new");
-        let mut file = self.write(&temporary)?;
+        let mut file = self.open_to_write(&temporary)?;
         file.set_len(0)?;
         file.write_all(content)?;
         self.rename(&temporary, self, name)
     }
 
     /// Removes a name and everything below it; a missing name is no error.
-    pub(super) fn remove(&self, name: impl Arg) -> io::Result<()> {
-        removal::remove(self.as_fd(), &name.into_c_str()?, u64::MAX).map(drop)
+    pub(super) fn remove_tree(&self, name: impl Arg) -> io::Result<()> {
+        removal::remove_name(self.as_fd(), &name.into_c_str()?, u64::MAX).map(drop)
     }
 
     /// Opens the same directory once more.
-    pub(super) fn again(&self) -> io::Result<Self> {
+    pub(super) fn reopen(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
     /// Opens the directory that this one is in.
-    pub(super) fn above(&self) -> io::Result<Self> {
-        self.dir(c"..")
+    pub(super) fn open_parent(&self) -> io::Result<Self> {
+        self.open_dir(c"..")
     }
 
     /// Returns device and inode, which identify the directory.
-    pub(super) fn id(&self) -> io::Result<(u64, u64)> {
+    pub(super) fn device_and_inode(&self) -> io::Result<(u64, u64)> {
         let stat = rustix::fs::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
@@ -234,12 +234,12 @@ impl AsFd for Dir {
 }
 
 /// Returns the kind of a file.
-pub(super) fn kind(stat: &Stat) -> FileType {
+pub(super) fn file_kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
 /// Turns the error that there is nothing into `None`.
-pub(super) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn none_if_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -272,15 +272,15 @@ mod tests {
     #[test]
     fn a_link_that_stays_inside_is_followed_and_one_that_leaves_is_not() {
         let (_place, root) = tree();
-        assert!(root.beneath("a/b/inside").is_ok());
-        assert!(root.beneath("short/inside").is_ok());
+        assert!(root.open_beneath("a/b/inside").is_ok());
+        assert!(root.open_beneath("short/inside").is_ok());
         for path in [
             "up/outside",
             "absolute/outside",
             "../outside",
             "a/../../outside",
         ] {
-            assert!(root.beneath(path).is_err(), "{path}");
+            assert!(root.open_beneath(path).is_err(), "{path}");
         }
     }
 
@@ -299,7 +299,7 @@ mod tests {
         rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
         let (opened, result) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            for open in [Dir::beneath, |dir: &Dir, path: &str| {
+            for open in [Dir::open_beneath, |dir: &Dir, path: &str| {
                 dir.beneath_without_links(path)
             }] {
                 opened.send(open(&root, "pipe").is_ok()).unwrap();
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn removing_a_tree_leaves_what_its_links_point_to() {
         let (place, root) = tree();
-        root.remove("a").unwrap();
-        root.remove("absolute").unwrap();
-        root.remove("never there").unwrap();
-        assert!(root.find("a").unwrap().is_none());
+        root.remove_tree("a").unwrap();
+        root.remove_tree("absolute").unwrap();
+        root.remove_tree("never there").unwrap();
+        assert!(root.find_name("a").unwrap().is_none());
         assert!(place.path().join("outside").exists());
     }
 }

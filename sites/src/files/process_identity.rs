@@ -16,7 +16,7 @@ pub(super) struct ProcessId {
 
 impl ProcessId {
     /// Identifies this process.
-    pub(super) fn own() -> io::Result<Self> {
+    pub(super) fn of_this_process() -> io::Result<Self> {
         let pid = rustix::process::getpid();
         let start_ticks = start_ticks(pid)?;
         Ok(Self {
@@ -28,7 +28,7 @@ impl ProcessId {
 
     /// Sends a signal if the process still lives; `false` if it is gone. Never reaches another
     /// process: the handle is taken first and compared afterwards.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
+    pub(super) fn send_signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 0) else {
             return Ok(false);
         };
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_number_that_belongs_to_another_process_now_is_left_alone() {
-        let me = ProcessId::own().unwrap();
+        let me = ProcessId::of_this_process().unwrap();
         let before = ProcessId {
             start_ticks: me.start_ticks - 1,
             ..me.clone()
@@ -78,7 +78,7 @@ mod tests {
         };
         let nobody = ProcessId { pid: 0, ..me };
         for other in [before, rebooted, nobody] {
-            assert!(!other.signal(Signal::KILL).unwrap(), "{other:?}");
+            assert!(!other.send_signal(Signal::KILL).unwrap(), "{other:?}");
         }
     }
 }

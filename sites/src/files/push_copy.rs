@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::SiteFiles;
 use super::push_tree::TreeDestination;
 use super::remote_file_area::PIECE;
-use super::tree_pieces::hex;
+use super::tree_pieces::sha256_hex;
 use crate::port::{CopyBlame, CopyRequest, Excerpt, Readable, SiteError};
 
 /// The longest that we wait for a connection that is gone.
@@ -28,15 +28,15 @@ pub(super) const PAUSE: Duration = Duration::from_secs(2);
 #[async_trait]
 pub(super) trait Destination: Send + Sync {
     /// Returns how many bytes of a copy are there.
-    async fn arrived(&self, name: &str) -> Result<u64, SiteError>;
+    async fn arrived_bytes(&self, name: &str) -> Result<u64, SiteError>;
     /// Appends to a copy of which `offset` bytes are there.
-    async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError>;
+    async fn append_bytes(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError>;
     /// Makes a copy of a file or directory that the site has itself.
-    async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError>;
+    async fn duplicate_own(&self, name: &str, from: &FilePlace) -> Result<(), SiteError>;
     /// Gives a complete copy its place; the sum is its SHA-256 in hexadecimal digits.
-    async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError>;
+    async fn commit_copy(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError>;
     /// Drops a copy.
-    async fn discard(&self, name: &str) -> Result<(), SiteError>;
+    async fn discard_copy(&self, name: &str) -> Result<(), SiteError>;
 }
 
 /// A copy in progress.
@@ -52,16 +52,16 @@ pub(super) struct Push<D> {
 
 pub(super) type PushTrouble = (CopyBlame, String);
 
-pub(super) fn source(error: SiteError) -> PushTrouble {
+pub(super) fn blame_source(error: SiteError) -> PushTrouble {
     (CopyBlame::Source, error.to_string())
 }
 
-pub(super) fn destination(error: SiteError) -> PushTrouble {
+pub(super) fn blame_destination(error: SiteError) -> PushTrouble {
     (CopyBlame::Destination, error.to_string())
 }
 
 /// Repeats a call until it succeeds, fails for certain, or has taken too long.
-pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
+pub(super) async fn retry_while_passing<T, F: Future<Output = Result<T, SiteError>>>(
     mut what: impl FnMut() -> F,
 ) -> Result<T, SiteError> {
     let started = Instant::now();
@@ -76,7 +76,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
 }
 
 /// Waits until these bytes, begun at `started`, have taken as long as the link allows.
-pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: Instant) {
+pub(super) async fn pace_to_limit(limit: Option<BitsPerSecond>, bytes: usize, started: Instant) {
     if let Some(BitsPerSecond(limit @ 1..)) = limit {
         let least = Duration::from_secs_f64(bytes as f64 * 8.0 / limit as f64);
         tokio::time::sleep(least.saturating_sub(started.elapsed())).await;
@@ -84,21 +84,24 @@ pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: In
 }
 
 impl<D: TreeDestination> Push<D> {
-    pub(super) async fn run(self) -> Result<(), PushTrouble> {
+    pub(super) async fn run_copy(self) -> Result<(), PushTrouble> {
         let place = &self.order.source.place;
-        if let Some(listing) = insist(|| self.source.list(place)).await.map_err(source)? {
+        if let Some(listing) = retry_while_passing(|| self.source.list(place))
+            .await
+            .map_err(blame_source)?
+        {
             return self.run_tree(&listing).await;
         }
-        let resumed = insist(|| self.to.arrived(&self.name))
+        let resumed = retry_while_passing(|| self.to.arrived_bytes(&self.name))
             .await
-            .map_err(destination)?;
-        match self.once(resumed).await {
+            .map_err(blame_destination)?;
+        match self.push_once(resumed).await {
             // The bytes that were there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed > 0 => {
-                insist(|| self.to.discard(&self.name))
+                retry_while_passing(|| self.to.discard_copy(&self.name))
                     .await
-                    .map_err(destination)?;
-                self.once(0).await
+                    .map_err(blame_destination)?;
+                self.push_once(0).await
             }
             done => done,
         }
@@ -106,7 +109,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// Reads all of the source, to know that it is what was asked for; bytes that are there
     /// already are not sent again.
-    async fn once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
+    async fn push_once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
         let wanted = self.order.content;
         let (file, from) = match self.order.chunk {
             Some(chunk) => (chunk.of, chunk.offset.0),
@@ -117,7 +120,7 @@ impl<D: TreeDestination> Push<D> {
         let mut sum = sha2::Sha256::new();
         let mut offset = 0;
         while offset < file.size.0 {
-            let piece = self.piece(offset).await?;
+            let piece = self.read_piece(offset).await?;
             if piece.bytes.is_empty() || piece.size != file.size {
                 let why = format!("it has {} bytes instead of {}", piece.size.0, file.size.0);
                 return Err((CopyBlame::Source, why));
@@ -130,7 +133,7 @@ impl<D: TreeDestination> Push<D> {
             sum.update(cut);
             if !self.is_own || self.order.chunk.is_some() {
                 let at = inside.start.saturating_sub(run.start);
-                arrived = self.send(cut, at, arrived).await?;
+                arrived = self.send_missing(cut, at, arrived).await?;
             }
             offset = ends;
             self.done
@@ -141,30 +144,30 @@ impl<D: TreeDestination> Push<D> {
         }
         if self.is_own && self.order.chunk.is_none() {
             let from = &self.order.source.place;
-            insist(|| self.to.duplicate(&self.name, from))
+            retry_while_passing(|| self.to.duplicate_own(&self.name, from))
                 .await
-                .map_err(destination)?;
+                .map_err(blame_destination)?;
         } else if wanted.size.0 == 0 {
-            insist(|| self.to.put(&self.name, 0, Vec::new()))
+            retry_while_passing(|| self.to.append_bytes(&self.name, 0, Vec::new()))
                 .await
-                .map_err(destination)?;
+                .map_err(blame_destination)?;
         }
-        let sum = hex(sum);
-        insist(|| self.to.commit(&self.name, wanted, &sum))
+        let sum = sha256_hex(sum);
+        retry_while_passing(|| self.to.commit_copy(&self.name, wanted, &sum))
             .await
-            .map_err(destination)
+            .map_err(blame_destination)
     }
 
-    async fn piece(&self, offset: u64) -> Result<Excerpt, PushTrouble> {
+    async fn read_piece(&self, offset: u64) -> Result<Excerpt, PushTrouble> {
         let what = Readable::File(self.order.source.place.clone());
-        insist(|| self.source.read(&what, Bytes(offset), PIECE))
+        retry_while_passing(|| self.source.read(&what, Bytes(offset), PIECE))
             .await
-            .map_err(source)
+            .map_err(blame_source)
     }
 
     /// Sends those of these bytes, which begin at an offset of the copy, that are not there.
     /// Returns how many are there then.
-    async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
+    async fn send_missing(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
         let started = Instant::now();
         let ends = at + bytes.len() as u64;
         let mut arrived = arrived;
@@ -173,27 +176,27 @@ impl<D: TreeDestination> Push<D> {
             let known = arrived.saturating_sub(at) as usize;
             match self
                 .to
-                .put(&self.name, arrived, bytes[known..].to_vec())
+                .append_bytes(&self.name, arrived, bytes[known..].to_vec())
                 .await
             {
                 Ok(()) => arrived = ends,
                 Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
-                    let now = insist(|| self.to.arrived(&self.name))
+                    let now = retry_while_passing(|| self.to.arrived_bytes(&self.name))
                         .await
-                        .map_err(destination)?;
+                        .map_err(blame_destination)?;
                     if now < at || now > ends {
-                        return Err(destination(error));
+                        return Err(blame_destination(error));
                     }
                     if now > arrived {
                         tried = Instant::now();
                     }
                     arrived = now;
                 }
-                Err(error) => return Err(destination(error)),
+                Err(error) => return Err(blame_destination(error)),
             }
         }
-        pace(self.order.limit, bytes.len(), started).await;
+        pace_to_limit(self.order.limit, bytes.len(), started).await;
         Ok(arrived.max(ends))
     }
 }

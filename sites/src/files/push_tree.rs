@@ -9,7 +9,7 @@ use cospan_domain::units::Bytes;
 use tokio::time::Instant;
 
 use super::push_copy::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
-use super::push_copy::{destination, insist, pace, source};
+use super::push_copy::{blame_destination, blame_source, pace_to_limit, retry_while_passing};
 use super::tree_pieces::{ByteRun, Digester, LeafKind, Listing};
 use crate::port::{CopyBlame, SiteError};
 
@@ -20,9 +20,9 @@ pub(super) type Sizes = BTreeMap<Vec<u8>, u64>;
 #[async_trait]
 pub(super) trait TreeDestination: Destination {
     /// Begins a copy, or resumes what is there of it; makes its directories.
-    async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
+    async fn begin_tree(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
     /// Appends to files that are there up to the run; each run says whether its file is executable.
-    async fn fill(
+    async fn append_runs(
         &self,
         name: &str,
         runs: &[(ByteRun, bool)],
@@ -30,7 +30,7 @@ pub(super) trait TreeDestination: Destination {
     ) -> Result<(), SiteError>;
     /// Makes its links, checks that exactly the listing is there, and gives it its place; the sum
     /// is the SHA-256 of all its files, one behind the other, in hexadecimal digits.
-    async fn settle(
+    async fn commit_tree(
         &self,
         name: &str,
         listing: &Listing,
@@ -45,8 +45,8 @@ impl<D: TreeDestination> Push<D> {
             let why = "it is a directory, and was to be read in chunks";
             return Err((CopyBlame::Source, why.to_owned()));
         }
-        if Bytes(listing.size()) != self.order.content.size {
-            let is = listing.size();
+        if Bytes(listing.total_bytes()) != self.order.content.size {
+            let is = listing.total_bytes();
             let wanted = self.order.content.size.0;
             return Err((
                 CopyBlame::Source,
@@ -56,62 +56,62 @@ impl<D: TreeDestination> Push<D> {
         let there = if self.is_own {
             Sizes::new()
         } else {
-            self.begin(listing).await?
+            self.begin_with_retries(listing).await?
         };
         let resumed = !there.is_empty();
-        match self.tree_once(listing, there).await {
+        match self.push_tree_once(listing, there).await {
             // The files that were there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed => {
-                insist(|| self.to.discard(&self.name))
+                retry_while_passing(|| self.to.discard_copy(&self.name))
                     .await
-                    .map_err(destination)?;
-                let there = self.begin(listing).await?;
-                self.tree_once(listing, there).await
+                    .map_err(blame_destination)?;
+                let there = self.begin_with_retries(listing).await?;
+                self.push_tree_once(listing, there).await
             }
             done => done,
         }
     }
 
-    async fn begin(&self, listing: &Listing) -> Result<Sizes, PushTrouble> {
-        insist(|| self.to.begin(&self.name, listing))
+    async fn begin_with_retries(&self, listing: &Listing) -> Result<Sizes, PushTrouble> {
+        retry_while_passing(|| self.to.begin_tree(&self.name, listing))
             .await
-            .map_err(destination)
+            .map_err(blame_destination)
     }
 
     /// Reads all of the source, to know that it is what was asked for; bytes that are there
     /// already are not sent again.
-    async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
+    async fn push_tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
         let content = self.order.content;
         let place = &self.order.source.place;
-        let executable: BTreeMap<&[u8], bool> = executables(listing);
+        let executable: BTreeMap<&[u8], bool> = executable_files(listing);
         let mut digester = Digester::new(listing);
         let mut done = 0;
-        for runs in listing.batches() {
+        for runs in listing.split_into_batches() {
             let started = Instant::now();
-            let bytes = insist(|| self.source.runs(place, &runs))
+            let bytes = retry_while_passing(|| self.source.read_runs(place, &runs))
                 .await
-                .map_err(source)?;
-            digester.take(&runs, &bytes);
+                .map_err(blame_source)?;
+            digester.add_runs(&runs, &bytes);
             if !self.is_own {
                 self.send_runs(listing, &runs, &bytes, &executable, &mut there)
                     .await?;
-                pace(self.order.limit, bytes.len(), started).await;
+                pace_to_limit(self.order.limit, bytes.len(), started).await;
             }
             done += bytes.len() as u64;
             self.done.store(done, Ordering::Relaxed);
         }
-        let (digest, sum) = digester.end();
+        let (digest, sum) = digester.finish_digests();
         if digest != content.digest {
             return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
         }
         if self.is_own {
-            insist(|| self.to.duplicate(&self.name, place))
+            retry_while_passing(|| self.to.duplicate_own(&self.name, place))
                 .await
-                .map_err(destination)?;
+                .map_err(blame_destination)?;
         }
-        insist(|| self.to.settle(&self.name, listing, content, &sum))
+        retry_while_passing(|| self.to.commit_tree(&self.name, listing, content, &sum))
             .await
-            .map_err(destination)
+            .map_err(blame_destination)
     }
 
     /// Sends what is missing of these runs.
@@ -125,11 +125,11 @@ impl<D: TreeDestination> Push<D> {
     ) -> Result<(), PushTrouble> {
         let tried = Instant::now();
         loop {
-            let missing = missing(runs, there);
+            let missing = missing_runs(runs, there);
             if missing.is_empty() {
                 return Ok(());
             }
-            let bytes = bytes_of(&missing, runs, bytes);
+            let bytes = missing_bytes(&missing, runs, bytes);
             let missing: Vec<_> = missing
                 .into_iter()
                 .map(|run: ByteRun| {
@@ -137,24 +137,24 @@ impl<D: TreeDestination> Push<D> {
                     (run, executable)
                 })
                 .collect();
-            match self.to.fill(&self.name, &missing, bytes).await {
+            match self.to.append_runs(&self.name, &missing, bytes).await {
                 Ok(()) => {
                     there.extend(missing.into_iter().map(|(run, _)| {
-                        let end = run.end();
+                        let end = run.end_offset();
                         (run.path, end)
                     }));
                 }
                 Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
-                    *there = self.begin(listing).await?;
+                    *there = self.begin_with_retries(listing).await?;
                 }
-                Err(error) => return Err(destination(error)),
+                Err(error) => return Err(blame_destination(error)),
             }
         }
     }
 }
 
-fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
+fn executable_files(listing: &Listing) -> BTreeMap<&[u8], bool> {
     let leaves = listing.leaves().iter();
     let files = leaves.filter_map(|leaf| match leaf.kind {
         LeafKind::File { executable, .. } => Some((&leaf.path[..], executable)),
@@ -164,12 +164,12 @@ fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
 }
 
 /// Returns what is missing of these runs.
-pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
+pub(super) fn missing_runs(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
     runs.iter()
         .filter_map(|run: &ByteRun| {
             let known = there.get(&run.path).copied();
             let offset = known.unwrap_or(0).max(run.offset);
-            let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
+            let length = u32::try_from(run.end_offset().saturating_sub(offset)).unwrap_or(0);
             (length > 0 || known.is_none()).then(|| ByteRun {
                 path: run.path.clone(),
                 offset,
@@ -180,7 +180,7 @@ pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
 }
 
 /// Returns the bytes of the missing parts of these runs, whose bytes are `bytes`.
-fn bytes_of(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
+fn missing_bytes(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
     let mut missing = missing.iter().peekable();
     let mut to_send = Vec::new();
     for run in runs {
@@ -216,8 +216,8 @@ mod tests {
             run("e", 0, 0),
         ];
         let there = [("a", 7), ("b", 1), ("e", 0)].map(|(path, size)| (path.into(), size));
-        let left = missing(&runs, &there.into());
+        let left = missing_runs(&runs, &there.into());
         assert_eq!(left, [run("b", 1, 3), run("c", 0, 2), run("d", 0, 0)]);
-        assert_eq!(bytes_of(&left, &runs, b"456bcde12"), b"cde12");
+        assert_eq!(missing_bytes(&left, &runs, b"456bcde12"), b"cde12");
     }
 }

@@ -68,13 +68,13 @@ impl RemoteFiles {
         }
     }
 
-    fn copies(&self) -> MutexGuard<'_, BTreeMap<String, InProcessCopy>> {
+    fn lock_copies(&self) -> MutexGuard<'_, BTreeMap<String, InProcessCopy>> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the state of a copy of this process.
-    fn under_way(&self, name: &str) -> Option<CopyStatus> {
-        let mut copies = self.copies();
+    fn copying_status(&self, name: &str) -> Option<CopyStatus> {
+        let mut copies = self.lock_copies();
         let copying = copies.get(name)?;
         if !copying.task.is_finished() {
             return Some(CopyStatus::Running {
@@ -97,7 +97,7 @@ impl RemoteFiles {
 }
 
 /// Returns the path of a place, below the root.
-pub(super) fn path(place: &FilePlace) -> String {
+pub(super) fn place_path(place: &FilePlace) -> String {
     match place {
         FilePlace::Store(digest) => format!("{STORE}/{digest}"),
         FilePlace::User(path) => format!("{FILES}/{path}"),
@@ -107,13 +107,13 @@ pub(super) fn path(place: &FilePlace) -> String {
 
 impl AgentPlace {
     /// Reads a piece of the file at this path below the root.
-    async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read_piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
         let offset = offset.to_string();
         let limit = limit.min(PIECE).to_string();
         let words = ["get", path, &offset, &limit];
         let command = self
             .agent
-            .command(&words, AgentRequest::default(), ExecLane::Bulk);
+            .build_command(&words, AgentRequest::default(), ExecLane::Bulk);
         let output = self.agent.exec.run(command).await?;
         let end = output
             .stdout
@@ -129,7 +129,7 @@ impl AgentPlace {
                 bytes: rest[1..].to_vec(),
                 size: Bytes(size),
             }),
-            None => match agent::read(&output) {
+            None => match agent::read_answer(&output) {
                 Err(failure) => Err(failure.into()),
                 Ok(_) => Err(SiteError::OutcomeUnknown(
                     "the answer is no piece".to_owned(),
@@ -138,91 +138,100 @@ impl AgentPlace {
         }
     }
 
-    pub(super) async fn ask(&self, words: &[&str]) -> Result<agent::AgentAnswer, SiteError> {
-        Ok(self.agent.ask(words, AgentRequest::default()).await?)
+    pub(super) async fn ask_agent(&self, words: &[&str]) -> Result<agent::AgentAnswer, SiteError> {
+        Ok(self
+            .agent
+            .send_request(words, AgentRequest::default())
+            .await?)
     }
 
-    pub(super) async fn copied(
+    pub(super) async fn copied_bytes(
         &self,
         name: &str,
         digest: Digest,
     ) -> Result<(bool, Option<u64>), SiteError> {
-        let answer = self.ask(&["copied", name, &digest.to_string()]).await?;
+        let answer = self
+            .ask_agent(&["copied", name, &digest.to_string()])
+            .await?;
         let whole = answer.0.lines().any(|line| line == "whole");
         Ok((
             whole,
-            answer.last("size").and_then(|size| size.parse().ok()),
+            answer.last_value("size").and_then(|size| size.parse().ok()),
         ))
     }
 }
 
 #[async_trait]
 impl Destination for AgentPlace {
-    async fn arrived(&self, name: &str) -> Result<u64, SiteError> {
-        Ok(self.copied(name, Digest([0; 32])).await?.1.unwrap_or(0))
+    async fn arrived_bytes(&self, name: &str) -> Result<u64, SiteError> {
+        Ok(self
+            .copied_bytes(name, Digest([0; 32]))
+            .await?
+            .1
+            .unwrap_or(0))
     }
 
-    async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError> {
+    async fn append_bytes(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError> {
         let offset = offset.to_string();
         let length = bytes.len().to_string();
         let words = ["put", name, &offset, &length];
-        let command = self
-            .agent
-            .command(&words, AgentRequest::bytes(bytes), ExecLane::Bulk);
-        agent::read(&self.agent.exec.run(command).await?)?;
+        let command =
+            self.agent
+                .build_command(&words, AgentRequest::from_bytes(bytes), ExecLane::Bulk);
+        agent::read_answer(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
 
-    async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError> {
+    async fn duplicate_own(&self, name: &str, from: &FilePlace) -> Result<(), SiteError> {
         self.agent
-            .patiently(&["duplicate", name, &path(from)])
+            .send_patiently(&["duplicate", name, &place_path(from)])
             .await
             .map(drop)
     }
 
-    async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError> {
+    async fn commit_copy(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError> {
         let digest = content.digest.to_string();
         let size = content.size.0.to_string();
         self.agent
-            .patiently(&["commit", name, &digest, &size, sum])
+            .send_patiently(&["commit", name, &digest, &size, sum])
             .await
             .map(drop)
     }
 
-    async fn discard(&self, name: &str) -> Result<(), SiteError> {
-        self.ask(&["drop", name]).await.map(drop)
+    async fn discard_copy(&self, name: &str) -> Result<(), SiteError> {
+        self.ask_agent(&["drop", name]).await.map(drop)
     }
 }
 
 #[async_trait]
 impl Files for RemoteFiles {
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        self.place.list(&path(place)).await
+        self.place.list_tree(&place_path(place)).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let path = match what {
-            Readable::File(place) => path(place),
+            Readable::File(place) => place_path(place),
             Readable::Log(tag, PayloadStream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
             Readable::Log(tag, PayloadStream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
         };
-        self.place.piece(&path, offset.0, limit).await
+        self.place.read_piece(&path, offset.0, limit).await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.place.upload(step).await
+        self.place.send_upload_step(step).await
     }
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         if let Some(listing) = self.list(place).await? {
-            return tree_pieces::inspect(self, place, &listing).await;
+            return tree_pieces::inspect_directory(self, place, &listing).await;
         }
-        let path = path(place);
+        let path = place_path(place);
         let mut hasher = blake3::Hasher::new();
         let mut offset = 0_u64;
         let mut first = None;
         loop {
-            let piece = self.place.piece(&path, offset, PIECE).await?;
+            let piece = self.place.read_piece(&path, offset, PIECE).await?;
             let size = *first.get_or_insert(piece.size);
             if piece.size != size {
                 return Err(SiteError::Refused(format!(
@@ -247,7 +256,7 @@ impl Files for RemoteFiles {
 
     /// Without another command only the size of a remote file is known.
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        let piece = self.place.piece(&path(place), 0, 1).await?;
+        let piece = self.place.read_piece(&place_path(place), 0, 1).await?;
         Ok(Some(format!("size {}", piece.size.0).into()))
     }
 
@@ -263,8 +272,8 @@ impl Files for RemoteFiles {
                 return Err(SiteError::Refused(why));
             }
         };
-        self.reach().await?;
-        let mut copies = self.copies();
+        self.check_root().await?;
+        let mut copies = self.lock_copies();
         if copies
             .get(&name)
             .is_some_and(|copying| !copying.task.is_finished())
@@ -283,7 +292,7 @@ impl Files for RemoteFiles {
         };
         let ended = failed.clone();
         let task = tokio::spawn(async move {
-            let outcome = push.run().await.err();
+            let outcome = push.run_copy().await.err();
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
         });
         copies.insert(name, InProcessCopy { done, task, failed });
@@ -292,11 +301,11 @@ impl Files for RemoteFiles {
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let name = super::copy_tasks::task_name(order)?;
-        if let Some(status) = self.under_way(&name) {
+        if let Some(status) = self.copying_status(&name) {
             return Ok(status);
         }
         Ok(
-            match self.place.copied(&name, order.content.digest).await? {
+            match self.place.copied_bytes(&name, order.content.digest).await? {
                 (true, _) => CopyStatus::Complete,
                 (false, None) => CopyStatus::Absent,
                 (false, Some(_)) => CopyStatus::Failed {
@@ -309,27 +318,27 @@ impl Files for RemoteFiles {
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let name = super::copy_tasks::task_name(order)?;
-        let copying = self.copies().remove(&name);
+        let copying = self.lock_copies().remove(&name);
         if let Some(copying) = copying {
             copying.task.abort();
             // An abort is an end, too.
             let _ = copying.task.await;
         }
         if discard {
-            self.place.discard(&name).await
+            self.place.discard_copy(&name).await
         } else {
             Ok(())
         }
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        let answer = self.place.ask(&["has", &digest.to_string()]).await?;
+        let answer = self.place.ask_agent(&["has", &digest.to_string()]).await?;
         Ok(answer.0.lines().any(|line| line == "whole"))
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.place
-            .ask(&["delete", &digest.to_string()])
+            .ask_agent(&["delete", &digest.to_string()])
             .await
             .map(drop)
     }
@@ -338,14 +347,14 @@ impl Files for RemoteFiles {
 #[async_trait]
 impl SiteFiles for RemoteFiles {
     async fn prepare(&self) -> Result<(), SiteError> {
-        self.place.ask(&["prepare"]).await.map(drop)
+        self.place.ask_agent(&["prepare"]).await.map(drop)
     }
 
-    async fn reach(&self) -> Result<(), SiteError> {
-        self.place.ask(&["has", "-"]).await.map(drop)
+    async fn check_root(&self) -> Result<(), SiteError> {
+        self.place.ask_agent(&["has", "-"]).await.map(drop)
     }
 
-    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
-        self.place.runs(&path(place), runs).await
+    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+        self.place.get_runs(&place_path(place), runs).await
     }
 }

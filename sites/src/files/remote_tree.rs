@@ -16,31 +16,38 @@ use crate::exec::ExecLane;
 use crate::port::SiteError;
 
 /// Makes a path a word of a command: never an option.
-fn word(path: &[u8]) -> OsString {
+fn path_word(path: &[u8]) -> OsString {
     OsString::from_vec([b"./", path].concat())
 }
 
-fn strange() -> SiteError {
+fn unreadable_answer() -> SiteError {
     SiteError::OutcomeUnknown("the answer is no listing".to_owned())
 }
 
 impl AgentPlace {
     /// Lists what is below the directory at this path below the root; `None` if it is a file.
-    pub(super) async fn list(&self, path: &str) -> Result<Option<Listing>, SiteError> {
-        let leaves = match self.raw(&["list-tree", path], b"tree\n").await? {
-            Some(listed) => leaves(&listed)?,
+    pub(super) async fn list_tree(&self, path: &str) -> Result<Option<Listing>, SiteError> {
+        let leaves = match self.ask_for_bytes(&["list-tree", path], b"tree\n").await? {
+            Some(listed) => parse_leaves(&listed)?,
             None => return Ok(None),
         };
         Listing::new(leaves).map(Some)
     }
 
-    pub(super) async fn runs(&self, path: &str, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+    pub(super) async fn get_runs(
+        &self,
+        path: &str,
+        runs: &[ByteRun],
+    ) -> Result<Vec<u8>, SiteError> {
         let mut words: Vec<OsString> = vec!["get-runs".into(), path.into()];
         for run in runs {
-            words.push(word(&run.path));
+            words.push(path_word(&run.path));
             words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
         }
-        let bytes = self.raw(&words, b"runs\n").await?.unwrap_or_default();
+        let bytes = self
+            .ask_for_bytes(&words, b"runs\n")
+            .await?
+            .unwrap_or_default();
         let wanted: usize = runs.iter().map(|run| run.length as usize).sum();
         if bytes.len() == wanted {
             return Ok(bytes);
@@ -52,16 +59,16 @@ impl AgentPlace {
 
     /// Returns the bytes of an answer between this beginning and its end;
     /// `None` if it begins otherwise.
-    async fn raw(
+    async fn ask_for_bytes(
         &self,
         words: &[impl AsRef<OsStr>],
         begins: &[u8],
     ) -> Result<Option<Vec<u8>>, SiteError> {
         let command = self
             .agent
-            .command(words, AgentRequest::default(), ExecLane::Bulk);
+            .build_command(words, AgentRequest::default(), ExecLane::Bulk);
         let output = self.agent.exec.run(command).await?;
-        agent::read(&output)?;
+        agent::read_answer(&output)?;
         let body = output.stdout.strip_prefix(begins);
         Ok(body
             .and_then(|body| body.strip_suffix(b"\ndone\n"))
@@ -69,7 +76,7 @@ impl AgentPlace {
     }
 
     /// Sends a request with many words, as many at a time as one command takes.
-    async fn in_parts(
+    async fn send_in_batches(
         &self,
         verb: &str,
         name: &str,
@@ -83,14 +90,16 @@ impl AgentPlace {
                 length += pair.iter().map(|word| word.len()).sum::<usize>() + 1;
                 words.extend(pair.into_iter().filter(|word| !word.is_empty()));
             }
-            self.agent.ask(&words, AgentRequest::default()).await?;
+            self.agent
+                .send_request(&words, AgentRequest::default())
+                .await?;
         }
         Ok(())
     }
 }
 
 /// Parses `KIND MODE SIZE PATH`, NUL, the target of a link, NUL.
-fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
+fn parse_leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
     let mut parts = listed.split(|byte| *byte == 0);
     let mut leaves = Vec::new();
     while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
@@ -99,15 +108,15 @@ fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
         let mode = next_text(&mut words);
         let size = next_text(&mut words);
         let (Some(found), Some(mode), Some(size)) = (found, mode, size) else {
-            return Err(strange());
+            return Err(unreadable_answer());
         };
-        let mode = u32::from_str_radix(mode, 8).map_err(|_| strange())?;
-        let path = words.next().ok_or_else(strange)?.to_vec();
+        let mode = u32::from_str_radix(mode, 8).map_err(|_| unreadable_answer())?;
+        let path = words.next().ok_or_else(unreadable_answer)?.to_vec();
         let kind = match found {
             "d" => LeafKind::Directory,
             "f" => LeafKind::File {
                 executable: mode & 0o111 != 0,
-                size: size.parse().map_err(|_| strange())?,
+                size: size.parse().map_err(|_| unreadable_answer())?,
             },
             "l" => LeafKind::Link(target.to_vec()),
             _ => {
@@ -127,18 +136,18 @@ fn next_text<'w>(words: &mut impl Iterator<Item = &'w [u8]>) -> Option<&'w str> 
 
 #[async_trait]
 impl TreeDestination for AgentPlace {
-    async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
-        self.agent.patiently(&["plant", name]).await?;
-        let there = self.there(name).await?;
+    async fn begin_tree(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
+        self.agent.send_patiently(&["plant", name]).await?;
+        let there = self.arrived_leaves(name).await?;
         let known: BTreeSet<&[u8]> = there.iter().map(|known| &known.path[..]).collect();
         let missing = listing
             .leaves()
             .iter()
             .filter(|leaf| leaf.kind == LeafKind::Directory && !known.contains(&leaf.path[..]));
         let missing = missing
-            .map(|leaf| [word(&leaf.path), OsString::new()])
+            .map(|leaf| [path_word(&leaf.path), OsString::new()])
             .collect();
-        self.in_parts("grow", name, missing).await?;
+        self.send_in_batches("grow", name, missing).await?;
         let sizes = there.into_iter().filter_map(|leaf| match leaf.kind {
             LeafKind::File { size, .. } => Some((leaf.path, size)),
             LeafKind::Directory | LeafKind::Link(_) => None,
@@ -146,7 +155,7 @@ impl TreeDestination for AgentPlace {
         Ok(sizes.collect())
     }
 
-    async fn fill(
+    async fn append_runs(
         &self,
         name: &str,
         runs: &[(ByteRun, bool)],
@@ -155,17 +164,17 @@ impl TreeDestination for AgentPlace {
         let mut words: Vec<OsString> = vec!["fill".into(), name.into()];
         for (run, executable) in runs {
             words.push(if *executable { "executable" } else { "plain" }.into());
-            words.push(word(&run.path));
+            words.push(path_word(&run.path));
             words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
         }
-        let command = self
-            .agent
-            .command(&words, AgentRequest::bytes(bytes), ExecLane::Bulk);
-        agent::read(&self.agent.exec.run(command).await?)?;
+        let command =
+            self.agent
+                .build_command(&words, AgentRequest::from_bytes(bytes), ExecLane::Bulk);
+        agent::read_answer(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
 
-    async fn settle(
+    async fn commit_tree(
         &self,
         name: &str,
         listing: &Listing,
@@ -175,32 +184,32 @@ impl TreeDestination for AgentPlace {
         let digest = content.digest.to_string();
         let links = listing.leaves().iter().filter_map(|leaf| match &leaf.kind {
             LeafKind::Link(target) => {
-                Some([word(&leaf.path), OsStr::from_bytes(target).to_owned()])
+                Some([path_word(&leaf.path), OsStr::from_bytes(target).to_owned()])
             }
             LeafKind::Directory | LeafKind::File { .. } => None,
         });
-        let (whole, _) = self.copied(name, content.digest).await?;
+        let (whole, _) = self.copied_bytes(name, content.digest).await?;
         if !whole {
-            self.in_parts("tie", name, links.collect()).await?;
-            if Listing::new(self.there(name).await?).as_ref() != Ok(listing) {
+            self.send_in_batches("tie", name, links.collect()).await?;
+            if Listing::new(self.arrived_leaves(name).await?).as_ref() != Ok(listing) {
                 return Err(SiteError::Refused(
                     "what arrived is not what was sent".to_owned(),
                 ));
             }
         }
         self.agent
-            .patiently(&["settle", name, &digest, sum])
+            .send_patiently(&["settle", name, &digest, sum])
             .await
             .map(drop)
     }
 }
 
 impl AgentPlace {
-    async fn there(&self, name: &str) -> Result<Vec<ListedLeaf>, SiteError> {
+    async fn arrived_leaves(&self, name: &str) -> Result<Vec<ListedLeaf>, SiteError> {
         let listed = self
-            .raw(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n")
+            .ask_for_bytes(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n")
             .await?;
-        leaves(&listed.unwrap_or_default())
+        parse_leaves(&listed.unwrap_or_default())
     }
 }
 
@@ -219,20 +228,20 @@ mod tests {
             (b"l", LeafKind::Link(b"a b".to_vec())),
         ];
         assert_eq!(
-            leaves(listed).unwrap(),
+            parse_leaves(listed).unwrap(),
             expected.map(|(path, kind): (&[u8], LeafKind)| ListedLeaf {
                 path: path.to_vec(),
                 kind,
             })
         );
-        assert!(leaves(b"").unwrap().is_empty());
+        assert!(parse_leaves(b"").unwrap().is_empty());
         for strange in [
             &b"f x 1 a\0\0"[..],
             b"f 640 -1 a\0\0",
             b"p 640 0 pipe\0\0",
             b"f 640\0\0",
         ] {
-            assert!(leaves(strange).is_err());
+            assert!(parse_leaves(strange).is_err());
         }
     }
 }

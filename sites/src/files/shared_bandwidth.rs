@@ -50,14 +50,14 @@ impl Limiter {
     }
 
     /// Takes bytes out of the budget; they may move after the returned wait.
-    pub(super) fn take(&self, bytes: usize) -> io::Result<Duration> {
+    pub(super) fn take_bytes(&self, bytes: usize) -> io::Result<Duration> {
         let cost_ns = cost_ns(bytes, self.limit);
         if !self.wait_for_turn()? {
             return Ok(Duration::from_nanos(cost_ns));
         }
         let now_ns = now_ns();
-        let given_away_ns = reserve(self.read(), now_ns, cost_ns);
-        let written = self.write(given_away_ns);
+        let given_away_ns = advance_budget(self.read_budget(), now_ns, cost_ns);
+        let written = self.write_budget(given_away_ns);
         self.budget.unlock()?;
         written?;
         Ok(Duration::from_nanos(given_away_ns.saturating_sub(now_ns)))
@@ -76,7 +76,7 @@ impl Limiter {
     }
 
     /// Reads what was given away; 0 if the file is new, damaged or from before the last boot.
-    fn read(&self) -> u64 {
+    fn read_budget(&self) -> u64 {
         let mut bytes = [0; 128];
         let length = self.budget.read_at(&mut bytes, 0).unwrap_or(0);
         bytes
@@ -91,14 +91,14 @@ impl Limiter {
         (rest.trim_end() == self.boot).then_some(instant.parse().ok()?)
     }
 
-    fn write(&self, given_away_ns: u64) -> io::Result<()> {
+    fn write_budget(&self, given_away_ns: u64) -> io::Result<()> {
         self.budget
             .write_all_at(format!("{given_away_ns:020} {}\n", self.boot).as_bytes(), 0)
     }
 }
 
 /// Computes the instant up to which the bandwidth is given away after one more request.
-fn reserve(given_away_ns: u64, now_ns: u64, cost_ns: u64) -> u64 {
+fn advance_budget(given_away_ns: u64, now_ns: u64, cost_ns: u64) -> u64 {
     given_away_ns
         .max(now_ns.saturating_sub(BURST_NS))
         .saturating_add(cost_ns)
@@ -136,7 +136,7 @@ mod tests {
             let mut passed = Vec::new();
             for (pause, cost) in requests {
                 now += pause;
-                given_away = reserve(given_away, now, cost);
+                given_away = advance_budget(given_away, now, cost);
                 passed.push((given_away.max(now), cost));
             }
             for first in 0..passed.len() {
@@ -165,7 +165,7 @@ mod tests {
             let file = File::options().read(true).write(true).open(&path).unwrap();
             let limiter = Limiter::new(file, BitsPerSecond(8_000_000)).unwrap();
             assert!(
-                limiter.take(1000).unwrap() <= Duration::from_millis(1),
+                limiter.take_bytes(1000).unwrap() <= Duration::from_millis(1),
                 "{content:?}"
             );
         }

@@ -15,19 +15,19 @@ const ENTRIES_MAX: usize = 20_000;
 
 /// Returns size, time of modification and inode of a file; for a directory the digest of
 /// those of all that is in it.
-pub(super) fn of(file: File) -> io::Result<Option<FileStamp>> {
+pub(super) fn stamp_of(file: File) -> io::Result<Option<FileStamp>> {
     let meta = file.metadata()?;
     if !meta.is_dir() {
-        return Ok(Some(line(&meta).into()));
+        return Ok(Some(stamp_line(&meta).into()));
     }
-    match look_through(Dir::from_file(file)) {
+    match digest_tree(Dir::from_file(file)) {
         Ok(digest) => Ok(Some(format!("tree {}", digest.to_hex()).into())),
         Err(Unwalkable::Failed(error)) => Err(error),
         Err(Unwalkable::TooDeep | Unwalkable::TooMany(_) | Unwalkable::TooLong) => Ok(None),
     }
 }
 
-fn line(meta: &Metadata) -> String {
+fn stamp_line(meta: &Metadata) -> String {
     let seconds = meta.mtime();
     let nanoseconds = meta.mtime_nsec();
     format!(
@@ -37,10 +37,10 @@ fn line(meta: &Metadata) -> String {
     )
 }
 
-fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
+fn digest_tree(top: Dir) -> Result<blake3::Hash, Unwalkable> {
     let mut hasher = blake3::Hasher::new();
     let mut walk = Walk::new(top, ENTRIES_MAX)?;
-    while let Some(step) = walk.next()? {
+    while let Some(step) = walk.next_step()? {
         match step {
             WalkStep::Found(name, stat) => {
                 hasher.update(name.as_bytes());
@@ -50,12 +50,12 @@ fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
                 let modified = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ino);
                 hasher.update(format!("\0{size} {mode} {modified:?}\0").as_bytes());
                 if is_directory(&stat) {
-                    walk.enter(&name)?;
+                    walk.enter_found(&name)?;
                 }
             }
             WalkStep::Leaves => {
                 hasher.update(b"/");
-                walk.leave()?;
+                walk.leave_current()?;
             }
         }
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn look(path: &Path) -> FileStamp {
-        of(File::open(path).unwrap()).unwrap().unwrap()
+        stamp_of(File::open(path).unwrap()).unwrap().unwrap()
     }
 
     #[test]

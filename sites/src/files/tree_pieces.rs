@@ -30,7 +30,7 @@ pub struct ListedLeaf {
 
 impl ListedLeaf {
     /// Returns its path and its target, if it is a link.
-    fn link(&self) -> Option<(&[u8], &[u8])> {
+    fn link_target(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
             LeafKind::Link(target) => Some((&self.path, target)),
             LeafKind::Directory | LeafKind::File { .. } => None,
@@ -72,7 +72,7 @@ pub struct ByteRun {
 
 impl ByteRun {
     /// Returns the offset of the byte behind it.
-    pub(super) fn end(&self) -> u64 {
+    pub(super) fn end_offset(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
 }
@@ -109,7 +109,7 @@ impl Listing {
             }
             last = Some(path);
         }
-        let links = leaves.iter().filter_map(ListedLeaf::link);
+        let links = leaves.iter().filter_map(ListedLeaf::link_target);
         manifest::check_links(links).map_err(|error| SiteError::Refused(error.to_string()))?;
         Ok(Self(leaves))
     }
@@ -121,11 +121,11 @@ impl Listing {
 
     /// Divides all files into runs, in their order, in batches of one request each. Empty
     /// files have a run as well.
-    pub(super) fn batches(&self) -> Vec<Vec<ByteRun>> {
+    pub(super) fn split_into_batches(&self) -> Vec<Vec<ByteRun>> {
         let mut batches = vec![Vec::new()];
         let mut bytes = 0;
         let mut names = 0;
-        for (path, size) in self.files() {
+        for (path, size) in self.file_sizes() {
             let mut offset = 0;
             loop {
                 let batch = batches.last().map_or(0, Vec::len);
@@ -155,7 +155,7 @@ impl Listing {
     }
 
     /// Lists all files and their sizes.
-    fn files(&self) -> impl Iterator<Item = (&[u8], u64)> {
+    fn file_sizes(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.0.iter().filter_map(|leaf| match leaf.kind {
             LeafKind::File { size, .. } => Some((&leaf.path[..], size)),
             LeafKind::Directory | LeafKind::Link(_) => None,
@@ -163,8 +163,8 @@ impl Listing {
     }
 
     /// Returns the bytes of all files.
-    pub(super) fn size(&self) -> u64 {
-        self.files()
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.file_sizes()
             .map(|(_, size)| size)
             .fold(0, u64::saturating_add)
     }
@@ -181,7 +181,7 @@ pub(super) struct Digester<'a> {
 
 impl<'a> Digester<'a> {
     pub(super) fn new(listing: &'a Listing) -> Self {
-        let sizes = listing.files().map(|(_, size)| size).collect();
+        let sizes = listing.file_sizes().map(|(_, size)| size).collect();
         let file = blake3::Hasher::new();
         let all = sha2::Sha256::new();
         Self {
@@ -194,7 +194,7 @@ impl<'a> Digester<'a> {
     }
 
     /// Takes the bytes of the next runs.
-    pub(super) fn take(&mut self, runs: &[ByteRun], mut bytes: &[u8]) {
+    pub(super) fn add_runs(&mut self, runs: &[ByteRun], mut bytes: &[u8]) {
         for run in runs {
             let (now, rest) = bytes.split_at(bytes.len().min(run.length as usize));
             self.file.update(now);
@@ -203,7 +203,7 @@ impl<'a> Digester<'a> {
             if self
                 .sizes
                 .get(self.digests.len())
-                .is_none_or(|size| run.end() >= *size)
+                .is_none_or(|size| run.end_offset() >= *size)
             {
                 self.digests.push(Digest(*self.file.finalize().as_bytes()));
                 self.file.reset();
@@ -212,9 +212,9 @@ impl<'a> Digester<'a> {
     }
 
     /// Returns the digest of the directory, and the SHA-256 of all files, one behind the other.
-    pub(super) fn end(self) -> (Digest, String) {
+    pub(super) fn finish_digests(self) -> (Digest, String) {
         let mut digests = self.digests.into_iter();
-        let digest = manifest::digest(
+        let digest = manifest::digest_entries(
             self.listing
                 .0
                 .iter()
@@ -237,12 +237,12 @@ impl<'a> Digester<'a> {
                 })
                 .collect(),
         );
-        (digest, hex(self.all))
+        (digest, sha256_hex(self.all))
     }
 }
 
 /// Formats a SHA-256 as the site's tool prints it.
-pub(super) fn hex(sum: sha2::Sha256) -> String {
+pub(super) fn sha256_hex(sum: sha2::Sha256) -> String {
     sum.finalize()
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -250,15 +250,15 @@ pub(super) fn hex(sum: sha2::Sha256) -> String {
 }
 
 /// Finds out what a directory at a site is, by reading all of it.
-pub(super) async fn inspect(
+pub(super) async fn inspect_directory(
     files: &dyn SiteFiles,
     place: &FilePlace,
     listing: &Listing,
 ) -> Result<Inspected, SiteError> {
     let mut digester = Digester::new(listing);
-    for runs in listing.batches() {
-        let bytes = files.runs(place, &runs).await?;
-        digester.take(&runs, &bytes);
+    for runs in listing.split_into_batches() {
+        let bytes = files.read_runs(place, &runs).await?;
+        digester.add_runs(&runs, &bytes);
     }
     if files.list(place).await?.as_ref() != Some(listing) {
         return Err(SiteError::Refused(
@@ -266,8 +266,8 @@ pub(super) async fn inspect(
         ));
     }
     let content = Content {
-        digest: digester.end().0,
-        size: Bytes(listing.size()),
+        digest: digester.finish_digests().0,
+        size: Bytes(listing.total_bytes()),
     };
     Ok(Inspected {
         content,
@@ -327,21 +327,23 @@ mod tests {
             .enumerate()
             .map(|(n, size)| file(&format!("{n}"), *size));
         let listing = Listing::new(leaves.chain(many).collect()).unwrap();
-        let batches = listing.batches();
+        let batches = listing.split_into_batches();
         let mut read = Vec::<(Vec<u8>, u64)>::new();
         for run in batches.iter().flatten() {
             match read.last_mut().filter(|(path, _)| *path == run.path) {
                 Some((_, end)) => {
                     assert_eq!(*end, run.offset);
-                    *end = run.end();
+                    *end = run.end_offset();
                 }
                 None => {
                     assert_eq!(run.offset, 0);
-                    read.push((run.path.clone(), run.end()));
+                    read.push((run.path.clone(), run.end_offset()));
                 }
             }
         }
-        let files = listing.files().map(|(path, size)| (path.to_vec(), size));
+        let files = listing
+            .file_sizes()
+            .map(|(path, size)| (path.to_vec(), size));
         assert_eq!(read, files.collect::<Vec<_>>());
         for batch in &batches {
             let bytes: u32 = batch.iter().map(|run| run.length).sum();

@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 
 use super::agent::tree_mover::is_executable;
 use super::file_area::FileArea;
-use super::open_beneath::{Dir, kind};
+use super::open_beneath::{Dir, file_kind};
 use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
 use super::tree_walk::{ENTRIES_MAX, Unwalkable, Walk, WalkStep, is_directory};
 use crate::port::SiteError;
@@ -20,23 +20,23 @@ impl FileArea {
     ///
     /// # Errors
     /// `Refused` if there is nothing, or something that cannot be content.
-    pub fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        let Some(directory) = self.directory(place)? else {
+    pub fn list_directory(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let Some(directory) = self.open_directory(place)? else {
             return Ok(None);
         };
         Listing::new(
-            collect(directory)
+            collect_leaves(directory)
                 .map_err(|error| SiteError::Refused(format!("cannot list it: {error}")))?,
         )
         .map(Some)
     }
 
-    /// See [`super::SiteFiles::runs`].
+    /// See [`super::SiteFiles::read_runs`].
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.
-    pub fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
-        let directory = self.directory(place)?;
+    pub fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+        let directory = self.open_directory(place)?;
         let directory = directory.ok_or_else(|| refuse_read(place, &"it is no directory"))?;
         let mut bytes = Vec::new();
         for run in runs {
@@ -53,8 +53,8 @@ impl FileArea {
         Ok(bytes)
     }
 
-    fn directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
-        let file: io::Result<File> = self.root()?.resolve(&self.config.attempts, place);
+    fn open_directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
+        let file: io::Result<File> = self.open_root()?.open_place(&self.config.attempts, place);
         let file = file.map_err(|error| refuse_read(place, &error))?;
         let metadata = file.metadata();
         let is_dir = metadata
@@ -69,15 +69,15 @@ fn refuse_read(place: &FilePlace, why: &dyn std::fmt::Display) -> SiteError {
 }
 
 /// Lists what is below a directory. No link is followed.
-fn collect(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
+fn collect_leaves(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
     let mut walk = Walk::new(top, ENTRIES_MAX)?;
     let mut leaves = Vec::new();
-    while let Some(step) = walk.next()? {
+    while let Some(step) = walk.next_step()? {
         let WalkStep::Found(name, stat) = step else {
-            walk.leave()?;
+            walk.leave_current()?;
             continue;
         };
-        let found = match kind(&stat) {
+        let found = match file_kind(&stat) {
             FileType::Directory => LeafKind::Directory,
             FileType::RegularFile => LeafKind::File {
                 executable: is_executable(&stat),
@@ -95,7 +95,7 @@ fn collect(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
             kind: found,
         });
         if is_directory(&stat) {
-            walk.enter(&name)?;
+            walk.enter_found(&name)?;
         }
     }
     Ok(leaves)

@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 use rustix::fs::{FileType, Stat};
 use thiserror::Error;
 
-use super::open_beneath::{Dir, kind};
+use super::open_beneath::{Dir, file_kind};
 
 /// The most levels of a directory that is content: more than any usable path has.
 const DEPTH_MAX: usize = 128;
@@ -49,24 +49,24 @@ impl WalkPlace {
         }
     }
 
-    pub(super) fn here(&self) -> &Dir {
+    pub(super) fn current_dir(&self) -> &Dir {
         &self.here
     }
 
     /// Goes on in a directory that is in this one.
-    pub(super) fn enter(&mut self, below: Dir) -> io::Result<()> {
-        self.above.push(self.here.id()?);
+    pub(super) fn enter_dir(&mut self, below: Dir) -> io::Result<()> {
+        self.above.push(self.here.device_and_inode()?);
         self.here = below;
         Ok(())
     }
 
     /// Goes back to the one that this was entered from, if it is still in there.
-    pub(super) fn leave(&mut self) -> io::Result<()> {
+    pub(super) fn leave_dir(&mut self) -> io::Result<()> {
         let Some(id) = self.above.pop() else {
             return Ok(());
         };
-        let above = self.here.above()?;
-        if above.id()? != id {
+        let above = self.here.open_parent()?;
+        if above.device_and_inode()? != id {
             return Err(io::Error::other("it was moved while it was read"));
         }
         self.here = above;
@@ -107,13 +107,13 @@ impl Walk {
             entries_left: entries_max,
             bytes_left: PATHS_MAX,
         };
-        walk.read(0)?;
+        walk.read_names(0)?;
         Ok(walk)
     }
 
     /// Returns the directory that is open.
-    pub(super) fn here(&self) -> &Dir {
-        self.place.here()
+    pub(super) fn open_dir(&self) -> &Dir {
+        self.place.current_dir()
     }
 
     /// Returns the path of what was found last, below the top.
@@ -122,7 +122,7 @@ impl Walk {
     }
 
     /// Returns true if the directory that was entered last has an entry of this name to come.
-    pub(super) fn has(&self, name: &OsStr) -> bool {
+    pub(super) fn has_name(&self, name: &OsStr) -> bool {
         let names = self
             .names
             .last()
@@ -134,7 +134,7 @@ impl Walk {
     }
 
     /// Takes the next step; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<WalkStep>, Unwalkable> {
+    pub(super) fn next_step(&mut self) -> Result<Option<WalkStep>, Unwalkable> {
         let Some(names) = self.names.last_mut() else {
             return Ok(None);
         };
@@ -152,9 +152,9 @@ impl Walk {
             self.path.push(b'/');
         }
         self.path.extend(name.as_bytes());
-        self.charge(self.path.len())?;
+        self.charge_bytes(self.path.len())?;
         let stat = self
-            .here()
+            .open_dir()
             .stat(&name)
             .map_err(|error| self.at_path(&error))?;
         Ok(Some(WalkStep::Found(name, stat)))
@@ -163,15 +163,15 @@ impl Walk {
     /// Reads the target of the link that was found last.
     pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, Unwalkable> {
         let target = self
-            .here()
+            .open_dir()
             .read_link(name)
             .map_err(|error| self.at_path(&error))?;
-        self.charge(target.len())?;
+        self.charge_bytes(target.len())?;
         Ok(target)
     }
 
     /// Counts bytes, because all that is found is kept in memory.
-    fn charge(&mut self, bytes: usize) -> Result<(), Unwalkable> {
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), Unwalkable> {
         self.bytes_left = self
             .bytes_left
             .checked_sub(bytes)
@@ -180,13 +180,13 @@ impl Walk {
     }
 
     /// Enters the directory that was found last.
-    pub(super) fn enter(&mut self, name: &OsStr) -> Result<(), Unwalkable> {
+    pub(super) fn enter_found(&mut self, name: &OsStr) -> Result<(), Unwalkable> {
         let below = self
-            .here()
-            .dir(name)
+            .open_dir()
+            .open_dir(name)
             .map_err(|error| self.at_path(&error))?;
-        self.place.enter(below)?;
-        self.read(self.path.len())
+        self.place.enter_dir(below)?;
+        self.read_names(self.path.len())
     }
 
     fn at_path(&self, error: &io::Error) -> io::Error {
@@ -195,15 +195,15 @@ impl Walk {
     }
 
     /// Goes back from the directory that is being left.
-    pub(super) fn leave(&mut self) -> io::Result<()> {
-        self.place.leave()
+    pub(super) fn leave_current(&mut self) -> io::Result<()> {
+        self.place.leave_dir()
     }
 
-    fn read(&mut self, end: usize) -> Result<(), Unwalkable> {
+    fn read_names(&mut self, end: usize) -> Result<(), Unwalkable> {
         if self.names.len() > DEPTH_MAX {
             return Err(Unwalkable::TooDeep);
         }
-        let names = self.here().names_up_to(self.entries_left)?;
+        let names = self.open_dir().names_up_to(self.entries_left)?;
         let names = names.ok_or(Unwalkable::TooMany(self.entries_max))?;
         self.entries_left -= names.len();
         self.names.push(names.into_iter());
@@ -214,7 +214,7 @@ impl Walk {
 
 /// Returns true if it is a directory.
 pub(super) fn is_directory(stat: &Stat) -> bool {
-    kind(stat) == FileType::Directory
+    file_kind(stat) == FileType::Directory
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
         let read = |bytes_left| {
             let mut walk = Walk::new(Dir::open(top.path()).unwrap(), ENTRIES_MAX).unwrap();
             walk.bytes_left = bytes_left;
-            let Ok(Some(WalkStep::Found(name, _))) = walk.next() else {
+            let Ok(Some(WalkStep::Found(name, _))) = walk.next_step() else {
                 panic!("no link is found")
             };
             walk.read_link(&name)

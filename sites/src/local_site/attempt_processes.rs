@@ -39,16 +39,17 @@ impl Process {
     ///
     /// # Errors
     /// It could not be found out, which is not the same as gone.
-    pub(super) fn named(name: &ProcessName) -> io::Result<Option<Self>> {
+    pub(super) fn from_name(name: &ProcessName) -> io::Result<Option<Self>> {
         let Some(process) = Self::of_pid(name.pid)? else {
             return Ok(None);
         };
-        let is_it = stat(name.pid)?.is_some_and(|stat| stat.lives && stat.start == name.start);
+        let is_it =
+            process_stat(name.pid)?.is_some_and(|stat| stat.lives && stat.start == name.start);
         Ok(is_it.then_some(process))
     }
 
     /// Opens a child that was not waited for, so that its number is its own.
-    pub(super) fn child(pid: u32) -> io::Result<Option<Self>> {
+    pub(super) fn from_child(pid: u32) -> io::Result<Option<Self>> {
         Self::of_pid(pid)
     }
 
@@ -65,12 +66,12 @@ impl Process {
     }
 
     /// Returns true if it has ended (perhaps nobody waited for it yet).
-    pub(super) fn ended(&self) -> bool {
-        ended(&[self], Duration::ZERO, None) == [true]
+    pub(super) fn has_ended(&self) -> bool {
+        wait_for_ends(&[self], Duration::ZERO, None) == [true]
     }
 
     /// Sends it a signal; that it is gone is no error.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(super) fn send_signal(&self, signal: Signal) {
         // The only other failure is a process of another user, which does not concern us.
         let _ = pidfd_send_signal(&self.handle, signal);
     }
@@ -79,14 +80,14 @@ impl Process {
     pub(super) fn resume_if_stopped(&self) {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
         // Another process of the same number is not signalled.
-        if stat(pid).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_stopped)) {
-            self.signal(Signal::CONT);
+        if process_stat(pid).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_stopped)) {
+            self.send_signal(Signal::CONT);
         }
     }
 
     /// Sends a signal to the group that it leads, if it lives: then the group's number is its own.
     pub(super) fn signal_group(&self, signal: Signal) {
-        if !self.ended() {
+        if !self.has_ended() {
             let _ = kill_process_group(self.pid, signal);
         }
     }
@@ -94,7 +95,11 @@ impl Process {
 
 /// Returns which of these processes have ended, after waiting for one to end, for `wake` to become
 /// readable, or for `pause` to pass, whichever comes first.
-pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&OwnedFd>) -> Vec<bool> {
+pub(super) fn wait_for_ends(
+    processes: &[&Process],
+    pause: Duration,
+    wake: Option<&OwnedFd>,
+) -> Vec<bool> {
     let handles = processes.iter().map(|process| &process.handle).chain(wake);
     let mut watched: Vec<_> = handles.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let pause = Timespec {
@@ -120,7 +125,7 @@ struct Stat {
 }
 
 /// Reads whether a process lives, and when it started; `None` if there is none.
-fn stat(pid: u32) -> io::Result<Option<Stat>> {
+fn process_stat(pid: u32) -> io::Result<Option<Stat>> {
     let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else {
         return Ok(None);
     };
@@ -146,8 +151,8 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
 }
 
 /// Returns when a living process started, in ticks since the start of the machine.
-pub(super) fn started(pid: u32) -> Option<u64> {
-    stat(pid)
+pub(super) fn start_ticks(pid: u32) -> Option<u64> {
+    process_stat(pid)
         .ok()?
         .filter(|stat| stat.lives)
         .map(|stat| stat.start)
@@ -177,7 +182,7 @@ pub(super) fn boot_id() -> &'static str {
 }
 
 /// Lists all processes of this machine but the first.
-fn pids() -> io::Result<Vec<u32>> {
+fn list_pids() -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let pid = entry?
@@ -194,14 +199,14 @@ fn pids() -> io::Result<Vec<u32>> {
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
-pub(super) fn carrying(
+pub(super) fn processes_carrying(
     attempts: &Path,
     wanted: impl Fn(&AttemptTag) -> bool,
 ) -> io::Result<BTreeMap<AttemptTag, Vec<Process>>> {
     let mut found: BTreeMap<AttemptTag, Vec<Process>> = BTreeMap::new();
     for (tag, process) in look_until_whole(
-        pids()?,
-        |pid| carried(attempts, pid, &wanted),
+        list_pids()?,
+        |pid| open_carrier(attempts, pid, &wanted),
         || std::thread::sleep(Duration::from_millis(1)),
     )?
     .into_iter()
@@ -218,14 +223,14 @@ pub(super) fn carrying(
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
-pub(super) fn seen_carrying(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
+pub(super) fn recent_carriers(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
     static SEEN: Mutex<Option<(Instant, Arc<Vec<Carrier>>)>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, carriers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < within) {
         return Ok(carriers.clone());
     }
     let begun = Instant::now();
-    let carriers = look_until_whole(pids()?, carrier, || {
+    let carriers = look_until_whole(list_pids()?, look_for_carrier, || {
         std::thread::sleep(Duration::from_millis(1))
     })?
     .into_iter()
@@ -245,7 +250,7 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// Returns its attempt, if that is one of those below this directory.
-    pub(super) fn tag(&self, attempts: &Path) -> Option<AttemptTag> {
+    pub(super) fn carried_tag(&self, attempts: &Path) -> Option<AttemptTag> {
         self.directory
             .strip_prefix(attempts)
             .ok()?
@@ -258,16 +263,22 @@ impl Carrier {
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub(super) fn process(&self, attempts: &Path, tag: AttemptTag) -> io::Result<Option<Process>> {
-        Ok(match carried(attempts, self.pid, |seen| *seen == tag)? {
-            ProcessLook::Whole(Some((_, process))) => Some(process),
-            ProcessLook::Whole(None) | ProcessLook::Empty => None,
-        })
+    pub(super) fn open_process(
+        &self,
+        attempts: &Path,
+        tag: AttemptTag,
+    ) -> io::Result<Option<Process>> {
+        Ok(
+            match open_carrier(attempts, self.pid, |seen| *seen == tag)? {
+                ProcessLook::Whole(Some((_, process))) => Some(process),
+                ProcessLook::Whole(None) | ProcessLook::Empty => None,
+            },
+        )
     }
 }
 
-fn carrier(pid: u32) -> io::Result<ProcessLook<Option<Carrier>>> {
-    let ProcessLook::Whole(environment) = environment(pid)? else {
+fn look_for_carrier(pid: u32) -> io::Result<ProcessLook<Option<Carrier>>> {
+    let ProcessLook::Whole(environment) = read_environment(pid)? else {
         return Ok(ProcessLook::Empty);
     };
     Ok(ProcessLook::Whole(directory_in(&environment).map(|path| {
@@ -312,7 +323,7 @@ enum ProcessLook<T> {
 }
 
 /// Returns the wanted attempt that a process carries, and that process.
-fn carried(
+fn open_carrier(
     attempts: &Path,
     pid: u32,
     wanted: impl Fn(&AttemptTag) -> bool,
@@ -331,14 +342,14 @@ fn carried(
     match tag_of(attempts, pid)? {
         ProcessLook::Empty => Ok(ProcessLook::Empty),
         ProcessLook::Whole(again) => {
-            let same = again == Some(tag) && !process.ended();
+            let same = again == Some(tag) && !process.has_ended();
             Ok(ProcessLook::Whole(same.then_some((tag, process))))
         }
     }
 }
 
 fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLook<Option<AttemptTag>>> {
-    let ProcessLook::Whole(environment) = environment(pid)? else {
+    let ProcessLook::Whole(environment) = read_environment(pid)? else {
         return Ok(ProcessLook::Empty);
     };
     let tag = directory_in(&environment).and_then(|directory| {
@@ -366,7 +377,7 @@ fn directory_in(environment: &[u8]) -> Option<&Path> {
 ///
 /// A process that has just been started has none for a moment: whoever started it goes on before
 /// its new image is complete. A look then would miss an attempt that was submitted.
-fn environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
+fn read_environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
     let environment = match proc_file(&format!("/proc/{pid}/environ")) {
         Ok(environment) => environment.unwrap_or_default(),
         // Another user's process is none of an attempt.

@@ -50,7 +50,7 @@ impl OwnedRoot {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
         let root = Self::hold_open(path)?;
-        let marker = root.read(MARKER)?.ok_or_else(|| {
+        let marker = root.read_file(MARKER)?.ok_or_else(|| {
             let why = format!("it has no {MARKER}; a new site's directory must be initialised");
             io::Error::new(io::ErrorKind::NotFound, why)
         })?;
@@ -77,7 +77,7 @@ impl OwnedRoot {
         })
     }
 
-    /// Makes a directory a site's root, after [`crate::root_place::look`] found that it may be. Existing
+    /// Makes a directory a site's root, after [`crate::root_place::check_place`] found that it may be. Existing
     /// files are left as they are. The marker comes last, so that half a site is none, and then all
     /// of it is durable: nothing else is made again when the site is not new any more.
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
@@ -85,8 +85,8 @@ impl OwnedRoot {
         let root = Self::hold_open(path)?;
         OURS.iter()
             .try_for_each(|name| root.make_dir(name).map(drop))?;
-        cospan_durable::sync_names(&root.directory)?;
-        match root.read(MARKER)? {
+        cospan_durable::sync_directory_handle(&root.directory)?;
+        match root.read_file(MARKER)? {
             Some(marker) if marker.bytes == marker_of(site) => Ok(()),
             Some(marker) if !is_cut_off(&marker.bytes, site) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
@@ -98,9 +98,9 @@ impl OwnedRoot {
 
     /// Writes the marker again if a power cut left only its beginning, or zeros, in a directory
     /// that has all that a site's has.
-    pub(super) fn mend(path: &Path, site: &SiteName) -> io::Result<bool> {
+    pub(super) fn mend_marker(path: &Path, site: &SiteName) -> io::Result<bool> {
         let root = Self::hold_open(path)?;
-        let marker = root.read(MARKER)?;
+        let marker = root.read_file(MARKER)?;
         let is_cut_off = marker.is_some_and(|marker| is_cut_off(&marker.bytes, site));
         if !is_cut_off || OURS.iter().any(|name| !root.exists(name).unwrap_or(false)) {
             return Ok(false);
@@ -130,31 +130,33 @@ impl OwnedRoot {
     }
 
     /// Returns the directory of attempts, as their processes name it.
-    pub(super) fn attempts(&self) -> PathBuf {
+    pub(super) fn attempts_directory(&self) -> PathBuf {
         self.path.join(ATTEMPTS)
     }
 
     /// Returns true if a file has this content, and nothing else is in its place.
-    pub(super) fn has(&self, name: &str, content: &[u8]) -> io::Result<bool> {
-        Ok(self.read(name)?.is_some_and(|file| file.bytes == content))
+    pub(super) fn has_content(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        Ok(self
+            .read_file(name)?
+            .is_some_and(|file| file.bytes == content))
     }
 
     /// Returns true if there is something at a path.
     pub(super) fn exists(&self, path: &str) -> io::Result<bool> {
-        Ok(self.modified(path)?.is_some())
+        Ok(self.modified_at(path)?.is_some())
     }
 
     /// Returns when what is at a path was changed, if there is something.
-    pub(super) fn modified(&self, path: &str) -> io::Result<Option<Timestamp>> {
+    pub(super) fn modified_at(&self, path: &str) -> io::Result<Option<Timestamp>> {
         match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(timestamp(&stat))),
+            Ok(stat) => Ok(Some(modified_time(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Reads a state file, if it is there.
-    pub(super) fn read(&self, path: &str) -> io::Result<Option<Dated>> {
+    pub(super) fn read_file(&self, path: &str) -> io::Result<Option<Dated>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: File = match rustix::fs::openat(&self.directory, path, flags, Mode::empty()) {
             Ok(fd) => fd.into(),
@@ -165,7 +167,7 @@ impl OwnedRoot {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::ISDIR.into());
         }
-        let modified = timestamp(&stat);
+        let modified = modified_time(&stat);
         let mut bytes = Vec::new();
         file.take(STATE_FILE_MAX).read_to_end(&mut bytes)?;
         Ok(Some(Dated { bytes, modified }))
@@ -173,7 +175,7 @@ impl OwnedRoot {
 
     /// Reads a state file of an attempt, if there is something under its name.
     pub(super) fn read_state(&self, path: &str) -> io::Result<Option<EvidenceFile<'static>>> {
-        match self.read(path) {
+        match self.read_file(path) {
             Ok(found) => {
                 Ok(found.map(|found| EvidenceFile::File(found.bytes.into(), found.modified)))
             }
@@ -186,7 +188,7 @@ impl OwnedRoot {
     pub(super) fn open_or_make(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let flags = flags | OFlags::NONBLOCK;
-        let file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
+        let file: File = rustix::fs::openat(&self.directory, path, flags, private_mode())?.into();
         if file.metadata()?.is_file() {
             Ok(file)
         } else {
@@ -195,7 +197,7 @@ impl OwnedRoot {
     }
 
     /// Returns device and inode of the file at a path, if there is one.
-    pub(super) fn identity(&self, path: &str) -> io::Result<Option<(u64, u64)>> {
+    pub(super) fn file_identity(&self, path: &str) -> io::Result<Option<(u64, u64)>> {
         match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some((stat.st_dev, stat.st_ino))),
             Err(Errno::NOENT) => Ok(None),
@@ -205,8 +207,8 @@ impl OwnedRoot {
 
     /// Lists the trees in [`GONE`] that a process left when it died; nobody may be removing
     /// anything. Files are removed at once: others of their names are written soon.
-    pub(super) fn left_gone(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
-        let gone = self.gone()?;
+    pub(super) fn list_left_trees(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
+        let gone = self.open_gone()?;
         let mut trees = Vec::new();
         for entry in Dir::read_from(&gone)? {
             let name = entry?.file_name().to_owned();
@@ -228,22 +230,23 @@ impl OwnedRoot {
     }
 
     /// Opens a file for appending; makes it if it is missing.
-    pub(super) fn append(&self, path: &str) -> io::Result<File> {
+    pub(super) fn open_to_append(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.directory, path, flags, private())?.into())
+        Ok(rustix::fs::openat(&self.directory, path, flags, private_mode())?.into())
     }
 
     /// Writes a whole file.
-    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_file(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let mut file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
+        let mut file: File =
+            rustix::fs::openat(&self.directory, path, flags, private_mode())?.into();
         file.write_all(bytes)
     }
 
     /// Replaces a file as a whole: readers see the old or the new one.
-    pub(super) fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        let aside = format!("{GONE}/{}.tmp", nonce());
-        self.write(&aside, bytes)?;
+    pub(super) fn replace_file(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let aside = format!("{GONE}/{}.tmp", unique_word());
+        self.write_file(&aside, bytes)?;
         Ok(rustix::fs::renameat(
             &self.directory,
             &aside[..],
@@ -254,12 +257,12 @@ impl OwnedRoot {
 
     /// Does the same for a file in the root itself, and makes it survive a power cut.
     pub(super) fn replace_durably(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let aside = format!("{GONE}/{}.tmp", nonce());
+        let aside = format!("{GONE}/{}.tmp", unique_word());
         cospan_durable::replace_at(&self.directory, &aside, name, bytes)
     }
 
     /// Gives a file a second name; `false` if the name is taken.
-    pub(super) fn link(&self, from: &str, to: &str) -> io::Result<bool> {
+    pub(super) fn link_file(&self, from: &str, to: &str) -> io::Result<bool> {
         match rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -277,7 +280,7 @@ impl OwnedRoot {
     }
 
     /// Removes a file; a missing one is no error.
-    pub(super) fn remove(&self, path: &str) -> io::Result<()> {
+    pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.directory, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
@@ -285,7 +288,7 @@ impl OwnedRoot {
     }
 
     /// Moves what is at a path away; `false` if there is nothing.
-    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<bool> {
+    pub(super) fn move_away(&self, from: &str, to: &str) -> io::Result<bool> {
         match rustix::fs::renameat(&self.directory, from, &self.directory, to) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -296,23 +299,23 @@ impl OwnedRoot {
     /// Moves what is at a path aside, to be removed there; `false` if nothing is there. A payload
     /// may have taken away the rights to a directory of its own.
     pub(super) fn set_aside(&self, path: &str, aside: &str) -> io::Result<bool> {
-        match self.rename(path, &format!("{GONE}/{aside}")) {
+        match self.move_away(path, &format!("{GONE}/{aside}")) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                removal::unlock(self.directory.as_fd(), &CString::new(path)?)?;
-                self.rename(path, &format!("{GONE}/{aside}"))
+                removal::unlock_directory(self.directory.as_fd(), &CString::new(path)?)?;
+                self.move_away(path, &format!("{GONE}/{aside}"))
             }
             moved => moved,
         }
     }
 
     /// Removes about `most` of the files that were set aside.
-    pub(super) fn clear(&self, aside: &str, most: u64) -> io::Result<Removed> {
+    pub(super) fn clear_aside(&self, aside: &str, most: u64) -> io::Result<Removed> {
         let aside = CString::new(format!("{GONE}/{aside}"))?;
-        removal::remove(self.directory.as_fd(), &aside, most)
+        removal::remove_name(self.directory.as_fd(), &aside, most)
     }
 
     /// Opens the directory of what is being removed.
-    pub(super) fn gone(&self) -> io::Result<OwnedFd> {
+    pub(super) fn open_gone(&self) -> io::Result<OwnedFd> {
         Ok(rustix::fs::openat(
             &self.directory,
             GONE,
@@ -322,7 +325,7 @@ impl OwnedRoot {
     }
 
     /// Lists the tags among the names of a directory.
-    pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<AttemptTag>> {
+    pub(super) fn list_tags(&self, directory: &str) -> io::Result<Vec<AttemptTag>> {
         let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
         let mut tags = Vec::new();
         for entry in Dir::new(open)? {
@@ -338,7 +341,7 @@ impl OwnedRoot {
 }
 
 /// Makes a word that no other call of this or another control plane uses.
-pub(crate) fn nonce() -> String {
+pub(crate) fn unique_word() -> String {
     static CALLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     format!("{}-{call}", std::process::id())
@@ -368,7 +371,7 @@ fn other_marker(marker: &Dated, site: &SiteName) -> String {
     )
 }
 
-fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
+fn modified_time(stat: &rustix::fs::Stat) -> Timestamp {
     let seconds = stat.st_mtime;
     let nanoseconds = stat.st_mtime_nsec;
     let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -392,7 +395,7 @@ fn is_spoiled(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| spoiled.contains(&errno))
 }
 
-fn private() -> Mode {
+fn private_mode() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 

@@ -35,14 +35,14 @@ impl Waker {
         Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
     }
 
-    pub(super) fn wake(&self) {
+    pub(super) fn wake_watcher(&self) {
         if let Some(fd) = &self.0 {
             // Full means that it is about to wake.
             let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
         }
     }
 
-    fn clear(&self) {
+    fn clear_wake(&self) {
         if let Some(fd) = &self.0 {
             // Empty means that nobody woke it.
             let _ = rustix::io::read(fd, &mut [0_u8; 8]);
@@ -52,7 +52,7 @@ impl Waker {
 
 impl LocalShared {
     /// Starts the watcher, unless it runs or there is nothing to watch.
-    pub(super) fn watch(self: &Arc<Self>, ledger: &mut AttemptLedger) {
+    pub(super) fn ensure_watched(self: &Arc<Self>, ledger: &mut AttemptLedger) {
         if ledger.watched || ledger.entries.is_empty() {
             return;
         }
@@ -64,15 +64,15 @@ impl LocalShared {
 
     /// Looks once; returns the processes to wait for and for how long, or `None` if there are none.
     fn look_once(&self) -> Option<(Vec<Arc<Process>>, Duration)> {
-        let mut ledger = self.ledger();
+        let mut ledger = self.lock_ledger();
         if ledger.entries.is_empty() {
             ledger.watched = false;
             return None;
         }
         let refreshed = self
-            .root()
+            .open_root()
             .ok()
-            .and_then(|root| ledger.refresh(&root, false).ok());
+            .and_then(|root| ledger.refresh_entries(&root, false).ok());
         if refreshed.is_some_and(|refreshed| refreshed.changed) {
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));
@@ -88,7 +88,7 @@ impl LocalShared {
 }
 
 /// Returns how long the next look waits at least if this many attempts are watched.
-fn rest(attempts: usize) -> Duration {
+fn rest_after(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
     REST_PER_ATTEMPT
         .saturating_mul(attempts)
@@ -101,8 +101,8 @@ fn keep_watch(shared: &Weak<LocalShared>) {
             return;
         };
         let wrappers: Vec<&Process> = wrappers.iter().map(|wrapper| &**wrapper).collect();
-        attempt_processes::ended(&wrappers, pause, shared.waker.0.as_ref());
-        std::thread::sleep(rest(wrappers.len()));
-        shared.waker.clear();
+        attempt_processes::wait_for_ends(&wrappers, pause, shared.waker.0.as_ref());
+        std::thread::sleep(rest_after(wrappers.len()));
+        shared.waker.clear_wake();
     }
 }

@@ -7,7 +7,7 @@ use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
 use super::final_evidence::kill_all;
-use super::{LocalShared, unknown};
+use super::{LocalShared, outcome_unknown};
 use crate::port::{GateDecision, GateState, SiteError};
 
 /// The time beyond the grace that the wrapper gets to record its end.
@@ -23,33 +23,35 @@ impl LocalShared {
     pub(super) fn cancel(self: &Arc<Self>, tag: AttemptTag) -> Result<(), SiteError> {
         // Whatever is not past the gate never will be.
         let state = self.decide_gate(tag, &GateDecision::Void)?;
-        let root = self.root()?;
-        let mut ledger = self.ledger();
-        ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
+        let root = self.open_root()?;
+        let mut ledger = self.lock_ledger();
+        ledger
+            .refresh_entries(&root, true)
+            .map_err(|e| outcome_unknown(&e))?;
         let Some(entry) = ledger.entries.get(&tag) else {
             return Ok(());
         };
         if let Some(wrapper) = entry.wrapper() {
             if state == GateState::Opened {
-                wrapper.signal(Signal::TERM);
+                wrapper.send_signal(Signal::TERM);
             }
             // A wrapper that was stopped cannot act on it.
-            wrapper.signal(Signal::CONT);
+            wrapper.send_signal(Signal::CONT);
         }
         drop(ledger);
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if ending.insert(tag) {
             let shared = self.clone();
             let thread = std::thread::Builder::new().name("cospan-local-end".to_owned());
-            if let Err(error) = thread.spawn(move || shared.see_through(tag)) {
+            if let Err(error) = thread.spawn(move || shared.end_in_background(tag)) {
                 ending.remove(&tag);
-                return Err(unknown(&error));
+                return Err(outcome_unknown(&error));
             }
         }
         Ok(())
     }
 
-    fn see_through(&self, tag: AttemptTag) {
+    fn end_in_background(&self, tag: AttemptTag) {
         let grace = Duration::from_millis(self.config.grace.0) + MARGIN;
         let asked = Instant::now();
         while asked.elapsed() < grace && !self.has_ended(tag) {
@@ -58,7 +60,7 @@ impl LocalShared {
         // Now kill what ignored the request, and what went to groups of its own.
         while asked.elapsed() < grace + GIVEN_UP
             && !self
-                .root()
+                .open_root()
                 .is_ok_and(|root| kill_all(&root, tag).is_ok_and(|left| left == 0))
         {
             std::thread::sleep(LOOK_EVERY);
@@ -71,8 +73,10 @@ impl LocalShared {
 
     /// Returns true if an attempt uses nothing any more.
     fn has_ended(&self, tag: AttemptTag) -> bool {
-        let Ok(root) = self.root() else { return false };
-        let mut ledger = self.ledger();
-        ledger.refresh(&root, false).is_ok() && !ledger.entries.contains_key(&tag)
+        let Ok(root) = self.open_root() else {
+            return false;
+        };
+        let mut ledger = self.lock_ledger();
+        ledger.refresh_entries(&root, false).is_ok() && !ledger.entries.contains_key(&tag)
     }
 }

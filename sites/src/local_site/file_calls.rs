@@ -16,8 +16,8 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 
 impl LocalShared {
     /// Returns the file area, if the site is there.
-    pub(super) fn area(&self) -> Result<&FileArea, SiteError> {
-        self.root()?;
+    pub(super) fn reachable_area(&self) -> Result<&FileArea, SiteError> {
+        self.open_root()?;
         Ok(&self.area)
     }
 
@@ -37,17 +37,17 @@ impl LocalShared {
             root: root.clone(),
             attempts: ATTEMPTS.to_owned(),
         };
-        self.area()?.start_copy(order, &source)
+        self.reachable_area()?.start_copy(order, &source)
     }
 
-    pub(super) fn read(
+    pub(super) fn read_piece(
         &self,
         what: &Readable,
         offset: Bytes,
         limit: u32,
     ) -> Result<Excerpt, SiteError> {
         match what {
-            Readable::File(place) => self.area()?.read(place, offset, limit),
+            Readable::File(place) => self.reachable_area()?.read_piece(place, offset, limit),
             Readable::Log(tag, stream) => {
                 let file = match stream {
                     PayloadStream::Stdout => "stdout",
@@ -55,7 +55,7 @@ impl LocalShared {
                 };
                 let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
                     .map_err(|error| SiteError::Refused(error.to_string()))?;
-                self.area()?.read_own(&path, offset, limit)
+                self.reachable_area()?.read_own_piece(&path, offset, limit)
             }
         }
     }
@@ -65,13 +65,13 @@ impl LocalSite {
     /// Waits for the agent that reads the file, as long as that takes.
     pub(super) async fn inspect_file(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
-        self.call(move |shared| shared.area()?.start_inspect(&asked))
+        self.run_blocking(move |shared| shared.reachable_area()?.start_inspect(&asked))
             .await?;
         let mut pause = LOOK_MIN;
         loop {
             let asked = place.clone();
             let status = self
-                .call(move |shared| shared.area()?.inspect_status(&asked))
+                .run_blocking(move |shared| shared.reachable_area()?.inspect_status(&asked))
                 .await?;
             let result = match status {
                 InspectStatus::Running { .. } => None,
@@ -84,7 +84,7 @@ impl LocalSite {
             };
             if let Some(result) = result {
                 let asked = place.clone();
-                self.call(move |shared| shared.area()?.forget_inspect(&asked))
+                self.run_blocking(move |shared| shared.reachable_area()?.forget_inspect(&asked))
                     .await?;
                 return result;
             }

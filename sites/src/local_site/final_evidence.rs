@@ -11,10 +11,10 @@ use super::attempt_processes::{self, Process};
 use super::attempt_root::{ATTEMPTS, OwnedRoot, SPOOL};
 use super::live_entry::Wrapper;
 use super::read_evidence::{self, WrapperEvidence};
-use crate::attempt_end::{BatchState, WrapperTraces, verdict};
+use crate::attempt_end::{BatchState, WrapperTraces, interpret_end};
 use crate::port::{EndedBySite, GateState, Observation};
-use crate::wrapper::attempt_files::observed;
-use crate::wrapper::parameters::{end, line};
+use crate::wrapper::attempt_files::to_observation;
+use crate::wrapper::parameters::{push_end, push_line};
 
 /// The time that killed processes get to vanish before the next look.
 const DEATH_AWAITED: Duration = Duration::from_millis(200);
@@ -24,13 +24,14 @@ const COULD_NOT_WRITE: i32 = 74;
 
 /// Finds the wrapper that wrote `ready`; `None` if there is none (yet).
 pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Wrapper>> {
-    let Some((ready, _)) = WrapperEvidence::collect(root, tag)?.and_then(|e| e.ready) else {
+    let Some((ready, _)) = WrapperEvidence::collect_evidence(root, tag)?.and_then(|e| e.ready)
+    else {
         return Ok(None);
     };
     if ready.boot != attempt_processes::boot_id() {
         return Ok(Some(Wrapper::Gone));
     }
-    let process = Process::named(&ready.wrapper)?;
+    let process = Process::from_name(&ready.wrapper)?;
     Ok(Some(process.map_or(Wrapper::Gone, |process| {
         Wrapper::Known(Arc::new(process))
     })))
@@ -38,13 +39,13 @@ pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Opti
 
 /// Determines the end of an attempt whose wrapper has ended: from its files, or that it vanished.
 /// Its other processes are ended first, so that nothing changes afterwards.
-pub(super) fn settle(
+pub(super) fn determine_end(
     root: &OwnedRoot,
     tag: AttemptTag,
     known: Remembered,
 ) -> io::Result<Observation> {
-    let before = WrapperEvidence::collect(root, tag)?;
-    if let Some(last) = before.as_ref().and_then(WrapperEvidence::last_word) {
+    let before = WrapperEvidence::collect_evidence(root, tag)?;
+    if let Some(last) = before.as_ref().and_then(WrapperEvidence::final_observation) {
         return Ok(last);
     }
     // After an incomplete record of the wrapper or of an earlier look, nothing can be running.
@@ -56,8 +57,8 @@ pub(super) fn settle(
             "its processes were killed and are not gone yet".into(),
         ));
     }
-    match WrapperEvidence::collect(root, tag)? {
-        Some(evidence) => Ok(known.judge(evidence)),
+    match WrapperEvidence::collect_evidence(root, tag)? {
+        Some(evidence) => Ok(known.interpret_files(evidence)),
         // If somebody removed the directory while the root is well, the payload ran in it.
         None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
             began: true,
@@ -99,14 +100,14 @@ pub(super) enum WrapperEnd {
 
 impl Remembered {
     /// Interprets files that record no end.
-    fn judge(self, mut evidence: WrapperEvidence) -> Observation {
+    fn interpret_files(self, mut evidence: WrapperEvidence) -> Observation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
-        let left = self.left(&evidence);
+        let left = self.remains_of(&evidence);
         // What was seen to begin did begin, whatever its files say.
         evidence.perhaps_begun |=
             self.began && matches!(left, WrapperTraces::Begun | WrapperTraces::Spoiled);
-        let verdict = verdict(self.word(), left, true);
-        observed(verdict, Some(&evidence), || self.said().to_owned())
+        let verdict = interpret_end(self.system_report(), left, true);
+        to_observation(verdict, Some(&evidence), || self.explanation().to_owned())
     }
 
     /// After a power cut a gate may be open and `begun` lost, which is not synced.
@@ -121,9 +122,9 @@ impl Remembered {
     }
 
     /// Reads the remains in the light of what was seen: files can be another's.
-    fn left(self, evidence: &WrapperEvidence) -> WrapperTraces {
+    fn remains_of(self, evidence: &WrapperEvidence) -> WrapperTraces {
         let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
-        match (evidence.left(), self.wrapper) {
+        match (evidence.summarise(), self.wrapper) {
             // A wrapper that was killed wrote no more, whatever is found in its name.
             (WrapperTraces::AtGate | WrapperTraces::Trouble, Some(WrapperEnd::Killed))
                 if self.began =>
@@ -146,7 +147,7 @@ impl Remembered {
     }
 
     /// Returns what a batch system would report: whether this machine is well.
-    fn word(self) -> BatchState {
+    fn system_report(self) -> BatchState {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
         // A machine without memory kills some process, and does not say which.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
@@ -157,7 +158,7 @@ impl Remembered {
         }
     }
 
-    fn said(self) -> &'static str {
+    fn explanation(self) -> &'static str {
         match self.wrapper {
             _ if self.overran => {
                 "it ran on after its wall time, and its wrapper, stopped or hung, did not end it"
@@ -182,7 +183,7 @@ pub(super) fn killed_for_memory() -> Option<u64> {
 
 /// Reads the last line that a wrapper wrote to its log, if any.
 fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> {
-    let log = root.read(&format!("{SPOOL}/{tag}/log"))?;
+    let log = root.read_file(&format!("{SPOOL}/{tag}/log"))?;
     let log = log
         .map(|log| String::from_utf8_lossy(&log.bytes).into_owned())
         .unwrap_or_default();
@@ -194,9 +195,9 @@ fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<
     let detail = format!("its wrapper ended before it was ready: {log}");
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
         let mut trouble = Vec::new();
-        line(&mut trouble, "why", &detail);
-        end(&mut trouble, tag);
-        root.replace(&read_evidence::path(tag, "trouble"), &trouble)?;
+        push_line(&mut trouble, "why", &detail);
+        push_end(&mut trouble, tag);
+        root.replace_file(&read_evidence::attempt_file(tag, "trouble"), &trouble)?;
     }
     Ok(Observation::Vanished {
         began: false,
@@ -205,24 +206,27 @@ fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<
 }
 
 /// Lists living processes of an attempt.
-pub(super) fn carrying(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Vec<Process>> {
-    let mut found = attempt_processes::carrying(&root.attempts(), |carried| *carried == tag)?;
+pub(super) fn attempt_processes(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Vec<Process>> {
+    let mut found = attempt_processes::processes_carrying(&root.attempts_directory(), |carried| {
+        *carried == tag
+    })?;
     Ok(found.remove(&tag).unwrap_or_default())
 }
 
 /// Kills every process of an attempt; returns how many are not gone after a moment.
 pub(super) fn kill_all(root: &OwnedRoot, tag: AttemptTag) -> io::Result<usize> {
-    if let Some(evidence) = WrapperEvidence::collect(root, tag)?
+    if let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)?
         && let (Some((ready, _)), Some((payload, _))) = (&evidence.ready, &evidence.begun)
         && ready.boot == attempt_processes::boot_id()
-        && let Some(leader) = Process::named(payload)?
+        && let Some(leader) = Process::from_name(payload)?
     {
         leader.signal_group(Signal::KILL);
     }
     let awaited = Instant::now();
     loop {
-        let left = carrying(root, tag)?;
-        left.iter().for_each(|process| process.signal(Signal::KILL));
+        let left = attempt_processes(root, tag)?;
+        left.iter()
+            .for_each(|process| process.send_signal(Signal::KILL));
         if left.is_empty() || awaited.elapsed() > DEATH_AWAITED {
             return Ok(left.len());
         }
@@ -271,20 +275,22 @@ mod tests {
             Observation::Vanished { began, .. } => began,
             seen => panic!("{seen:?}"),
         };
-        assert!(began(Remembered::default().judge(at_open_gate("another"))));
+        assert!(began(
+            Remembered::default().interpret_files(at_open_gate("another"))
+        ));
         let shut = WrapperEvidence {
             decision: None,
             ..at_open_gate("another")
         };
-        assert!(!began(Remembered::default().judge(shut)));
+        assert!(!began(Remembered::default().interpret_files(shut)));
         assert!(!began(
-            Remembered::default().judge(at_open_gate(attempt_processes::boot_id()))
+            Remembered::default().interpret_files(at_open_gate(attempt_processes::boot_id()))
         ));
     }
 
     #[test]
     fn only_a_wrapper_that_says_so_could_not_write_how_it_ended() {
-        let why = |known: Remembered, evidence| match known.judge(evidence) {
+        let why = |known: Remembered, evidence| match known.interpret_files(evidence) {
             Observation::Ended { why, .. } => Some(why),
             Observation::Vanished { .. } => None,
             seen => panic!("{seen:?}"),

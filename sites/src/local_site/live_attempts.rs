@@ -45,31 +45,32 @@ pub(super) struct AttemptLedger {
 
 impl AttemptLedger {
     /// Sums up what all entries use.
-    pub(super) fn held(&self) -> Resources {
-        sum(self.holding())
+    pub(super) fn used_resources(&self) -> Resources {
+        sum_resources(self.using_entries())
     }
 
     /// Sums up what entries use under the reservation with this tag.
-    pub(super) fn held_under(&self, tag: &str) -> Resources {
-        sum(self
-            .holding()
-            .filter(|entry| entry.reservation() == Some(tag)))
+    pub(super) fn used_under(&self, tag: &str) -> Resources {
+        sum_resources(
+            self.using_entries()
+                .filter(|entry| entry.reservation() == Some(tag)),
+        )
     }
 
     /// Lists what each entry uses without a reservation, or with one that has ended, and
     /// until when at the latest.
-    pub(super) fn running(
+    pub(super) fn running_outside(
         &self,
         has_ended: impl Fn(&str) -> bool,
         now: Timestamp,
     ) -> impl Iterator<Item = (Resources, Timestamp)> {
         let holding = self
-            .holding()
+            .using_entries()
             .filter(move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended));
         holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
     }
 
-    fn holding(&self) -> impl Iterator<Item = &AttemptEntry> {
+    fn using_entries(&self) -> impl Iterator<Item = &AttemptEntry> {
         // A wrapper that has recorded its end is about to end and uses nothing.
         self.entries
             .values()
@@ -81,11 +82,15 @@ impl AttemptLedger {
     ///
     /// # Errors
     /// The list of entries cannot be read.
-    pub(super) fn refresh(&mut self, root: &OwnedRoot, thorough: bool) -> io::Result<Refreshed> {
+    pub(super) fn refresh_entries(
+        &mut self,
+        root: &OwnedRoot,
+        thorough: bool,
+    ) -> io::Result<Refreshed> {
         if thorough {
-            self.load(root)?;
+            self.load_entries(root)?;
         }
-        self.attach(root);
+        self.attach_wrappers(root);
         let ended = self.ended_wrappers();
         let mut result = Refreshed::default();
         for (&tag, entry) in self
@@ -94,7 +99,7 @@ impl AttemptLedger {
             .filter(|(_, entry)| !entry.in_flight)
         {
             let wrapper_ended = ended.contains(&tag);
-            match entry.look(root, tag, wrapper_ended, thorough) {
+            match entry.look_at(root, tag, wrapper_ended, thorough) {
                 Ok(EntryLook::Same) => {}
                 Ok(EntryLook::Changed) => result.changed = true,
                 Ok(EntryLook::Ended(last)) => {
@@ -111,7 +116,7 @@ impl AttemptLedger {
             ) {
                 self.told.insert(*tag, last.clone());
             }
-            release(root, *tag)?;
+            free_entry(root, *tag)?;
         }
         result.changed |= !result.ended.is_empty();
         Ok(result)
@@ -137,7 +142,7 @@ impl AttemptLedger {
             .filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
         let (tags, wrappers): (Vec<AttemptTag>, Vec<&Process>) =
             known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
-        let ended = attempt_processes::ended(&wrappers, Duration::ZERO, None);
+        let ended = attempt_processes::wait_for_ends(&wrappers, Duration::ZERO, None);
         tags.into_iter()
             .zip(ended)
             .filter(|(_, ended)| *ended)
@@ -150,53 +155,55 @@ impl AttemptLedger {
     ///
     /// # Errors
     /// The processes or entries cannot be listed.
-    pub(super) fn sweep(&mut self, root: &OwnedRoot) -> io::Result<()> {
+    pub(super) fn kill_leftovers(&mut self, root: &OwnedRoot) -> io::Result<()> {
         if self.swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
             return Ok(());
         }
         self.swept = Some(Instant::now());
-        let seen = attempt_processes::seen_carrying(SWEEP_EVERY)?;
-        let attempts = root.attempts();
+        let seen = attempt_processes::recent_carriers(SWEEP_EVERY)?;
+        let attempts = root.attempts_directory();
         let mut running = seen
             .iter()
-            .filter_map(|seen| Some((seen.tag(&attempts)?, seen)))
+            .filter_map(|seen| Some((seen.carried_tag(&attempts)?, seen)))
             .peekable();
         if running.peek().is_some() {
             // An attempt has its entry before it has a process, so one found before the entries are
             // read is among them, or over.
-            self.load(root)?;
+            self.load_entries(root)?;
         }
         for (tag, carrier) in running {
             let over = !self.entries.contains_key(&tag)
-                && WrapperEvidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
-            if over && let Some(process) = carrier.process(&attempts, tag)? {
-                process.signal(Signal::KILL);
+                && WrapperEvidence::collect_evidence(root, tag)?
+                    .is_none_or(|e| e.final_observation().is_some());
+            if over && let Some(process) = carrier.open_process(&attempts, tag)? {
+                process.send_signal(Signal::KILL);
             }
         }
         Ok(())
     }
 
     /// Takes over entries that another process made.
-    fn load(&mut self, root: &OwnedRoot) -> io::Result<()> {
-        let changed = root.modified(LIVE)?;
+    fn load_entries(&mut self, root: &OwnedRoot) -> io::Result<()> {
+        let changed = root.modified_at(LIVE)?;
         if changed.is_some() && changed == self.loaded {
             return Ok(());
         }
         // Noted only if a later change must show.
-        self.loaded = changed.filter(|changed| clock::of_machine().since(*changed) > TIME_SETTLED);
-        for tag in root.tags(LIVE)? {
+        self.loaded =
+            changed.filter(|changed| clock::machine_time().since(*changed) > TIME_SETTLED);
+        for tag in root.list_tags(LIVE)? {
             if !self.entries.contains_key(&tag)
-                && let Some(file) = root.read(&format!("{LIVE}/{tag}"))?
+                && let Some(file) = root.read_file(&format!("{LIVE}/{tag}"))?
             {
                 self.entries
-                    .insert(tag, AttemptEntry::read(&file.bytes, tag));
+                    .insert(tag, AttemptEntry::read_entry(&file.bytes, tag));
             }
         }
         Ok(())
     }
 
     /// Finds the wrappers of entries that an earlier run of the control plane started.
-    fn attach(&mut self, root: &OwnedRoot) {
+    fn attach_wrappers(&mut self, root: &OwnedRoot) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
             if entry.is_of_this_process() {
@@ -214,21 +221,23 @@ impl AttemptLedger {
             return;
         }
         self.searched = Some(Instant::now());
-        let carrying = attempt_processes::carrying(&root.attempts(), |tag| without.contains(tag));
+        let carrying = attempt_processes::processes_carrying(&root.attempts_directory(), |tag| {
+            without.contains(tag)
+        });
         for tag in without {
             let Some(entry) = self.entries.get_mut(&tag) else {
                 continue;
             };
             match &carrying {
-                Ok(carrying) if carrying.contains_key(&tag) => entry.found_process(),
-                Ok(_) => entry.found_without_process(root, tag),
+                Ok(carrying) if carrying.contains_key(&tag) => entry.note_process(),
+                Ok(_) => entry.note_no_process(root, tag),
                 Err(error) => entry.seen = Observation::Unknown(error.to_string()),
             }
         }
     }
 }
 
-fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
+fn sum_resources<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
     let mut sum = Resources::default();
     entries.for_each(|entry| sum.add(&entry.resources));
     sum
@@ -237,13 +246,13 @@ fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
 /// Takes an ended attempt out of the list of those that use something. Moved rather than removed:
 /// some file systems pass over every recently freed inode whenever they make a file, and with
 /// hundreds of endings a second that became a tenth of all work.
-fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
+fn free_entry(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
-    if root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
+    if root.move_away(&live, &format!("{SPOOL}/{tag}/held"))? {
         Ok(())
     } else {
         // Its spool directory is gone already.
-        root.remove(&live)
+        root.remove_file(&live)
     }
 }
 

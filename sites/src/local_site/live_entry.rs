@@ -12,11 +12,11 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::attempt_processes::Process;
 use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot};
-use super::final_evidence::{Remembered, WrapperEnd, kill_all, killed_for_memory, settle};
+use super::final_evidence::{Remembered, WrapperEnd, determine_end, kill_all, killed_for_memory};
 use super::gate_bell::Bell;
 use super::read_evidence::{self, WrapperEvidence};
 use crate::port::{GateState, Observation};
-use crate::wrapper::parameters::{end, line};
+use crate::wrapper::parameters::{push_end, push_line};
 use crate::wrapper::state_files::complete_lines;
 
 /// The time that an entry without any process is kept: a control plane that died meanwhile may be
@@ -100,7 +100,7 @@ impl AttemptEntry {
     }
 
     /// Sets the latest time until which it uses its resources, and its reservation.
-    pub(super) fn until(mut self, until: Timestamp, under: Option<ReservationTag>) -> Self {
+    pub(super) fn limited_until(mut self, until: Timestamp, under: Option<ReservationTag>) -> Self {
         self.until = until;
         self.reservation = under.map(|tag| tag.to_string());
         self
@@ -117,9 +117,9 @@ impl AttemptEntry {
     }
 
     /// Records that its wrapper was started.
-    pub(super) fn started(&mut self, child: Child, bell: Option<Bell>) {
+    pub(super) fn record_start(&mut self, child: Child, bell: Option<Bell>) {
         self.bell = bell;
-        if let Ok(Some(process)) = Process::child(child.id()) {
+        if let Ok(Some(process)) = Process::from_child(child.id()) {
             self.wrapper = Wrapper::Known(Arc::new(process));
         }
         self.child = Some(child);
@@ -127,7 +127,7 @@ impl AttemptEntry {
     }
 
     /// Rings its wrapper's bell; true if there was one and the wrapper certainly hears it.
-    pub(super) fn ring(&mut self) -> bool {
+    pub(super) fn ring_bell(&mut self) -> bool {
         self.bell.take().is_some_and(Bell::ring)
     }
 
@@ -140,34 +140,34 @@ impl AttemptEntry {
         }
     }
 
-    pub(super) fn encode(&self, tag: AttemptTag) -> Vec<u8> {
+    pub(super) fn encode_entry(&self, tag: AttemptTag) -> Vec<u8> {
         let mut out = Vec::new();
-        line(
+        push_line(
             &mut out,
             "processors",
             &self.resources.processors.to_string(),
         );
-        line(&mut out, "longest_ms", &self.longest.0.to_string());
-        line(&mut out, "until_ms", &self.until.0.to_string());
+        push_line(&mut out, "longest_ms", &self.longest.0.to_string());
+        push_line(&mut out, "until_ms", &self.until.0.to_string());
         if let Some(tag) = &self.reservation {
-            line(&mut out, "reservation", tag);
+            push_line(&mut out, "reservation", tag);
         }
         for (name, count) in &self.resources.others {
-            line(&mut out, "other", &format!("{count} {name}"));
+            push_line(&mut out, "other", &format!("{count} {name}"));
         }
-        end(&mut out, tag);
+        push_end(&mut out, tag);
         out
     }
 
     /// Reads an entry that another process made. They are put in place complete; if one is damaged
     /// all the same, we only know that the attempt is there.
-    pub(super) fn read(bytes: &[u8], tag: AttemptTag) -> Self {
+    pub(super) fn read_entry(bytes: &[u8], tag: AttemptTag) -> Self {
         let KeptEntry {
             resources,
             longest,
             until,
             reservation,
-        } = decode(bytes, tag).unwrap_or_default();
+        } = decode_entry(bytes, tag).unwrap_or_default();
         let longest = longest.unwrap_or(DurationMs(u64::MAX));
         let until = until.unwrap_or(Timestamp(u64::MAX));
         Self {
@@ -192,7 +192,7 @@ impl AttemptEntry {
     }
 
     /// Returns true if its wrapper has certainly ended. `ended` says so of a known wrapper.
-    fn wrapper_ended(&mut self, ended: bool) -> io::Result<bool> {
+    fn has_wrapper_ended(&mut self, ended: bool) -> io::Result<bool> {
         match (&self.wrapper, &mut self.child) {
             (Wrapper::Known(_), _) if !ended => Ok(false),
             (_, Some(child)) => Ok(child.try_wait()?.is_some()),
@@ -203,25 +203,25 @@ impl AttemptEntry {
 
     /// Looks at an attempt whose wrapper is known or cannot be found now. Without `thorough` it
     /// looks only at what costs next to nothing.
-    pub(super) fn look(
+    pub(super) fn look_at(
         &mut self,
         root: &OwnedRoot,
         tag: AttemptTag,
         wrapper_ended: bool,
         thorough: bool,
     ) -> io::Result<EntryLook> {
-        if self.wrapper_ended(wrapper_ended)? {
-            let known = self.remembered()?;
-            return settle(root, tag, known).map(|last| self.ended_as(last));
+        if self.has_wrapper_ended(wrapper_ended)? {
+            let known = self.remember_end()?;
+            return determine_end(root, tag, known).map(|last| self.look_from_end(last));
         }
         if !self.has_news(root, tag, thorough)? {
             return self.end_overrun(root, tag);
         }
-        let Some(evidence) = WrapperEvidence::collect(root, tag)? else {
+        let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)? else {
             return Ok(EntryLook::Same);
         };
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
-        let before = std::mem::replace(&mut self.seen, evidence.standing());
+        let before = std::mem::replace(&mut self.seen, evidence.live_observation());
         Ok(if before == self.seen {
             EntryLook::Same
         } else {
@@ -230,7 +230,7 @@ impl AttemptEntry {
     }
 
     /// Returns what was seen of it, for the case that it recorded no end.
-    fn remembered(&mut self) -> io::Result<Remembered> {
+    fn remember_end(&mut self) -> io::Result<Remembered> {
         let status = match &mut self.child {
             Some(child) => child.try_wait()?,
             None => None,
@@ -257,7 +257,7 @@ impl AttemptEntry {
             .is_some_and(|(before, now)| now > before)
     }
 
-    fn ended_as(&mut self, last: Observation) -> EntryLook {
+    fn look_from_end(&mut self, last: Observation) -> EntryLook {
         match last {
             Observation::Unknown(_) => {
                 self.seen = last;
@@ -322,19 +322,19 @@ impl AttemptEntry {
             Observation::Begun(_) => "exit",
             _ => return Ok(true),
         };
-        root.exists(&read_evidence::path(tag, awaited))
+        root.exists(&read_evidence::attempt_file(tag, awaited))
     }
 }
 
 impl AttemptEntry {
     /// Records that it has a process, though no wrapper that is ready.
-    pub(super) fn found_process(&mut self) {
+    pub(super) fn note_process(&mut self) {
         self.without_process = None;
         self.seen = Observation::Starting;
     }
 
     /// Handles an entry without `ready` and process: the wrapper ended early, or was never started.
-    pub(super) fn found_without_process(&mut self, root: &OwnedRoot, tag: AttemptTag) {
+    pub(super) fn note_no_process(&mut self, root: &OwnedRoot, tag: AttemptTag) {
         match root.exists(&format!("{ATTEMPTS}/{tag}")) {
             Ok(true) => self.wrapper = Wrapper::Gone,
             Ok(false) => {
@@ -352,11 +352,11 @@ impl AttemptEntry {
     }
 }
 
-fn decode(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
+fn decode_entry(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
     let mut kept = KeptEntry::default();
     complete_lines(bytes, tag)?
         .into_iter()
-        .try_for_each(|line| kept.line(line))?;
+        .try_for_each(|line| kept.parse_line(line))?;
     Some(kept)
 }
 
@@ -370,7 +370,7 @@ struct KeptEntry {
 }
 
 impl KeptEntry {
-    fn line(&mut self, line: &str) -> Option<()> {
+    fn parse_line(&mut self, line: &str) -> Option<()> {
         match line.split_once(' ')? {
             ("processors", count) => self.resources.processors = count.parse().ok()?,
             ("longest_ms", length) => self.longest = Some(DurationMs(length.parse().ok()?)),

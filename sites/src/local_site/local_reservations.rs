@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cospan_domain::reservation::{
     Amounts, IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span,
-    StartWindow, Timeline, ebbs,
+    StartWindow, Timeline, list_ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt_root::OwnedRoot;
 use super::live_attempts::AttemptLedger;
-use super::{LocalShared, LocalSite, not_done, now, unknown};
+use super::{LocalShared, LocalSite, not_done, outcome_unknown, steady_now};
 use crate::port::{
     FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError, SubmitRequest,
     TaggedReservationRequest,
@@ -66,20 +66,20 @@ impl KeptLease {
         }
     }
 
-    fn resources(&self) -> Resources {
+    fn reserved_resources(&self) -> Resources {
         Resources {
             processors: self.processors,
             others: self.others.clone(),
         }
     }
 
-    fn span(&self) -> Span {
+    fn reserved_span(&self) -> Span {
         Span::new(Timestamp(self.from), Timestamp(self.to))
     }
 
-    fn lease(&self, amounts: Amounts) -> Reservation {
+    fn to_lease(&self, amounts: Amounts) -> Reservation {
         Reservation {
-            span: self.span(),
+            span: self.reserved_span(),
             amounts,
             window: StartWindow::new(Timestamp(self.earliest), Timestamp(self.latest)),
             flexible: self.flexible,
@@ -88,11 +88,11 @@ impl KeptLease {
         }
     }
 
-    fn seen(&self) -> ReservationSeen {
+    fn to_seen(&self) -> ReservationSeen {
         let confirmed = self.expires.is_none();
         ReservationSeen {
-            span: self.span(),
-            resources: self.resources(),
+            span: self.reserved_span(),
+            resources: self.reserved_resources(),
             confirmed,
         }
     }
@@ -102,8 +102,8 @@ impl KeptLease {
 type KeptLeases = BTreeMap<String, KeptLease>;
 
 /// Loads the reservations that have not ended.
-fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
-    let Some(file) = root.read(LEASES)? else {
+fn load_reservations(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
+    let Some(file) = root.read_file(LEASES)? else {
         return Ok(KeptLeases::new());
     };
     let mut leases: KeptLeases = serde_json::from_slice(&file.bytes)?;
@@ -112,18 +112,18 @@ fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
 }
 
 /// Returns what reservations keep from everybody else now, besides what runs under them.
-pub(super) fn kept_free(
+pub(super) fn reserved_unused(
     root: &OwnedRoot,
     ledger: &AttemptLedger,
     now: Timestamp,
 ) -> io::Result<Resources> {
     let mut kept_free = Resources::default();
-    for (tag, kept) in load(root, now)?
+    for (tag, kept) in load_reservations(root, now)?
         .iter()
         .filter(|(_, kept)| kept.from <= now.0)
     {
-        let mut rest = kept.resources();
-        rest.subtract(&ledger.held_under(tag));
+        let mut rest = kept.reserved_resources();
+        rest.subtract(&ledger.used_under(tag));
         kept_free.add(&rest);
     }
     Ok(kept_free)
@@ -131,7 +131,7 @@ pub(super) fn kept_free(
 
 impl LocalShared {
     /// Builds the ledger of what is reserved and what is free, now and later.
-    fn book(
+    fn build_ledger(
         &self,
         root: &OwnedRoot,
         ledger: &AttemptLedger,
@@ -140,8 +140,8 @@ impl LocalShared {
     ) -> Result<ReservationLedger<ReservationTag>, SiteError> {
         let mut timeline = Timeline::new(now, &self.config.total)
             .map_err(|error| SiteError::Refused(error.to_string()))?;
-        let foreign = Resources::processors(self.foreign()?);
-        let running = ledger.running(|lease| !leases.contains_key(lease), now);
+        let foreign = Resources::processors(self.foreign_processors()?);
+        let running = ledger.running_outside(|lease| !leases.contains_key(lease), now);
         for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
             let amounts = timeline
                 .amounts(&resources)
@@ -150,32 +150,34 @@ impl LocalShared {
         }
         let mut book = ReservationLedger::new(timeline);
         for (tag, kept) in leases {
-            let amounts = book.timeline().amounts(&kept.resources());
+            let amounts = book.timeline().amounts(&kept.reserved_resources());
             let (Ok(tag), Ok(amounts)) = (tag.parse(), amounts) else {
-                let place = root.attempts().with_file_name(LEASES);
+                let place = root.attempts_directory().with_file_name(LEASES);
                 let what = format!("{}: {tag} is no reservation of this site", place.display());
                 return Err(SiteError::NotSent(what));
             };
-            book.restore(tag, kept.lease(amounts));
+            book.restore(tag, kept.to_lease(amounts));
         }
         Ok(book)
     }
 
     /// Applies work to the reservations, and stores the resulting one with this tag.
-    fn with_lease<T>(
+    fn change_reservation<T>(
         &self,
         tag: ReservationTag,
         work: impl FnOnce(&mut ReservationLedger<ReservationTag>, Timestamp) -> T,
     ) -> Result<T, SiteError> {
-        let root = self.root()?;
-        let mut ledger = self.ledger();
-        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
-        let now = now();
-        let mut leases = load(&root, now).map_err(|e| not_done(&e))?;
-        let mut book = self.book(&root, &ledger, &leases, now)?;
+        let root = self.open_root()?;
+        let mut ledger = self.lock_ledger();
+        ledger
+            .refresh_entries(&root, true)
+            .map_err(|e| not_done(&e))?;
+        let now = steady_now();
+        let mut leases = load_reservations(&root, now).map_err(|e| not_done(&e))?;
+        let mut book = self.build_ledger(&root, &ledger, &leases, now)?;
         let result = work(&mut book, now);
         let after = book
-            .find(&tag)
+            .find_by_tag(&tag)
             .map(|lease| KeptLease::of(lease, book.timeline()));
         if leases.get(&tag.to_string()) != after.as_ref() {
             match after {
@@ -184,45 +186,45 @@ impl LocalShared {
             };
             let bytes = serde_json::to_vec(&leases).map_err(|e| not_done(&e.into()))?;
             root.replace_durably(LEASES, &bytes)
-                .map_err(|e| unknown(&e))?;
+                .map_err(|e| outcome_unknown(&e))?;
         }
         Ok(result)
     }
 
     /// Returns the times at which idle resources drop because others have reserved them.
-    pub(super) fn ebbs(
+    pub(super) fn idle_drops(
         &self,
         root: &OwnedRoot,
         ledger: &AttemptLedger,
         idle: &Resources,
     ) -> Result<Vec<IdleDrop>, SiteError> {
-        let now = now();
-        let leases = load(root, now).map_err(|e| unknown(&e))?;
+        let now = steady_now();
+        let leases = load_reservations(root, now).map_err(|e| outcome_unknown(&e))?;
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(ebbs(
-            self.book(root, ledger, &leases, now)?.timeline(),
+        Ok(list_ebbs(
+            self.build_ledger(root, ledger, &leases, now)?.timeline(),
             idle,
             now,
         ))
     }
 
     /// Checks that an attempt may start: within its reservation, or without breaking any.
-    pub(super) fn keeps_promises(
+    pub(super) fn check_reservations(
         &self,
         root: &OwnedRoot,
         ledger: &AttemptLedger,
         order: &SubmitRequest,
         longest: DurationMs,
     ) -> Result<(), SiteError> {
-        let now = now();
-        let leases = load(root, now).map_err(|e| not_done(&e))?;
+        let now = steady_now();
+        let leases = load_reservations(root, now).map_err(|e| not_done(&e))?;
         match order.reservation {
-            Some(tag) => under(&leases, ledger, tag, order, now),
+            Some(tag) => check_fits(&leases, ledger, tag, order, now),
             None if leases.is_empty() => Ok(()),
             None => {
-                let book = self.book(root, ledger, &leases, now)?;
+                let book = self.build_ledger(root, ledger, &leases, now)?;
                 let timeline = book.timeline();
                 let need = timeline.amounts(&order.resources);
                 let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
@@ -241,14 +243,14 @@ impl LocalShared {
 }
 
 /// Checks that an attempt fits into its reservation now.
-fn under(
+fn check_fits(
     leases: &KeptLeases,
     ledger: &AttemptLedger,
     tag: ReservationTag,
     order: &SubmitRequest,
     now: Timestamp,
 ) -> Result<(), SiteError> {
-    if !tag.serves(order.tag.instance, order.tag.job) {
+    if !tag.may_serve(order.tag.instance, order.tag.job) {
         return Err(SiteError::Refused(format!(
             "reservation {tag} is another's"
         )));
@@ -258,7 +260,7 @@ fn under(
             "its reservation {tag} has ended"
         )));
     };
-    let span = kept.span();
+    let span = kept.reserved_span();
     if now < span.from {
         return Err(SiteError::SiteFull(format!(
             "its reservation begins in {}",
@@ -271,8 +273,8 @@ fn under(
             "only {left} are left of its reservation"
         )));
     }
-    let mut left = kept.resources();
-    left.subtract(&ledger.held_under(&tag.to_string()));
+    let mut left = kept.reserved_resources();
+    left.subtract(&ledger.used_under(&tag.to_string()));
     match left.first_shortage(&order.resources) {
         Some(shortage) => Err(SiteError::SiteFull(format!(
             "the attempt {shortage} reserved"
@@ -288,8 +290,8 @@ impl Reservations for LocalSite {
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let order = order.clone();
-        self.call(move |shared| {
-            shared.with_lease(
+        self.run_blocking(move |shared| {
+            shared.change_reservation(
                 order.tag,
                 move |book: &mut ReservationLedger<ReservationTag>, now| {
                     book.request(order.tag, &order.request, now + order.keep_for)
@@ -304,8 +306,8 @@ impl Reservations for LocalSite {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let order = order.clone();
-        self.call(move |shared| {
-            shared.with_lease(
+        self.run_blocking(move |shared| {
+            shared.change_reservation(
                 order.tag,
                 move |book: &mut ReservationLedger<ReservationTag>, _| {
                     book.modify(&order.tag, order.number, &order.request)
@@ -316,8 +318,8 @@ impl Reservations for LocalSite {
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        self.call(move |shared| {
-            shared.with_lease(
+        self.run_blocking(move |shared| {
+            shared.change_reservation(
                 tag,
                 move |book: &mut ReservationLedger<ReservationTag>, now| {
                     book.renew(&tag, now + keep_for)
@@ -328,8 +330,8 @@ impl Reservations for LocalSite {
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(move |shared| {
-            shared.with_lease(
+        self.run_blocking(move |shared| {
+            shared.change_reservation(
                 tag,
                 move |book: &mut ReservationLedger<ReservationTag>, _| book.confirm(&tag),
             )
@@ -338,8 +340,8 @@ impl Reservations for LocalSite {
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(move |shared| {
-            shared.with_lease(
+        self.run_blocking(move |shared| {
+            shared.change_reservation(
                 tag,
                 move |book: &mut ReservationLedger<ReservationTag>, _| book.cancel(&tag),
             )
@@ -352,24 +354,27 @@ impl Reservations for LocalSite {
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        self.call(|shared: &Arc<LocalShared>| {
-            let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
+        self.run_blocking(|shared: &Arc<LocalShared>| {
+            let leases = load_reservations(&shared.open_root()?, steady_now())
+                .map_err(|e| outcome_unknown(&e))?;
             let seen = leases
                 .iter()
-                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
+                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.to_seen())));
             Ok(seen.flatten().collect())
         })
         .await
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        self.call(move |shared: &Arc<LocalShared>| {
-            let root = shared.root()?;
-            let now = now();
-            let mut ledger = shared.ledger();
-            ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
-            let leases = load(&root, now).map_err(|e| unknown(&e))?;
-            let book = shared.book(&root, &ledger, &leases, now)?;
+        self.run_blocking(move |shared: &Arc<LocalShared>| {
+            let root = shared.open_root()?;
+            let now = steady_now();
+            let mut ledger = shared.lock_ledger();
+            ledger
+                .refresh_entries(&root, true)
+                .map_err(|e| outcome_unknown(&e))?;
+            let leases = load_reservations(&root, now).map_err(|e| outcome_unknown(&e))?;
+            let book = shared.build_ledger(&root, &ledger, &leases, now)?;
             let timeline = book.timeline();
             let span = Span::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();

@@ -23,15 +23,15 @@ pub struct MachineFacts {
 
 impl MachineFacts {
     /// Inspects this machine.
-    pub fn here() -> Self {
-        Self::below(Path::new("/"))
+    pub fn this_machine() -> Self {
+        Self::inspect_below(Path::new("/"))
     }
 
     /// Inspects the machine whose `/proc`, `/sys` and `/dev` are below a directory.
-    fn below(root: &Path) -> Self {
+    fn inspect_below(root: &Path) -> Self {
         Self {
-            memory: memory(root),
-            gpus: gpus(root),
+            memory: usable_memory(root),
+            gpus: count_gpus(root),
         }
     }
 }
@@ -51,7 +51,7 @@ pub fn room_for(directory: &Path) -> io::Result<(u64, Bytes)> {
     Ok((fs::metadata(there)?.dev(), Bytes(free)))
 }
 
-fn memory(root: &Path) -> Bytes {
+fn usable_memory(root: &Path) -> Bytes {
     let info = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let kib = info.lines().find_map(|line| {
         let amount = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
@@ -80,26 +80,28 @@ fn memory_limit(root: &Path) -> Option<u64> {
         let around = group
             .ancestors()
             .take_while(|path| path.starts_with(&mount));
-        around.filter_map(|path| number(&path.join(file))).min()
+        around
+            .filter_map(|path| read_number(&path.join(file)))
+            .min()
     });
     limits.min()
 }
 
 /// Reads a number; `None` if there is no such file, or it says `max`.
-fn number(file: &Path) -> Option<u64> {
+fn read_number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// Counts graphics processors: those of NVIDIA by the devices that their driver makes, or else by
 /// their cards; those of AMD by their cards.
-fn gpus(root: &Path) -> u64 {
-    let devices = names(&root.join("dev"));
+fn count_gpus(root: &Path) -> u64 {
+    let devices = entry_names(&root.join("dev"));
     let devices = devices
         .iter()
         .filter(|name| is_numbered(name, "nvidia"))
         .count();
     let drm = root.join("sys/class/drm");
-    let cards: Vec<PathBuf> = names(&drm)
+    let cards: Vec<PathBuf> = entry_names(&drm)
         .iter()
         .filter(|name| is_numbered(name, "card"))
         .map(|name| drm.join(name).join("device/vendor"))
@@ -121,7 +123,7 @@ fn count_cards(cards: &[PathBuf], vendor: &str) -> usize {
         .count()
 }
 
-fn names(directory: &Path) -> Vec<String> {
+fn entry_names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -140,7 +142,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        MachineFacts::below(root.path())
+        MachineFacts::inspect_below(root.path())
     }
 
     const INFO: (&str, &str) = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  8000000 kB\n");

@@ -19,8 +19,9 @@ const LONGEST: DurationMs = DurationMs(20_000);
 impl LocalSite {
     /// Runs the program on a thread of its own: it takes seconds, and other
     /// calls must not wait for it.
-    pub(super) async fn measure(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.call(|shared| shared.root().map(drop)).await?;
+    pub(super) async fn measure_round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.run_blocking(|shared| shared.open_root().map(drop))
+            .await?;
         let shared = self.shared.clone();
         let to = to.clone();
         let task = tokio::task::spawn_blocking(move || round_trip(&shared.config, &to));
@@ -32,9 +33,9 @@ impl LocalSite {
 fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteError> {
     let words = config.ping.iter().map(String::as_str).chain([to.as_str()]);
     let line = words.collect::<Vec<_>>().join(" ");
-    let output = run(config, to)
+    let output = run_ping(config, to)
         .map_err(|error| SiteError::OutcomeUnknown(format!("{line:?} cannot be run: {error}")))?;
-    ping::shortest(&output).ok_or_else(|| {
+    ping::shortest_round_trip(&output).ok_or_else(|| {
         let last = output
             .lines()
             .rev()
@@ -45,7 +46,7 @@ fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteErr
 }
 
 /// Returns what the program printed until it ended or took too long: as much as fits into a pipe.
-fn run(config: &LocalConfig, to: &HostName) -> io::Result<String> {
+fn run_ping(config: &LocalConfig, to: &HostName) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
     // Processes that it leaves behind may keep their end open.
     rustix::io::ioctl_fionbio(&output, true)?;

@@ -10,7 +10,7 @@ use super::attempt_root::{ATTEMPTS, MARKER, OURS, OwnedRoot, SPOOL};
 use super::local_reservations::LEASES;
 use super::root_owner::OWNER;
 use crate::files::file_root::OURS as FILES;
-use crate::root_place::kind;
+use crate::root_place::describe_kind;
 use crate::wrapper::script_name;
 
 /// The least free space in bytes: an attempt needs some files before its payload writes any.
@@ -21,24 +21,29 @@ impl OwnedRoot {
     ///
     /// # Errors
     /// The root could not be looked at.
-    pub(super) fn disorder(&self) -> io::Result<Option<String>> {
+    pub(super) fn find_disorder(&self) -> io::Result<Option<String>> {
         for name in OURS.iter().chain(&FILES) {
             // Without its attempts it is not the site, which is found out when it is opened.
             let must_be = OURS.contains(name) && *name != ATTEMPTS;
-            if let Some(found) = self.wrong(name, FileType::Directory, must_be)? {
+            if let Some(found) = self.entry_fault(name, FileType::Directory, must_be)? {
                 return Ok(Some(found));
             }
         }
         let script = script_name();
         for name in [MARKER, OWNER, LEASES, &script] {
-            if let Some(found) = self.wrong(name, FileType::RegularFile, false)? {
+            if let Some(found) = self.entry_fault(name, FileType::RegularFile, false)? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    fn wrong(&self, name: &str, wanted: FileType, must_be: bool) -> io::Result<Option<String>> {
+    fn entry_fault(
+        &self,
+        name: &str,
+        wanted: FileType,
+        must_be: bool,
+    ) -> io::Result<Option<String>> {
         let place = self.path().join(name);
         let place = place.display();
         let is_directory = wanted == FileType::Directory;
@@ -52,7 +57,7 @@ impl OwnedRoot {
             found => found?,
         };
         if FileType::from_raw_mode(found.st_mode) != wanted {
-            let kind = kind(found.st_mode);
+            let kind = describe_kind(found.st_mode);
             let ours = if is_directory {
                 "the directory"
             } else {
@@ -68,7 +73,7 @@ impl OwnedRoot {
         } else {
             rights
         };
-        match self.access(name, rights) {
+        match self.check_access(name, rights) {
             Err(Errno::ACCESS) => Ok(Some(format!(
                 "{place} cannot be read and written by the account of the server (mode {:03o}, \
                  user {}); give its rights back",
@@ -79,14 +84,14 @@ impl OwnedRoot {
         }
     }
 
-    fn access(&self, name: &str, rights: Access) -> Result<(), Errno> {
+    fn check_access(&self, name: &str, rights: Access) -> Result<(), Errno> {
         rustix::fs::accessat(self.directory(), name, rights, AtFlags::EACCESS)
     }
 
     /// Returns why nothing can be begun there, although what goes on there can be seen.
-    pub(super) fn hindrance(&self) -> Option<String> {
+    pub(super) fn find_hindrance(&self) -> Option<String> {
         let place = self.path().display();
-        if self.access(SPOOL, Access::WRITE_OK) == Err(Errno::ROFS) {
+        if self.check_access(SPOOL, Access::WRITE_OK) == Err(Errno::ROFS) {
             return Some(format!(
                 "the file system of {place} can only be read; mount it anew"
             ));

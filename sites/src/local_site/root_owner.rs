@@ -49,7 +49,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn ours(instance: InstanceId, data: &Path) -> Self {
+    pub(crate) fn of_this_process(instance: InstanceId, data: &Path) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() {
             "localhost"
@@ -58,7 +58,7 @@ impl Owner {
         }
         .to_owned();
         let pid = std::process::id();
-        let start = attempt_processes::started(pid);
+        let start = attempt_processes::start_ticks(pid);
         // The directory must fit on a line of the file.
         let data = data
             .to_str()
@@ -73,7 +73,7 @@ impl Owner {
     }
 
     /// Parses the text of a file.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse_owner(text: &str) -> Option<Self> {
         Some(Self {
             instance: word_after(text, "instance ")?.to_owned(),
             host: word_after(text, "host ")?.to_owned(),
@@ -84,7 +84,7 @@ impl Owner {
     }
 
     /// Formats the text of the file.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
             "instance {}\nhost {}\npid {}\n",
             self.instance, self.host, self.pid
@@ -103,26 +103,26 @@ impl Owner {
 
     /// Returns true if it is a live process of this machine, and not this one.
     fn lives_beside(&self, ours: &Self) -> bool {
-        let lives = self.start.is_some() && attempt_processes::started(self.pid) == self.start;
+        let lives = self.start.is_some() && attempt_processes::start_ticks(self.pid) == self.start;
         self.host == ours.host && self.pid != ours.pid && lives
     }
 
     /// Returns why this process does not take a root with this owner, if no lock can be seen.
-    pub(crate) fn keeps_out(&self, ours: &Self, place: &Path) -> Option<String> {
+    pub(crate) fn reason_to_stay_out(&self, ours: &Self, place: &Path) -> Option<String> {
         if self.lives_beside(ours) {
             return Some(in_use(&place.display(), self, ours));
         }
-        self.is_elsewhere(ours, place)
+        self.reason_elsewhere(ours, place)
     }
 
     /// Explains why this process does not take back a root that it had.
-    pub(crate) fn took(&self, ours: &Self, place: &Path) -> String {
+    pub(crate) fn explain_loss(&self, ours: &Self, place: &Path) -> String {
         in_use(&place.display(), self, ours)
     }
 
     /// Returns why the root is that of another control plane on another host, whose lock
     /// may not be seen from here.
-    fn is_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
+    fn reason_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
         let place = place.display();
         (self.instance != ours.instance && self.host != ours.host).then(|| {
             format!(
@@ -132,17 +132,17 @@ impl Owner {
         })
     }
 
-    fn read(file: &File) -> io::Result<Option<Self>> {
+    fn read_owner(file: &File) -> io::Result<Option<Self>> {
         let mut text = String::new();
         let mut file = file;
         // The file is read from its beginning: it was just opened, or is another's.
         file.read_to_string(&mut text)?;
-        Ok(Self::parse(&text))
+        Ok(Self::parse_owner(&text))
     }
 
-    fn write(&self, file: &File) -> io::Result<()> {
+    fn write_owner(&self, file: &File) -> io::Result<()> {
         file.set_len(0)?;
-        file.write_all_at(self.text().as_bytes(), 0)?;
+        file.write_all_at(self.to_text().as_bytes(), 0)?;
         file.sync_all()
     }
 }
@@ -173,20 +173,20 @@ impl Hold {
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
-    pub(crate) fn keep(
+    pub(crate) fn keep_root(
         &self,
         root: &OwnedRoot,
         ours: impl FnOnce() -> Owner,
         prepare: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), SiteError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = root.identity(OWNER).map_err(|e| not_done(&e))?;
+        let there = root.file_identity(OWNER).map_err(|e| not_done(&e))?;
         if there.is_some() && held.as_ref().map(|held| held.identity) == there {
             return Ok(());
         }
         // Another root is in its place, or we had none.
         *held = None;
-        let taken = take(root, &ours())?;
+        let taken = take_lock(root, &ours())?;
         prepare().map_err(|e| not_done(&e))?;
         *held = Some(taken);
         Ok(())
@@ -199,27 +199,27 @@ impl LocalShared {
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy.
-    pub(super) fn hold(&self, root: &OwnedRoot) -> Result<(), SiteError> {
+    pub(super) fn hold_root(&self, root: &OwnedRoot) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
-        self.hold.keep(
+        self.hold.keep_root(
             root,
-            || Owner::ours(instance, &self.config.data_directory),
+            || Owner::of_this_process(instance, &self.config.data_directory),
             || {
                 install_script(root)?;
-                let (gone, left) = root.left_gone()?;
-                self.sweeper.remove(left, || Ok(gone))
+                let (gone, left) = root.list_left_trees()?;
+                self.sweeper.queue_trees(left, || Ok(gone))
             },
         )
     }
 }
 
-fn take(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
+fn take_lock(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
     let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
-    let locked = lock(&file).map_err(|e| not_done(&e))?;
+    let locked = lock_file(&file).map_err(|e| not_done(&e))?;
     let is_free = locked != LockHolder::Elsewhere;
-    let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
+    let owner = Owner::read_owner(&file).map_err(|e| not_done(&e))?;
     let place = root.path();
     let why = match owner {
         None if !is_free => Some(format!(
@@ -229,14 +229,14 @@ fn take(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
         )),
         Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
         // A process that lives and does not lock the root has given it up.
-        Some(owner) if locked == LockHolder::Here => owner.is_elsewhere(ours, place),
-        Some(owner) => owner.keeps_out(ours, place),
+        Some(owner) if locked == LockHolder::Here => owner.reason_elsewhere(ours, place),
+        Some(owner) => owner.reason_to_stay_out(ours, place),
         None => None,
     };
     if let Some(why) = why {
         return Err(SiteError::NotSent(why));
     }
-    ours.write(&file).map_err(|e| not_done(&e))?;
+    ours.write_owner(&file).map_err(|e| not_done(&e))?;
     let found = file.metadata().map_err(|e| not_done(&e))?;
     Ok(HeldLock {
         _file: file,
@@ -261,7 +261,7 @@ enum LockHolder {
 }
 
 /// Locks a file, unless another process keeps it locked for long.
-fn lock(file: &File) -> io::Result<LockHolder> {
+fn lock_file(file: &File) -> io::Result<LockHolder> {
     let begun = Instant::now();
     loop {
         match file.try_lock() {
@@ -299,12 +299,12 @@ mod tests {
         OwnedRoot::initialise(&path, &name).unwrap();
         let root = OwnedRoot::open(&path, &name).unwrap();
         let hold = Hold::default();
-        let ours = || Owner::ours(InstanceId::from_random(1), home.path());
-        hold.keep(&root, ours, || Err(io::Error::other("no room")))
+        let ours = || Owner::of_this_process(InstanceId::from_random(1), home.path());
+        hold.keep_root(&root, ours, || Err(io::Error::other("no room")))
             .unwrap_err();
         let mut prepared = 0;
         for _ in 0..3 {
-            hold.keep(&root, ours, &mut || {
+            hold.keep_root(&root, ours, &mut || {
                 prepared += 1;
                 Ok(())
             })

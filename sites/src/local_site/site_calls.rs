@@ -10,15 +10,15 @@ use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, 
 use cospan_domain::resources::Resources;
 use rustix::process::Signal;
 
-use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot, SPOOL, nonce};
-use super::final_evidence::{Remembered, carrying, settle};
+use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot, SPOOL, unique_word};
+use super::final_evidence::{Remembered, attempt_processes, determine_end};
 use super::live_attempts::AttemptLedger;
 use super::live_entry::AttemptEntry;
-use super::local_reservations::kept_free;
+use super::local_reservations::reserved_unused;
 use super::read_evidence::{self, WrapperEvidence};
 use super::spawn_wrapper::lrm_id;
 use super::uptime;
-use super::{LocalConfig, LocalShared, not_done, now, unknown};
+use super::{LocalConfig, LocalShared, not_done, outcome_unknown, steady_now};
 use crate::port::{
     Capabilities, FoundAttempt, GateDecision, GateState, Observation, SiteDescription, SiteError,
     SiteStatus, TagLookup,
@@ -37,7 +37,7 @@ impl LocalShared {
         Ok(SiteDescription {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
-            labels: labels(&self.config),
+            labels: all_labels(&self.config),
             capabilities: Capabilities {
                 reservations: self.config.reservations,
                 ..Capabilities::default()
@@ -55,7 +55,7 @@ impl LocalShared {
         tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
         let root = self.sound_root()?;
-        let trouble = root.hindrance();
+        let trouble = root.find_hindrance();
         self.trouble
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -70,10 +70,14 @@ impl LocalShared {
         root: &OwnedRoot,
         tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
-        let mut ledger = self.ledger();
-        ledger.sweep(root).map_err(|e| unknown(&e))?;
-        let refreshed = ledger.refresh(root, true).map_err(|e| unknown(&e))?;
-        self.watch(&mut ledger);
+        let mut ledger = self.lock_ledger();
+        ledger
+            .kill_leftovers(root)
+            .map_err(|e| outcome_unknown(&e))?;
+        let refreshed = ledger
+            .refresh_entries(root, true)
+            .map_err(|e| outcome_unknown(&e))?;
+        self.ensure_watched(&mut ledger);
         let attempts = tags
             .iter()
             .map(|tag: &AttemptTag| {
@@ -81,14 +85,14 @@ impl LocalShared {
                 let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
                 let seen = seen
                     .or_else(|| ledger.told.get(tag).cloned())
-                    .unwrap_or_else(|| examine(root, *tag));
+                    .unwrap_or_else(|| examine_ended(root, *tag));
                 (*tag, seen)
             })
             .collect();
-        let idle = self.idle(root, &ledger)?;
-        let ebbs = self.ebbs(root, &ledger, &idle)?;
+        let idle = self.idle_resources(root, &ledger)?;
+        let ebbs = self.idle_drops(root, &ledger, &idle)?;
         Ok(SiteStatus {
-            site_clock: Some(now()),
+            site_clock: Some(steady_now()),
             idle,
             idle_in: BTreeMap::new(),
             ebbs,
@@ -98,26 +102,28 @@ impl LocalShared {
     }
 
     /// Returns what is free for one more attempt.
-    pub(super) fn idle(
+    pub(super) fn idle_resources(
         &self,
         root: &OwnedRoot,
         ledger: &AttemptLedger,
     ) -> Result<Resources, SiteError> {
-        let mut idle = self.unused(ledger)?;
-        idle.subtract(&kept_free(root, ledger, now()).map_err(|e| unknown(&e))?);
+        let mut idle = self.unused_resources(ledger)?;
+        idle.subtract(
+            &reserved_unused(root, ledger, steady_now()).map_err(|e| outcome_unknown(&e))?,
+        );
         Ok(idle)
     }
 
     /// Returns what nobody uses, reserved or not.
-    pub(super) fn unused(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
+    pub(super) fn unused_resources(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
         let mut unused = self.config.total.clone();
-        unused.subtract(&ledger.held());
-        unused.subtract(&Resources::processors(self.foreign()?));
+        unused.subtract(&ledger.used_resources());
+        unused.subtract(&Resources::processors(self.foreign_processors()?));
         Ok(unused)
     }
 
     /// Reads how many processors others use.
-    pub(super) fn foreign(&self) -> Result<u32, SiteError> {
+    pub(super) fn foreign_processors(&self) -> Result<u32, SiteError> {
         let Some(path) = &self.config.foreign_load else {
             return Ok(0);
         };
@@ -127,30 +133,32 @@ impl LocalShared {
                 SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(unknown(&error)),
+            Err(error) => Err(outcome_unknown(&error)),
         }
     }
 
     pub(super) fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        let root = self.root()?;
+        let root = self.open_root()?;
         let directory = root
-            .modified(&format!("{ATTEMPTS}/{tag}"))
-            .map_err(|e| unknown(&e))?;
+            .modified_at(&format!("{ATTEMPTS}/{tag}"))
+            .map_err(|e| outcome_unknown(&e))?;
         let spooled = root
-            .modified(&format!("{SPOOL}/{tag}"))
-            .map_err(|e| unknown(&e))?;
+            .modified_at(&format!("{SPOOL}/{tag}"))
+            .map_err(|e| outcome_unknown(&e))?;
         // A directory left by a control plane that died before it started the wrapper is no
         // submission: a caller would wait for it, and in the end charge the site with its loss.
         let ours = self
-            .ledger()
+            .lock_ledger()
             .entries
             .get(&tag)
             .is_some_and(AttemptEntry::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
-            || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
+            || !attempt_processes(&root, tag)
+                .map_err(|e| outcome_unknown(&e))?
+                .is_empty();
         let found = if known {
-            let submitted_at = spooled.or(directory).unwrap_or_else(now);
+            let submitted_at = spooled.or(directory).unwrap_or_else(steady_now);
             vec![FoundAttempt {
                 lrm_id: lrm_id(tag)?,
                 submitted_at,
@@ -166,8 +174,8 @@ impl LocalShared {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        let root = self.root()?;
-        if let Some(decided) = decided(&root, tag)? {
+        let root = self.open_root()?;
+        if let Some(decided) = read_decision(&root, tag)? {
             return Ok(decided);
         }
         let directory = format!("{ATTEMPTS}/{tag}");
@@ -177,7 +185,7 @@ impl LocalShared {
                     let why = "the attempt has no directory yet".to_owned();
                     return Err(SiteError::Refused(why));
                 }
-                root.make_dir(&read_evidence::path(tag, "work"))
+                root.make_dir(&read_evidence::attempt_file(tag, "work"))
                     .map_err(|e| not_done(&e))?;
             }
             GateDecision::Void => {
@@ -186,43 +194,45 @@ impl LocalShared {
         }
         let state = match link_decision(&root, tag, decision)? {
             Some(ours) => ours,
-            None => decided(&root, tag)?.ok_or_else(|| {
+            None => read_decision(&root, tag)?.ok_or_else(|| {
                 SiteError::OutcomeUnknown(format!("the decision of {tag} cannot be read"))
             })?,
         };
-        self.hint(&root, tag, state);
+        self.wake_wrapper(&root, tag, state);
         Ok(state)
     }
 
     /// Wakes a wrapper that waits at its gate. Without this, it wakes a little later.
-    fn hint(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
-        let mut ledger = self.ledger();
+    fn wake_wrapper(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
+        let mut ledger = self.lock_ledger();
         if !ledger.knows_wrapper(tag) {
             // Another process started it, or nobody ever will: then it uses nothing from now on.
             ledger.search_again();
-            let _ = ledger.refresh(root, true);
+            let _ = ledger.refresh_entries(root, true);
         }
         let Some(entry) = ledger.entries.get_mut(&tag) else {
             return;
         };
         entry.opened |= state == GateState::Opened;
-        let heard = entry.ring();
+        let heard = entry.ring_bell();
         let wrapper = entry.wrapper().cloned().filter(|_| !heard);
         drop(ledger);
         // Before `ready` is written the signal would find no trap and end it.
         if let Some(wrapper) = wrapper
-            && WrapperEvidence::collect(root, tag)
+            && WrapperEvidence::collect_evidence(root, tag)
                 .is_ok_and(|e| e.is_some_and(|e| e.ready.is_some()))
         {
-            wrapper.signal(Signal::USR2);
+            wrapper.send_signal(Signal::USR2);
         }
-        self.waker.wake();
+        self.waker.wake_watcher();
     }
 
     pub(super) fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        let root = self.root()?;
-        let mut ledger = self.ledger();
-        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
+        let root = self.open_root()?;
+        let mut ledger = self.lock_ledger();
+        ledger
+            .refresh_entries(&root, true)
+            .map_err(|e| not_done(&e))?;
         if ledger.entries.contains_key(&tag) {
             return Err(SiteError::Refused(format!(
                 "{tag} has not ended; cancel it first"
@@ -244,20 +254,20 @@ impl LocalShared {
     /// Removes the remains of an attempt from one of our directories; if they
     /// are many, the rest later.
     fn clear_away(&self, root: &OwnedRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
-        let aside = format!("{tag}.{}", nonce());
+        let aside = format!("{tag}.{}", unique_word());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
-        if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
+        if moved && root.clear_aside(&aside, AT_ONCE)? == Removed::Some {
             self.sweeper
-                .remove(vec![CString::new(aside)?], || root.gone())?;
+                .queue_trees(vec![CString::new(aside)?], || root.open_gone())?;
         }
         Ok(())
     }
 
     pub(super) fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        let root = self.root()?;
+        let root = self.open_root()?;
         let mut tags = Vec::new();
         for directory in [ATTEMPTS, SPOOL, LIVE] {
-            tags.extend(root.tags(directory).map_err(|e| unknown(&e))?);
+            tags.extend(root.list_tags(directory).map_err(|e| outcome_unknown(&e))?);
         }
         tags.sort_unstable();
         tags.dedup();
@@ -266,7 +276,7 @@ impl LocalShared {
 }
 
 /// Returns the labels of the configuration, and those of the one node that this site is.
-fn labels(config: &LocalConfig) -> Labels {
+fn all_labels(config: &LocalConfig) -> Labels {
     let total = &config.total;
     let mut labels = config.labels.clone();
     let counts = [
@@ -283,26 +293,27 @@ fn labels(config: &LocalConfig) -> Labels {
     labels
 }
 
-fn examine(root: &OwnedRoot, tag: AttemptTag) -> Observation {
-    let observed = WrapperEvidence::collect(root, tag).and_then(|evidence| match evidence {
-        None => Ok(Observation::Absent),
-        Some(evidence) => match evidence.last_word() {
-            Some(last) => Ok(last),
-            None => settle(root, tag, Remembered::default()),
-        },
-    });
+fn examine_ended(root: &OwnedRoot, tag: AttemptTag) -> Observation {
+    let observed =
+        WrapperEvidence::collect_evidence(root, tag).and_then(|evidence| match evidence {
+            None => Ok(Observation::Absent),
+            Some(evidence) => match evidence.final_observation() {
+                Some(last) => Ok(last),
+                None => determine_end(root, tag, Remembered::default()),
+            },
+        });
     observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
 }
 
 /// Reads the decision. Decisions appear complete, so one that differs from what was written was
 /// replaced by a payload, which an open gate let in.
-fn decided(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
+fn read_decision(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
     let found = root
-        .read_state(&read_evidence::path(tag, "decision"))
-        .map_err(|e| unknown(&e))?;
+        .read_state(&read_evidence::attempt_file(tag, "decision"))
+        .map_err(|e| outcome_unknown(&e))?;
     Ok(found.map(|found| {
         match found {
-            EvidenceFile::File(bytes, _) => state_files::decision(&bytes, tag, root.seal()),
+            EvidenceFile::File(bytes, _) => state_files::parse_decision(&bytes, tag, root.seal()),
             EvidenceFile::Spoiled => None,
         }
         .unwrap_or(GateState::Opened)
@@ -318,20 +329,23 @@ fn link_decision(
 ) -> Result<Option<GateState>, SiteError> {
     let (bytes, state) = match decision {
         GateDecision::Go(go) => {
-            let start_by = uptime::at(go.start_by).map_err(|e| not_done(&e))?;
-            (encode_go(tag, go, now(), Some(start_by)), GateState::Opened)
+            let start_by = uptime::uptime_at(go.start_by).map_err(|e| not_done(&e))?;
+            (
+                encode_go(tag, go, steady_now(), Some(start_by)),
+                GateState::Opened,
+            )
         }
         GateDecision::Void => (encode_void(tag, root.seal()), GateState::Voided),
     };
-    let aside = read_evidence::path(tag, &format!("decision.{}.tmp", nonce()));
-    let written = root.write(&aside, &bytes);
+    let aside = read_evidence::attempt_file(tag, &format!("decision.{}.tmp", unique_word()));
+    let written = root.write_file(&aside, &bytes);
     let linked = match written {
         Ok(()) => root
-            .link(&aside, &read_evidence::path(tag, "decision"))
-            .map_err(|e| unknown(&e)),
+            .link_file(&aside, &read_evidence::attempt_file(tag, "decision"))
+            .map_err(|e| outcome_unknown(&e)),
         Err(error) => Err(not_done(&error)),
     };
     // A name that is left is removed with the attempt.
-    let _ = root.remove(&aside);
+    let _ = root.remove_file(&aside);
     Ok(linked?.then_some(state))
 }

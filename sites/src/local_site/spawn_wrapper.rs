@@ -30,54 +30,54 @@ impl LocalShared {
         order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
         let root = self.sound_root()?;
-        if let Some(hindrance) = root.hindrance() {
+        if let Some(hindrance) = root.find_hindrance() {
             return Err(SiteError::OutOfOrder(hindrance));
         }
         let tag = order.tag;
-        let known = self.ledger().entries.contains_key(&tag);
+        let known = self.lock_ledger().entries.contains_key(&tag);
         if known
             || root
                 .exists(&format!("{ATTEMPTS}/{tag}"))
                 .map_err(|e| not_done(&e))?
         {
-            return submitted(tag);
+            return submitted_as(tag);
         }
-        self.reserve(&root, order)?;
+        self.reserve_entry(&root, order)?;
         let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
         // Without a bell, the wrapper has its alarms.
         let (bell, heard) = Bell::new(patience).ok().unzip();
-        let started = prepare(&root, &self.config, order)
-            .and_then(|()| start(&root, &self.config, tag, heard));
-        let mut ledger = self.ledger();
+        let started = write_spool(&root, &self.config, order)
+            .and_then(|()| start_wrapper(&root, &self.config, tag, heard));
+        let mut ledger = self.lock_ledger();
         match started {
             Ok(child) => {
                 if let Some(entry) = ledger.entries.get_mut(&tag) {
-                    entry.started(child, bell);
+                    entry.record_start(child, bell);
                 }
-                self.watch(&mut ledger);
-                self.waker.wake();
-                submitted(tag)
+                self.ensure_watched(&mut ledger);
+                self.waker.wake_watcher();
+                submitted_as(tag)
             }
             Err(error) => {
                 ledger.entries.remove(&tag);
                 // If it stays, it counts as using something for a moment only.
-                let _ = root.remove(&format!("{}/{tag}", super::attempt_root::LIVE));
+                let _ = root.remove_file(&format!("{}/{tag}", super::attempt_root::LIVE));
                 Err(not_done(&error))
             }
         }
     }
 
-    fn reserve(&self, root: &OwnedRoot, order: &SubmitRequest) -> Result<(), SiteError> {
+    fn reserve_entry(&self, root: &OwnedRoot, order: &SubmitRequest) -> Result<(), SiteError> {
         if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!(
                 "the attempt {shortage} at most"
             )));
         }
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
-        let until = super::now() + order.hold_max + longest;
-        let entry =
-            AttemptEntry::new(order.resources.clone(), longest).until(until, order.reservation);
-        let mut ledger = self.ledger();
+        let until = super::steady_now() + order.hold_max + longest;
+        let entry = AttemptEntry::new(order.resources.clone(), longest)
+            .limited_until(until, order.reservation);
+        let mut ledger = self.lock_ledger();
         if ledger.entries.contains_key(&order.tag) {
             return Err(SiteError::NotSent(
                 "the same tag is being submitted".to_owned(),
@@ -86,15 +86,17 @@ impl LocalShared {
         let idle = self.idle_for(root, &ledger, order)?;
         if let Some(shortage) = idle.first_shortage(&order.resources) {
             // What ended a moment ago may not have been seen yet.
-            ledger.refresh(root, true).map_err(|e| not_done(&e))?;
+            ledger
+                .refresh_entries(root, true)
+                .map_err(|e| not_done(&e))?;
             let idle = self.idle_for(root, &ledger, order)?;
             if !idle.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
             }
         }
-        self.keeps_promises(root, &ledger, order, longest)?;
+        self.check_reservations(root, &ledger, order, longest)?;
         let path = format!("{}/{}", super::attempt_root::LIVE, order.tag);
-        root.replace(&path, &entry.encode(order.tag))
+        root.replace_file(&path, &entry.encode_entry(order.tag))
             .map_err(|e| not_done(&e))?;
         ledger.entries.insert(order.tag, entry);
         Ok(())
@@ -108,13 +110,13 @@ impl LocalShared {
     ) -> Result<Resources, SiteError> {
         // Reserved processors are there for whoever reserved them.
         match order.reservation {
-            Some(_) => self.unused(ledger),
-            None => self.idle(root, ledger),
+            Some(_) => self.unused_resources(ledger),
+            None => self.idle_resources(root, ledger),
         }
     }
 }
 
-fn submitted(tag: AttemptTag) -> Result<Submitted, SiteError> {
+fn submitted_as(tag: AttemptTag) -> Result<Submitted, SiteError> {
     Ok(Submitted {
         lrm_id: lrm_id(tag)?,
     })
@@ -127,7 +129,7 @@ pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteE
 }
 
 /// Writes what the wrapper reads.
-fn prepare(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io::Result<()> {
+fn write_spool(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io::Result<()> {
     let spool = format!("{SPOOL}/{}", order.tag);
     root.make_dir(&spool)?;
     let pace = WrapperPace {
@@ -138,15 +140,15 @@ fn prepare(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io:
         seldom: None,
         warning: order.warning,
     };
-    let written = parameters::written(order, &config.root, &pace, &config.seal);
+    let written = parameters::files_for(order, &config.root, &pace, &config.seal);
     if let Some(inputs) = written.inputs {
-        root.write(&format!("{spool}/inputs"), &inputs)?;
+        root.write_file(&format!("{spool}/inputs"), &inputs)?;
     }
-    root.write(&format!("{spool}/params"), &written.params)
+    root.write_file(&format!("{spool}/params"), &written.params)
 }
 
 /// Starts the wrapper in its own process group, with its output in a file.
-fn start(
+fn start_wrapper(
     root: &OwnedRoot,
     config: &LocalConfig,
     tag: AttemptTag,
@@ -156,7 +158,7 @@ fn start(
     if !root.exists(&script)? {
         install_script(root)?;
     }
-    let log: File = root.append(&format!("{SPOOL}/{tag}/log"))?;
+    let log: File = root.open_to_append(&format!("{SPOOL}/{tag}/log"))?;
     let environment: &BTreeMap<String, String> = &config.environment;
     Command::new(&config.shell)
         .arg(config.root.join(script))
@@ -165,7 +167,10 @@ fn start(
         .args(bell.as_ref().map(|_| gate_bell::ARGUMENT))
         .env_clear()
         .envs(environment)
-        .env(OWNER_VARIABLE, root.attempts().join(tag.to_string()))
+        .env(
+            OWNER_VARIABLE,
+            root.attempts_directory().join(tag.to_string()),
+        )
         .stdin(bell.map_or_else(Stdio::null, Stdio::from))
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -179,7 +184,7 @@ fn start(
 pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
     let name = script_name();
     let content = SCRIPT.as_bytes();
-    if root.has(&name, content)? {
+    if root.has_content(&name, content)? {
         Ok(())
     } else {
         root.replace_durably(&name, content)

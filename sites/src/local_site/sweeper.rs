@@ -25,12 +25,12 @@ impl Sweeper {
     /// Removes trees in a directory, one after the other. A tree that stays is logged,
     /// and tried again at the next start. The directory is the same each time, and
     /// opened if no thread is at it.
-    pub(super) fn remove(
+    pub(super) fn queue_trees(
         &self,
         trees: Vec<CString>,
         open: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> io::Result<()> {
-        let mut queue = lock(&self.0);
+        let mut queue = lock_queue(&self.0);
         queue.trees.extend(trees);
         if queue.runs || queue.trees.is_empty() {
             return Ok(());
@@ -40,8 +40,8 @@ impl Sweeper {
         std::thread::Builder::new()
             .name("cospan-sweep".to_owned())
             .spawn(move || {
-            while let Some(tree) = next(&all) {
-                if let Err(error) = removal::remove(directory.as_fd(), &tree, u64::MAX) {
+            while let Some(tree) = next_tree(&all) {
+                if let Err(error) = removal::remove_name(directory.as_fd(), &tree, u64::MAX) {
                     warn!(?tree, %error, "what an attempt left cannot be removed; remove it by hand");
                 }
             }
@@ -52,14 +52,14 @@ impl Sweeper {
 }
 
 /// Takes the next tree; if there is none, no thread is at it any more.
-fn next(queue: &Mutex<SweepQueue>) -> Option<CString> {
-    let mut queue = lock(queue);
+fn next_tree(queue: &Mutex<SweepQueue>) -> Option<CString> {
+    let mut queue = lock_queue(queue);
     let next = queue.trees.pop_first();
     queue.runs = next.is_some();
     next
 }
 
-fn lock(queue: &Mutex<SweepQueue>) -> MutexGuard<'_, SweepQueue> {
+fn lock_queue(queue: &Mutex<SweepQueue>) -> MutexGuard<'_, SweepQueue> {
     // The queue is consistent at each moment.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,21 +77,21 @@ mod tests {
         let sweeper = Sweeper(Arc::new(Mutex::new(busy)));
         for tree in [c"one", c"other", c"one"] {
             sweeper
-                .remove(vec![tree.to_owned()], || panic!("it is opened"))
+                .queue_trees(vec![tree.to_owned()], || panic!("it is opened"))
                 .unwrap();
         }
-        assert_eq!(lock(&sweeper.0).trees.len(), 2);
+        assert_eq!(lock_queue(&sweeper.0).trees.len(), 2);
     }
 
     #[test]
     fn trees_wait_for_the_next_turn_if_their_directory_cannot_be_opened_now() {
         let sweeper = Sweeper::default();
         sweeper
-            .remove(vec![c"one".to_owned()], || {
+            .queue_trees(vec![c"one".to_owned()], || {
                 Err(io::Error::from(rustix::io::Errno::MFILE))
             })
             .unwrap_err();
-        let queue = lock(&sweeper.0);
+        let queue = lock_queue(&sweeper.0);
         assert!(queue.trees.contains(c"one") && !queue.runs);
     }
 }

@@ -4,13 +4,13 @@ use std::io;
 
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 
-use super::now;
+use super::steady_now;
 
 /// A clock that differs by at least this was set, rather than corrected.
 const STEP: DurationMs = DurationMs(2_000);
 
 /// Reads the uptime in hundredths of a second, as a wrapper counts.
-fn uptime() -> io::Result<u64> {
+fn read_uptime() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/uptime")?;
     let uptime = text
         .split(' ')
@@ -21,21 +21,23 @@ fn uptime() -> io::Result<u64> {
 }
 
 /// Converts a time of the present clock to such hundredths.
-pub(super) fn at(time: Timestamp) -> io::Result<u64> {
-    let left = ClockSkew::between(time, now()).0 / 10;
-    Ok(uptime()?.saturating_add_signed(left))
+pub(super) fn uptime_at(time: Timestamp) -> io::Result<u64> {
+    let left = ClockSkew::between(time, steady_now()).0 / 10;
+    Ok(read_uptime()?.saturating_add_signed(left))
 }
 
 /// Corrects the time of a file by the start of its process, in such hundredths. Files keep the time
 /// of the clock as it was. If somebody has set that since, the result is the time by the present
 /// clock that gives the true age.
-pub(super) fn dated(written: Timestamp, start: u64) -> Timestamp {
-    let ago = uptime().ok().and_then(|uptime| uptime.checked_sub(start));
+pub(super) fn correct_written(written: Timestamp, start: u64) -> Timestamp {
+    let ago = read_uptime()
+        .ok()
+        .and_then(|uptime| uptime.checked_sub(start));
     let Some(ago) = ago else { return written };
-    right(written, now(), DurationMs(ago.saturating_mul(10)))
+    choose_time(written, steady_now(), DurationMs(ago.saturating_mul(10)))
 }
 
-fn right(written: Timestamp, now: Timestamp, ago: DurationMs) -> Timestamp {
+fn choose_time(written: Timestamp, now: Timestamp, ago: DurationMs) -> Timestamp {
     let by_uptime = now - ago;
     if written.0.abs_diff(by_uptime.0) <= STEP.0 {
         written
@@ -52,7 +54,7 @@ mod tests {
     fn a_time_is_true_whatever_the_clock_was_when_it_was_written() {
         let now = Timestamp(1_800_000_000_000);
         let ago = DurationMs(60_000);
-        let of = |written: u64| right(Timestamp(written), now, ago).0;
+        let of = |written: u64| choose_time(Timestamp(written), now, ago).0;
         assert_eq!(
             of(1_799_999_940_700),
             1_799_999_940_700,

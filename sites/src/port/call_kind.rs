@@ -72,7 +72,7 @@ impl CallKind {
     }
 
     /// Returns true if it changes anything at the site; the others only query.
-    pub fn acts(self) -> bool {
+    pub fn changes_site(self) -> bool {
         matches!(
             self,
             CallKind::Submit

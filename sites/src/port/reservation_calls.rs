@@ -43,7 +43,7 @@ const SECOND: DurationMs = DurationMs(1_000);
 impl ReservationSeen {
     /// Returns the start that was granted for a request with this window: if the window begins
     /// within a second, the site may have reserved from the beginning of that.
-    pub fn start(&self, window: StartWindow) -> Timestamp {
+    pub fn granted_start(&self, window: StartWindow) -> Timestamp {
         let begins_within = window.earliest.since(self.span.from) < SECOND;
         if begins_within {
             self.span.from.max(window.earliest)
@@ -53,7 +53,7 @@ impl ReservationSeen {
     }
 
     /// Returns true if it has this span, as far as a site can say that counts in seconds.
-    pub fn is_of(&self, span: Span) -> bool {
+    pub fn has_span(&self, span: Span) -> bool {
         distance(self.span.from, span.from) < SECOND && distance(self.span.to, span.to) < SECOND
     }
 }
@@ -115,7 +115,7 @@ mod tests {
                 confirmed: true,
             }
         };
-        let start = |from, window| seen(from, 90_000).start(window);
+        let start = |from, window| seen(from, 90_000).granted_start(window);
         let exactly = StartWindow::exactly(Timestamp(10_400));
         assert_eq!(start(10_000, exactly), Timestamp(10_400));
         assert_eq!(
@@ -126,7 +126,7 @@ mod tests {
         let wide = StartWindow::new(Timestamp(10_400), Timestamp(12_000));
         assert_eq!(start(11_000, wide), Timestamp(11_000));
         let span = Span::new(Timestamp(10_400), Timestamp(70_400));
-        assert!(seen(10_000, 71_000).is_of(span));
-        assert!(!seen(10_000, 71_500).is_of(span) && !seen(12_000, 70_400).is_of(span));
+        assert!(seen(10_000, 71_000).has_span(span));
+        assert!(!seen(10_000, 71_500).has_span(span) && !seen(12_000, 70_400).has_span(span));
     }
 }

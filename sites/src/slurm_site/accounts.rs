@@ -26,7 +26,7 @@ pub(super) struct SlurmAccounting {
 
 impl SlurmAccounting {
     /// Forgets an attempt that is removed.
-    pub(super) fn forget(&mut self, tag: AttemptTag) {
+    pub(super) fn forget_tag(&mut self, tag: AttemptTag) {
         self.asked.remove(&tag);
         self.kept.remove(&tag);
     }
@@ -37,7 +37,7 @@ impl SlurmSite {
     /// recorded no end. Accounts that do not answer are no reason to know nothing of the rest.
     pub(super) async fn accounts_of(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
         let ask: Vec<AttemptTag> = {
-            let accounts = &self.heard().accounts;
+            let accounts = &self.lock_answers().accounts;
             let new = lost
                 .iter()
                 .filter(|tag| !accounts.unkept && !accounts.asked.contains(tag));
@@ -49,14 +49,18 @@ impl SlurmSite {
                 .into_iter()
                 .chain(words.iter().map(String::as_str));
             let words: Vec<&str> = words.collect();
-            if let Ok(answer) = self.agent.ask(&words, AgentRequest::default()).await {
+            if let Ok(answer) = self
+                .agent
+                .send_request(&words, AgentRequest::default())
+                .await
+            {
                 let root = self.config.root.to_str().unwrap_or_default();
                 let kept: Vec<SlurmJob> = answer
-                    .all("kept")
-                    .filter_map(|line| read(line, root, &ask))
+                    .values_of("kept")
+                    .filter_map(|line| parse_account_line(line, root, &ask))
                     .collect();
-                let accounts = &mut self.heard().accounts;
-                accounts.unkept = answer.all("unkept").next().is_some();
+                let accounts = &mut self.lock_answers().accounts;
+                accounts.unkept = answer.values_of("unkept").next().is_some();
                 accounts.asked.extend(ask);
                 for job in kept {
                     let known = accounts.kept.get(&job.tag);
@@ -66,7 +70,7 @@ impl SlurmSite {
                 }
             }
         }
-        let heard = self.heard();
+        let heard = self.lock_answers();
         lost.iter()
             .filter_map(|tag| heard.accounts.kept.get(tag).cloned())
             .collect()
@@ -75,7 +79,7 @@ impl SlurmSite {
 
 /// Parses a line of `sacct`: number, state, processors, times of submission, start and end,
 /// directory, name. `None` if it is none of these attempts', or not over.
-fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
+fn parse_account_line(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let mut fields = line.splitn(8, '|');
     let number = fields.next()?;
     let state = fields.next()?;
@@ -92,7 +96,7 @@ fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let line = format!(
         "{number}|{state}|None|{processors}|{submitted}|{start}|{end}|{directory}|{name}|{tag}"
     );
-    SlurmJob::read(&line, root).filter(|job| !job.is_active())
+    SlurmJob::parse_job(&line, root).filter(|job| !job.is_active())
 }
 
 #[cfg(test)]
@@ -104,7 +108,7 @@ mod tests {
 
     fn word_of(line: &str) -> Option<BatchState> {
         let tag: AttemptTag = TAG.parse().unwrap();
-        read(line, "/r", &[tag]).map(|job| job.word)
+        parse_account_line(line, "/r", &[tag]).map(|job| job.word)
     }
 
     #[test]

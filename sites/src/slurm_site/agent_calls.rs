@@ -6,18 +6,18 @@ use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors;
-use super::options::{LANES, limits, name, options};
-use super::polls::{FILES_SETTLE, lasts};
+use super::options::{LANES, job_name, limits_for, sbatch_options};
+use super::polls::{FILES_SETTLE, note_duration};
 use super::queue::{self, SlurmJob};
-use super::{SELDOM, SlurmFacts, SlurmSite, grace, kill_wait, nodes, setting};
+use super::{SELDOM, SlurmFacts, SlurmSite, config_value, nodes, parse_kill_wait, payload_grace};
 use crate::agent::{AgentAnswer, AgentFailure, AgentRequest};
-use crate::local_site::attempt_root::nonce;
+use crate::local_site::attempt_root::unique_word;
 use crate::port::{
     Capabilities, FoundAttempt, GateDecision, GateState, Go, SiteDescription, SiteError,
     SubmitRequest, Submitted, TagLookup,
 };
 use crate::wrapper::parameters::{
-    WrapperPace, WrittenParameters, encode_go_for_site, first_of_void, written,
+    WrapperPace, WrittenParameters, encode_go_for_site, files_for, first_of_void,
 };
 use crate::wrapper::{SCRIPT, script_name, state_files};
 
@@ -31,28 +31,28 @@ fn stub_name() -> String {
 
 impl SlurmSite {
     pub(super) async fn describe_site(&self) -> Result<SiteDescription, SiteError> {
-        self.keep().await?;
+        self.keep_root().await?;
         let answer = self
             .agent
-            .ask(&["describe"], AgentRequest::default())
+            .send_request(&["describe"], AgentRequest::default())
             .await?;
-        let load = self.load(&answer)?;
-        *self.facts() = Some(SlurmFacts {
-            kill_wait: setting(&answer, "KillWait").and_then(kill_wait),
-            amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
-            lanes: self.lanes(&answer),
+        let load = self.partition_load(&answer)?;
+        *self.lock_facts() = Some(SlurmFacts {
+            kill_wait: config_value(&answer, "KillWait").and_then(parse_kill_wait),
+            amounts: nodes::partition_amounts(&answer, self.config.partition.as_deref()),
+            lanes: self.read_partitions(&answer),
             counts_disk: nodes::counts_disk(&answer),
-            counts_memory: setting(&answer, "SelectTypeParameters")
+            counts_memory: config_value(&answer, "SelectTypeParameters")
                 .is_some_and(|kinds| kinds.to_ascii_uppercase().contains("MEMORY")),
         });
-        let mut labels = nodes::labels(&answer);
+        let mut labels = nodes::site_labels(&answer);
         for (key, values) in &self.config.labels {
             labels
                 .entry(key.clone())
                 .or_default()
                 .extend(values.iter().cloned());
         }
-        let mut total = self.total();
+        let mut total = self.usable_total();
         // A job that waits for nodes which are drained now may fit later.
         total.processors = total.processors.min(load.whole);
         Ok(SiteDescription {
@@ -64,28 +64,31 @@ impl SlurmSite {
                 queues_only: self.config.queues_only,
                 reservations: self.config.reservations,
             },
-            lanes: Some(self.lanes(&answer)),
+            lanes: Some(self.read_partitions(&answer)),
             manager: format!(
                 "Slurm {}, cluster {}{}",
-                setting(&answer, "SLURM_VERSION").unwrap_or("?"),
-                setting(&answer, "ClusterName").unwrap_or("?"),
-                untracked(setting(&answer, "ProctrackType"))
+                config_value(&answer, "SLURM_VERSION").unwrap_or("?"),
+                config_value(&answer, "ClusterName").unwrap_or("?"),
+                untracked_note(config_value(&answer, "ProctrackType"))
             ),
         })
     }
 
     /// Parses the jobs of an answer that are ours.
-    pub(super) fn jobs(&self, answer: &AgentAnswer) -> Vec<SlurmJob> {
+    pub(super) fn own_jobs(&self, answer: &AgentAnswer) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
-            .all("queue")
-            .filter_map(|line| SlurmJob::read(line, root))
+            .values_of("queue")
+            .filter_map(|line| SlurmJob::parse_job(line, root))
             .collect()
     }
 
-    pub(super) fn load(&self, answer: &AgentAnswer) -> Result<queue::PartitionLoad, SiteError> {
+    pub(super) fn partition_load(
+        &self,
+        answer: &AgentAnswer,
+    ) -> Result<queue::PartitionLoad, SiteError> {
         let partition = self.config.partition.as_deref();
-        queue::load(answer.all("load"), partition).ok_or_else(|| {
+        queue::sum_load(answer.values_of("load"), partition).ok_or_else(|| {
             SiteError::Refused(match partition {
                 Some(name) => format!("Slurm has no partition {name}"),
                 None => "Slurm has no default partition; name one".to_owned(),
@@ -94,82 +97,96 @@ impl SlurmSite {
     }
 
     /// Returns what Slurm reports of itself; asks it if it never was asked.
-    pub(super) async fn known(&self) -> Result<SlurmFacts, SiteError> {
-        let known = self.facts().clone();
+    pub(super) async fn known_facts(&self) -> Result<SlurmFacts, SiteError> {
+        let known = self.lock_facts().clone();
         if let Some(facts) = known {
             return Ok(facts);
         }
         self.describe_site().await?;
-        Ok(self.facts().clone().unwrap_or_default())
+        Ok(self.lock_facts().clone().unwrap_or_default())
     }
 
     /// Returns the time from TERM to KILL: shorter than what Slurm gives a job itself.
-    async fn grace(&self) -> Result<DurationMs, SiteError> {
-        Ok(grace(self.config.grace, self.known().await?.kill_wait))
+    async fn current_grace(&self) -> Result<DurationMs, SiteError> {
+        Ok(payload_grace(
+            self.config.grace,
+            self.known_facts().await?.kill_wait,
+        ))
     }
 
     pub(super) async fn submit_order(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
-        let facts = self.known().await?;
-        let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
+        let facts = self.known_facts().await?;
+        let lane = facts
+            .lanes
+            .own
+            .overridden_by(&LANES.parse_options(&order.lrm_options));
         let elsewhere = facts
             .lanes
-            .elsewhere(&lane)
-            .map(|partition| facts.lanes.total(partition));
-        let total = elsewhere.unwrap_or_else(|| self.total());
+            .foreign_partition(&lane)
+            .map(|partition| facts.lanes.usable_total(partition));
+        let total = elsewhere.unwrap_or_else(|| self.usable_total());
         if let Some(shortage) = total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!(
                 "the attempt {shortage} at most"
             )));
         }
-        self.lasts(&lane, order)?;
+        self.check_lasts(&lane, order)?;
         let root = self.config.root.display().to_string();
-        let longest = facts.lanes.longest(&lane);
-        let limits = limits(&self.config, order, longest, facts.counts_disk);
-        let options = options(&self.config, order, &root, limits)?;
+        let longest = facts.lanes.longest_time_in(&lane);
+        let limits = limits_for(&self.config, order, longest, facts.counts_disk);
+        let options = sbatch_options(&self.config, order, &root, limits)?;
         let pace = WrapperPace {
             hold_max: limits.hold_max,
             wall_time: order.wall_time,
-            grace: grace(self.config.grace, facts.kill_wait),
+            grace: payload_grace(self.config.grace, facts.kill_wait),
             poll: self.config.poll,
             seldom: Some(SELDOM),
             warning: order.warning,
         };
-        let written = written(order, &self.config.root, &pace, &self.config.seal);
+        let written = files_for(order, &self.config.root, &pace, &self.config.seal);
         let tag = order.tag.to_string();
         let stub = stub_name();
         let wrapper = script_name();
-        let words = ["submit".to_owned(), tag, stub, wrapper, self.agent.limit()];
+        let words = [
+            "submit".to_owned(),
+            tag,
+            stub,
+            wrapper,
+            self.agent.command_limit(),
+        ];
         let words = [&words[..], &options].concat();
         let request = build_request(order, &written);
-        let answer = match self.agent.ask(&words, request).await {
+        let answer = match self.agent.send_request(&words, request).await {
             Err(AgentFailure::NotInstalled) => {
-                self.install().await?;
+                self.install_files().await?;
                 let request = build_request(order, &written);
-                self.agent.ask(&words, request).await?
+                self.agent.send_request(&words, request).await?
             }
             answer => answer?,
         };
-        let submitted = submitted(&answer, !order.lrm_options.is_empty())
-            .map_err(|error| errors::within(order.reservation.is_some(), error))?;
+        let submitted = read_submission(&answer, !order.lrm_options.is_empty())
+            .map_err(|error| errors::error_with_reservation(order.reservation.is_some(), error))?;
         self.note_submission(order, &submitted);
         Ok(submitted)
     }
 
-    async fn install(&self) -> Result<(), SiteError> {
+    async fn install_files(&self) -> Result<(), SiteError> {
         let mut request = AgentRequest::default();
-        request.file(&stub_name(), STUB.as_bytes());
-        request.file(&script_name(), SCRIPT.as_bytes());
-        self.agent.ask(&["install"], request.end()).await?;
+        request.push_file(&stub_name(), STUB.as_bytes());
+        request.push_file(&script_name(), SCRIPT.as_bytes());
+        self.agent
+            .send_request(&["install"], request.complete())
+            .await?;
         Ok(())
     }
 
-    pub(super) async fn find(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    pub(super) async fn find_submissions(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         let answer = self
             .agent
-            .ask(&["find", &tag.to_string()], AgentRequest::default())
+            .send_request(&["find", &tag.to_string()], AgentRequest::default())
             .await?;
-        let known = answer.last("number");
-        let jobs = self.jobs(&answer).into_iter();
+        let known = answer.last_value("number");
+        let jobs = self.own_jobs(&answer).into_iter();
         // A job that is over and never got its directory cannot be adopted.
         let ours =
             jobs.filter(|job| job.tag == tag && (job.is_active() || known == Some(&job.number)));
@@ -190,76 +207,93 @@ impl SlurmSite {
         Ok(TagLookup { found })
     }
 
-    pub(super) async fn decide(
+    pub(super) async fn decide_at_gate(
         &self,
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let name = tag.to_string();
-        let nonce = nonce();
+        let nonce = unique_word();
         let answer = match decision {
             GateDecision::Void => {
                 self.agent
-                    .ask(&["gate", &name, "void", &nonce], self.void(tag))
+                    .send_request(&["gate", &name, "void", &nonce], self.void_request(tag))
                     .await?
             }
             GateDecision::Go(go) => {
-                let start_by = self.heard().time.shown(go.start_by);
+                let start_by = self.lock_answers().time.to_shown(go.start_by);
                 let text = encode_go_for_site(&Go {
                     start_by,
                     ..go.clone()
                 });
-                let wait_ms = go.start_at.since(super::now()).0.to_string();
+                let wait_ms = go.start_at.since(super::steady_now()).0.to_string();
                 let length = text.len().to_string();
                 let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
-                self.agent.ask(&words, AgentRequest::bytes(text)).await?
+                self.agent
+                    .send_request(&words, AgentRequest::from_bytes(text))
+                    .await?
             }
         };
-        let verdict = answer.last("verdict").ok_or_else(|| {
+        let verdict = answer.last_value("verdict").ok_or_else(|| {
             SiteError::OutcomeUnknown(format!("the decision of {tag} was not told"))
         })?;
         // Only an open gate let in a payload that could replace the decision.
-        let decided = state_files::verdict(verdict, tag, &self.config.seal);
+        let decided = state_files::parse_verdict_line(verdict, tag, &self.config.seal);
         Ok(decided.unwrap_or(GateState::Opened))
     }
 
-    fn void(&self, tag: AttemptTag) -> AgentRequest {
-        AgentRequest::bytes(format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes())
+    fn void_request(&self, tag: AttemptTag) -> AgentRequest {
+        AgentRequest::from_bytes(
+            format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes(),
+        )
     }
 
-    pub(super) async fn end(&self, tag: AttemptTag) -> Result<(), SiteError> {
+    pub(super) async fn end_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         // After its grace the wrapper has recorded its end, or never will.
-        let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
-        let told = self.told_to_end().get(&tag).map(|since| since.elapsed());
+        let patience = Duration::from_millis(self.current_grace().await?.0) + FILES_SETTLE;
+        let told = self.lock_cancelled().get(&tag).map(|since| since.elapsed());
         let how = if told.is_some_and(|told| told > patience) {
             "late"
         } else {
             "gently"
         };
         let name = tag.to_string();
-        let nonce = nonce();
+        let nonce = unique_word();
         let words = ["cancel", &name, how, &nonce];
-        let answer = self.agent.ask(&words, self.void(tag)).await;
+        let answer = self
+            .agent
+            .send_request(&words, self.void_request(tag))
+            .await;
         self.forget_queue();
         answer?;
         // Before this the request may not have arrived, and its grace has not begun.
-        lasts(&mut self.told_to_end(), tag, true);
+        note_duration(&mut self.lock_cancelled(), tag, true);
         Ok(())
     }
 
-    pub(super) async fn remove(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        let words = ["remove", &tag.to_string(), &nonce()];
-        self.agent.ask(&words, AgentRequest::default()).await?;
-        self.over().remove(&tag);
-        self.told_to_end().remove(&tag);
+    pub(super) async fn remove_remains(&self, tag: AttemptTag) -> Result<(), SiteError> {
+        let words = ["remove", &tag.to_string(), &unique_word()];
+        self.agent
+            .send_request(&words, AgentRequest::default())
+            .await?;
+        self.lock_over().remove(&tag);
+        self.lock_cancelled().remove(&tag);
         self.forget_attempt(tag);
         Ok(())
     }
 
-    pub(super) async fn list(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        let answer = self.agent.ask(&["list"], AgentRequest::default()).await?;
-        let named = answer.all("name").filter_map(|name| name.parse().ok());
-        let queued = self.jobs(&answer).into_iter().filter(SlurmJob::is_active);
+    pub(super) async fn list_tags(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        let answer = self
+            .agent
+            .send_request(&["list"], AgentRequest::default())
+            .await?;
+        let named = answer
+            .values_of("name")
+            .filter_map(|name| name.parse().ok());
+        let queued = self
+            .own_jobs(&answer)
+            .into_iter()
+            .filter(SlurmJob::is_active);
         let mut tags: Vec<AttemptTag> = named.chain(queued.map(|job| job.tag)).collect();
         tags.sort_unstable();
         tags.dedup();
@@ -270,15 +304,15 @@ impl SlurmSite {
 fn build_request(order: &SubmitRequest, written: &WrittenParameters) -> AgentRequest {
     let mut request = AgentRequest::default();
     if let Some(inputs) = &written.inputs {
-        request.file("inputs", inputs);
+        request.push_file("inputs", inputs);
     }
-    request.text("params", &written.params);
-    request.text("name", format!("{}\n", name(order)).as_bytes());
-    request.end()
+    request.push_text("params", &written.params);
+    request.push_text("name", format!("{}\n", job_name(order)).as_bytes());
+    request.complete()
 }
 
 /// Returns a note for people if Slurm does not find all processes of a job that it ends.
-fn untracked(tracking: Option<&str>) -> String {
+fn untracked_note(tracking: Option<&str>) -> String {
     match tracking {
         None | Some("" | "proctrack/cgroup") => String::new(),
         Some(kind) => {
@@ -287,20 +321,20 @@ fn untracked(tracking: Option<&str>) -> String {
     }
 }
 
-fn submitted(answer: &AgentAnswer, has_own: bool) -> Result<Submitted, SiteError> {
-    if let Some(number) = answer.last("number") {
+fn read_submission(answer: &AgentAnswer, has_own: bool) -> Result<Submitted, SiteError> {
+    if let Some(number) = answer.last_value("number") {
         return Ok(Submitted {
             lrm_id: lrm_id(number)?,
         });
     }
-    let said: Vec<&str> = answer.all("said").collect();
+    let said: Vec<&str> = answer.values_of("said").collect();
     let code = answer
-        .last("code")
+        .last_value("code")
         .and_then(|code| code.parse().ok())
         .unwrap_or(0);
     Err(match code {
         0 => SiteError::OutcomeUnknown(format!("sbatch gave no number: {}", said.join("; "))),
-        code => errors::refused(code, &said, has_own),
+        code => errors::submission_error(code, &said, has_own),
     })
 }
 

@@ -3,9 +3,9 @@
 use cospan_domain::units::DurationMs;
 
 use super::queue::SlurmJob;
-use crate::attempt_end::{AttemptEnd, BatchState, WrapperTraces, verdict};
+use crate::attempt_end::{AttemptEnd, BatchState, WrapperTraces, interpret_end};
 use crate::port::{AtGate, Observation, PartialAnswer};
-use crate::wrapper::attempt_files::{WrapperEvidence, observed};
+use crate::wrapper::attempt_files::{WrapperEvidence, to_observation};
 
 /// The evidence about one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -25,34 +25,34 @@ pub(super) struct AttemptKnowledge<'a> {
 }
 
 impl AttemptKnowledge<'_> {
-    fn word(&self) -> BatchState {
+    fn report_of_slurm(&self) -> BatchState {
         self.job.map_or(BatchState::Forgotten, |job| job.word)
     }
 
-    fn left(&self) -> WrapperTraces {
+    fn files_left(&self) -> WrapperTraces {
         match (self.evidence, self.job) {
             // The directory is another's: this job waits behind it, and was not put back.
             (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
-                if evidence.left() == WrapperTraces::Void {
+                if evidence.summarise() == WrapperTraces::Void {
                     WrapperTraces::Void
                 } else {
                     WrapperTraces::Nothing
                 }
             }
-            (Some(evidence), _) => evidence.left(),
+            (Some(evidence), _) => evidence.summarise(),
             (None, _) => WrapperTraces::Nothing,
         }
     }
 
     /// Returns true if whatever is awaited has had its time.
     fn is_settled(&self) -> bool {
-        match self.word() {
+        match self.report_of_slurm() {
             // A controller that forgot that it started this has its node end what still runs.
             BatchState::Waiting | BatchState::Requeued => {
-                self.asked_again && (self.settled || self.left().is_exit())
+                self.asked_again && (self.settled || self.files_left().is_exit())
             }
             // A wrapper that was asked to end ends now, and Slurm will say by whom.
-            BatchState::Running if self.left() == WrapperTraces::Terminated => self.overdue,
+            BatchState::Running if self.files_left() == WrapperTraces::Terminated => self.overdue,
             BatchState::Running => self.asked_again,
             BatchState::Completing => self.overdue,
             _ => self.settled,
@@ -76,24 +76,31 @@ fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
 /// Returns true if Slurm must be asked once more: files show what happened after it was asked.
 pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
     let asks = matches!(
-        known.word(),
+        known.report_of_slurm(),
         BatchState::Waiting | BatchState::Requeued | BatchState::Running
     );
-    asks && verdict(known.word(), known.left(), false) == AttemptEnd::Untold
+    asks && interpret_end(known.report_of_slurm(), known.files_left(), false) == AttemptEnd::Untold
 }
 
 /// Determines what the attempt is doing.
-pub(super) fn judge(known: AttemptKnowledge<'_>) -> Observation {
+pub(super) fn observe(known: AttemptKnowledge<'_>) -> Observation {
     let over = known.job.is_some_and(|job| !job.is_active());
     // Slurm remembers a while longer what was removed.
     if over && known.evidence.is_none() && !known.spooled {
         return Observation::Absent;
     }
-    match verdict(known.word(), known.left(), known.is_settled()) {
+    match interpret_end(
+        known.report_of_slurm(),
+        known.files_left(),
+        known.is_settled(),
+    ) {
         AttemptEnd::Queued => {
-            Observation::Queued(known.job.map(SlurmJob::in_queue).unwrap_or_default())
+            Observation::Queued(known.job.map(SlurmJob::to_in_queue).unwrap_or_default())
         }
-        verdict => held_from_its_start(known, observed(verdict, known.evidence, || said(known))),
+        verdict => held_from_its_start(
+            known,
+            to_observation(verdict, known.evidence, || explain_report(known)),
+        ),
     }
 }
 
@@ -112,16 +119,16 @@ pub(super) fn judge_in_silence(
     let Some(evidence) = evidence else {
         return Observation::Unknown(said);
     };
-    let left = evidence.left();
+    let left = evidence.summarise();
     let by_itself = matches!(left, WrapperTraces::Success | WrapperTraces::Failure);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
-    match verdict(
+    match interpret_end(
         word.unwrap_or(BatchState::Running),
         left,
         by_itself && settled,
     ) {
         AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => Observation::Unknown(said),
-        told => observed(told, Some(evidence), || said.clone()),
+        told => to_observation(told, Some(evidence), || said.clone()),
     }
 }
 
@@ -140,7 +147,7 @@ fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Ob
 
 const SECOND: DurationMs = DurationMs::from_secs(1);
 
-fn said(known: AttemptKnowledge<'_>) -> String {
+fn explain_report(known: AttemptKnowledge<'_>) -> String {
     match known.job {
         Some(job) => format!(
             "Slurm says {} ({}) of its job {}",
@@ -156,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
-    use crate::slurm_site::queue::word;
+    use crate::slurm_site::queue::interpret_state;
     use crate::wrapper::state_files::{ProcessName, ReadyFile};
 
     fn job(state: &str, reason: &str) -> SlurmJob {
@@ -164,7 +171,7 @@ mod tests {
             number: "5".to_owned(),
             tag: "cabcdefgh-1-0-1".parse().unwrap(),
             state: state.to_owned(),
-            word: word(state, reason),
+            word: interpret_state(state, reason),
             reason: reason.to_owned(),
             processors: 1,
             submitted_at: Timestamp(1),
@@ -226,11 +233,11 @@ mod tests {
             ready: of_job("5").ready.map(|(ready, _)| (ready, Timestamp(at))),
             ..WrapperEvidence::default()
         };
-        let held = |job: &SlurmJob, gate_at| match judge(known(Some(job), Some(&at_gate(gate_at))))
-        {
-            Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
-            seen => panic!("{seen:?}"),
-        };
+        let held =
+            |job: &SlurmJob, gate_at| match observe(known(Some(job), Some(&at_gate(gate_at)))) {
+                Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
+                seen => panic!("{seen:?}"),
+            };
         let running = SlurmJob {
             start_at: Some(Timestamp(5_000)),
             ..job("RUNNING", "None")
@@ -252,12 +259,12 @@ mod tests {
     fn what_can_never_run_is_told_after_its_reason_has_lasted() {
         let job = job("PENDING", "PartitionTimeLimit");
         let late = known(Some(&job), None);
-        assert_eq!(why(&judge(late)), Some((false, EndedBySite::NeverRuns)));
+        assert_eq!(why(&observe(late)), Some((false, EndedBySite::NeverRuns)));
         let early = AttemptKnowledge {
             settled: false,
             ..late
         };
-        assert!(matches!(judge(early), Observation::Unknown(_)));
+        assert!(matches!(observe(early), Observation::Unknown(_)));
     }
 
     #[test]
@@ -265,13 +272,13 @@ mod tests {
         let running = job("RUNNING", "None");
         let evidence = exited(ExitCause::Code(0));
         let late = known(Some(&running), Some(&evidence));
-        assert!(matches!(judge(late), Observation::Exited(_)));
+        assert!(matches!(observe(late), Observation::Exited(_)));
         let early = AttemptKnowledge {
             asked_again: false,
             ..late
         };
         assert!(is_outdated(early));
-        assert!(matches!(judge(early), Observation::Unknown(_)));
+        assert!(matches!(observe(early), Observation::Unknown(_)));
     }
 
     #[test]
@@ -284,9 +291,9 @@ mod tests {
         ] {
             let evidence = exited(cause);
             let early = known(Some(&job), Some(&evidence));
-            assert!(matches!(judge(early), Observation::Unknown(_)) && !is_outdated(early));
+            assert!(matches!(observe(early), Observation::Unknown(_)) && !is_outdated(early));
             assert!(matches!(
-                judge(AttemptKnowledge {
+                observe(AttemptKnowledge {
                     overdue: true,
                     ..early
                 }),
@@ -303,18 +310,18 @@ mod tests {
             ..of_job("5")
         };
         let put_back = known(Some(&waiting), Some(&evidence));
-        assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
+        assert_eq!(why(&observe(put_back)), Some((true, EndedBySite::Requeued)));
         let early = AttemptKnowledge {
             asked_again: false,
             ..put_back
         };
-        assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
+        assert!(is_outdated(early) && matches!(observe(early), Observation::Unknown(_)));
         let may_run = AttemptKnowledge {
             settled: false,
             ..put_back
         };
         assert!(
-            matches!(judge(may_run), Observation::Unknown(_)),
+            matches!(observe(may_run), Observation::Unknown(_)),
             "its node may not know yet"
         );
         let evidence = WrapperEvidence {
@@ -322,7 +329,7 @@ mod tests {
             ..of_job("4")
         };
         assert_eq!(
-            judge(known(Some(&waiting), Some(&evidence))),
+            observe(known(Some(&waiting), Some(&evidence))),
             Observation::Queued(InQueue::default())
         );
     }
@@ -336,7 +343,7 @@ mod tests {
                 settled: false,
                 ..known(Some(&waiting), Some(&evidence))
             };
-            let Observation::Exited(exit) = judge(now) else {
+            let Observation::Exited(exit) = observe(now) else {
                 panic!("{cause:?}")
             };
             assert_eq!(exit.cause, cause);
@@ -344,11 +351,14 @@ mod tests {
                 asked_again: false,
                 ..now
             };
-            assert!(matches!(judge(early), Observation::Unknown(_)), "{cause:?}");
+            assert!(
+                matches!(observe(early), Observation::Unknown(_)),
+                "{cause:?}"
+            );
         }
         for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
             let evidence = exited(cause);
-            let ended = judge(known(Some(&waiting), Some(&evidence)));
+            let ended = observe(known(Some(&waiting), Some(&evidence)));
             assert_eq!(why(&ended), Some((true, EndedBySite::Requeued)));
         }
     }
@@ -357,18 +367,18 @@ mod tests {
     fn what_a_signal_ended_is_no_jobs_error_once_slurm_forgot_it() {
         for signal in [9, 15] {
             let evidence = exited(ExitCause::Signal(signal));
-            let forgotten = judge(known(None, Some(&evidence)));
+            let forgotten = observe(known(None, Some(&evidence)));
             assert!(
                 matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))),
                 "{signal}"
             );
             let failed = job("FAILED", "NonZeroExitCode");
-            let itself = judge(known(Some(&failed), Some(&evidence)));
+            let itself = observe(known(Some(&failed), Some(&evidence)));
             assert!(matches!(itself, Observation::Exited(_)), "{signal}");
         }
         let segfault = exited(ExitCause::Signal(11));
         assert!(matches!(
-            judge(known(None, Some(&segfault))),
+            observe(known(None, Some(&segfault))),
             Observation::Exited(_)
         ));
     }
@@ -380,8 +390,8 @@ mod tests {
             spooled: false,
             ..known(Some(&job), None)
         };
-        assert_eq!(judge(removed), Observation::Absent);
-        assert_eq!(judge(known(None, None)), Observation::Absent);
+        assert_eq!(observe(removed), Observation::Absent);
+        assert_eq!(observe(known(None, None)), Observation::Absent);
     }
 
     #[test]
@@ -392,9 +402,9 @@ mod tests {
             ..of_job("5")
         };
         let failed = job("FAILED", "NonZeroExitCode");
-        let ended = judge(known(Some(&failed), Some(&evidence)));
+        let ended = observe(known(Some(&failed), Some(&evidence)));
         assert_eq!(why(&ended), Some((true, EndedBySite::WrapperKilled)));
-        let forgotten = judge(known(None, Some(&evidence)));
+        let forgotten = observe(known(None, Some(&evidence)));
         assert!(
             matches!(forgotten, Observation::Vanished { began: true, .. }),
             "{forgotten:?}"
@@ -411,7 +421,7 @@ mod tests {
         let Observation::Vanished {
             began: false,
             detail,
-        } = judge(known(Some(&job), Some(&evidence)))
+        } = observe(known(Some(&job), Some(&evidence)))
         else {
             panic!("a wrapper in trouble is the site's error")
         };

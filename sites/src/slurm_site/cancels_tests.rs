@@ -66,7 +66,7 @@ pub(super) async fn site(directory: &Path) -> SlurmSite {
     let config = SlurmConfig::new(name, directory.join("root"), total, Vec::new());
     let exec = Instead(bin, ChildExec::of_this_process());
     let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
-    site.initialise().await.unwrap();
+    site.make_root().await.unwrap();
     site
 }
 

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::{Bytes, DurationMs};
 
 use super::findings::{self, Finding};
-use super::nodes::{at_least, graphics};
-use super::{MANAGER, SlurmConfig, environment, kill_wait, setting};
+use super::nodes::{parse_at_least, parse_gpus};
+use super::{MANAGER, SlurmConfig, agent_environment, config_value, parse_kill_wait};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{AgentAnswer, AgentRequest, SiteAgent};
 use crate::exec::{Exec, ExecCommand, ExecLane, Work};
-use crate::local_site::attempt_root::nonce;
+use crate::local_site::attempt_root::unique_word;
 use crate::port::SiteError;
 
 /// The longest that looking at a cluster may take, with a job of one processor.
@@ -77,7 +77,7 @@ pub struct ProbedFacts {
 
 impl ProbedFacts {
     /// Returns the partition of this name, or the default one.
-    pub fn partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
+    pub fn find_partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
         self.partitions
             .iter()
             .find(|found: &&SlurmPartition| match name {
@@ -101,38 +101,38 @@ pub struct Probed {
 ///
 /// # Errors
 /// It was not reached.
-pub async fn probe(
+pub async fn probe_cluster(
     config: &SlurmConfig,
     exec: Arc<dyn Exec>,
     trial: bool,
 ) -> Result<Probed, SiteError> {
     let agent = SiteAgent {
         exec,
-        text: crate::agent::text_of(&[MANAGER, include_str!("../slurm/probe.sh")]),
+        text: crate::agent::join_script(&[MANAGER, include_str!("../slurm/probe.sh")]),
         site: config.name.clone(),
         root: config.root.clone(),
-        environment: environment(config),
+        environment: agent_environment(config),
         deadline: LONGEST,
     };
-    let nonce = nonce();
-    let options = super::options::of_site(config);
+    let nonce = unique_word();
+    let options = super::options::site_options(config);
     let answer = agent
-        .ask(
+        .send_request(
             &agent_words("probe", &nonce, &options),
             AgentRequest::default(),
         )
         .await
         .map_err(SiteError::from)?;
-    let mut facts = facts(&answer);
+    let mut facts = read_facts(&answer);
     facts.clock_ahead_ms = clock_ahead(&agent).await?;
-    let mut findings = findings::all(&answer, &facts, config);
-    findings.push(bulk(&agent).await);
+    let mut findings = findings::list_findings(&answer, &facts, config);
+    findings.push(check_bulk(&agent).await);
     let is_well = !findings
         .iter()
         .any(|finding| finding.verdict == findings::FindingVerdict::Bad);
     if trial && is_well && facts.root_is_there {
         let words = agent_words("trial", &nonce, &options);
-        let tried = agent.ask(&words, AgentRequest::default()).await;
+        let tried = agent.send_request(&words, AgentRequest::default()).await;
         findings::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(Probed { facts, findings })
@@ -144,7 +144,7 @@ fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<
 }
 
 /// Checks that contents of files have a way there.
-async fn bulk(agent: &SiteAgent) -> Finding {
+async fn check_bulk(agent: &SiteAgent) -> Finding {
     let command = ExecCommand {
         work: Work::Program(vec!["true".into()]),
         lane: ExecLane::Bulk,
@@ -153,7 +153,7 @@ async fn bulk(agent: &SiteAgent) -> Finding {
         deadline: agent.deadline,
         output_max: 1_000,
     };
-    findings::of_bulk(
+    findings::judge_bulk(
         agent
             .exec
             .run(command)
@@ -175,18 +175,18 @@ fn now_ms() -> i64 {
 async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
     let before = now_ms();
     let answer = agent
-        .ask(&["clock"], AgentRequest::default())
+        .send_request(&["clock"], AgentRequest::default())
         .await
         .map_err(SiteError::from)?;
     let ours = before.midpoint(now_ms());
-    let theirs = answer.last("clock").and_then(seconds_to_timestamp);
+    let theirs = answer.last_value("clock").and_then(seconds_to_timestamp);
     let theirs = theirs.and_then(|clock| i64::try_from(clock.0).ok());
     Ok(theirs.map_or(0, |theirs| theirs - ours))
 }
 
-fn facts(answer: &AgentAnswer) -> ProbedFacts {
+fn read_facts(answer: &AgentAnswer) -> ProbedFacts {
     let free_kb: u64 = answer
-        .last("free_kb")
+        .last_value("free_kb")
         .and_then(|kb| kb.parse().ok())
         .unwrap_or(0);
     ProbedFacts {
@@ -195,20 +195,20 @@ fn facts(answer: &AgentAnswer) -> ProbedFacts {
         version: last_text(answer, "version")
             .trim_start_matches("slurm ")
             .to_owned(),
-        cluster: setting(answer, "ClusterName")
+        cluster: config_value(answer, "ClusterName")
             .unwrap_or_default()
             .to_owned(),
-        kill_wait: setting(answer, "KillWait").and_then(kill_wait),
-        process_tracking: setting(answer, "ProctrackType")
+        kill_wait: config_value(answer, "KillWait").and_then(parse_kill_wait),
+        process_tracking: config_value(answer, "ProctrackType")
             .unwrap_or_default()
             .to_owned(),
-        partitions: partitions(answer.all("partition")),
+        partitions: sum_partitions(answer.values_of("partition")),
         limits: answer
-            .last("limits_failed")
+            .last_value("limits_failed")
             .is_none()
-            .then(|| answer.all("limits").map(str::to_owned).collect()),
+            .then(|| answer.values_of("limits").map(str::to_owned).collect()),
         root: last_text(answer, "root"),
-        root_is_there: answer.all("root_is").any(|is| is == "there"),
+        root_is_there: answer.values_of("root_is").any(|is| is == "there"),
         file_system: last_text(answer, "file_system"),
         free: Bytes(free_kb.saturating_mul(1_024)),
         clock_ahead_ms: 0,
@@ -216,13 +216,13 @@ fn facts(answer: &AgentAnswer) -> ProbedFacts {
 }
 
 fn last_text(answer: &AgentAnswer, key: &str) -> String {
-    answer.all(key).last().unwrap_or_default().to_owned()
+    answer.values_of(key).last().unwrap_or_default().to_owned()
 }
 
 /// Adds up lines of `sinfo`: name, availability, time limit, processors as
 /// allocated/idle/other/total, nodes, megabytes of memory, other resources and
 /// megabytes of disk of each node.
-fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
+fn sum_partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
     let mut found: Vec<SlurmPartition> = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split('|').collect();
@@ -259,9 +259,10 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
         partition.processors += whole;
         partition.in_order += allocated + idle;
         partition.idle += idle;
-        partition.memory.0 += (at_least(memory).saturating_mul(nodes)).saturating_mul(1 << 20);
-        partition.disk.0 += (at_least(disk).saturating_mul(nodes)).saturating_mul(1 << 20);
-        let gpus: u64 = graphics(gres).map(|(_, count)| count).sum();
+        partition.memory.0 +=
+            (parse_at_least(memory).saturating_mul(nodes)).saturating_mul(1 << 20);
+        partition.disk.0 += (parse_at_least(disk).saturating_mul(nodes)).saturating_mul(1 << 20);
+        let gpus: u64 = parse_gpus(gres).map(|(_, count)| count).sum();
         partition.gpus += gpus.saturating_mul(nodes);
     }
     found
@@ -279,7 +280,7 @@ mod tests {
             "urgent|inact|infinite|0/0/64/64|1|64000|(null)|0",
             "odd",
         ];
-        let found = partitions(lines.into_iter());
+        let found = sum_partitions(lines.into_iter());
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].name.as_str(), found[0].is_default),

@@ -27,20 +27,23 @@ impl SlurmSite {
     ///
     /// # Errors
     /// As for [`crate::port::Attempts::list_attempts`].
-    pub async fn remains(&self) -> Result<Vec<Remains>, SiteError> {
+    pub async fn list_remains(&self) -> Result<Vec<Remains>, SiteError> {
         let answer = self
             .agent
-            .ask(&["remains"], AgentRequest::default())
+            .send_request(&["remains"], AgentRequest::default())
             .await?;
-        let active = self.jobs(&answer).into_iter().filter(SlurmJob::is_active);
-        Ok(of(&answer, &active.map(|job| job.tag).collect()))
+        let active = self
+            .own_jobs(&answer)
+            .into_iter()
+            .filter(SlurmJob::is_active);
+        Ok(sum_remains(&answer, &active.map(|job| job.tag).collect()))
     }
 }
 
 /// Adds up lines of `du`: kilobytes, a tab, and a path that ends in a tag.
-fn of(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains> {
+fn sum_remains(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains> {
     let mut taken: BTreeMap<AttemptTag, u64> = BTreeMap::new();
-    for line in answer.all("takes") {
+    for line in answer.values_of("takes") {
         let Some((kilobytes, path)) = line.split_once('\t') else {
             continue;
         };
@@ -71,7 +74,7 @@ mod tests {
             "takes 8\tattempts/{one}\ntakes 4\tspool/{one}\ntakes 1\tspool/{two}\n\
              takes 9\tattempts/notes\n"
         );
-        let found = of(&AgentAnswer(text), &BTreeSet::from([two.parse().unwrap()]));
+        let found = sum_remains(&AgentAnswer(text), &BTreeSet::from([two.parse().unwrap()]));
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].bytes, found[0].is_live), (Bytes(12 << 10), false));
         assert!(found[1].is_live);

@@ -54,13 +54,13 @@ const LOST: [&str; 5] = [
 
 /// Interprets the end of `sbatch` with this code and these words; `has_own`: the
 /// attempt has options of its own.
-pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
+pub(super) fn submission_error(code: i32, said: &[&str], has_own: bool) -> SiteError {
     // A prefix of every line is no news.
     let why = said
         .iter()
         .map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
     let why = why.collect::<Vec<_>>().join("; ");
-    if let Some(error) = unanswered("sbatch", code, said, &why) {
+    if let Some(error) = unanswered_error("sbatch", code, said, &why) {
         return error;
     }
     if says_any(said, &FULL) {
@@ -83,7 +83,7 @@ fn says_any(said: &[&str], parts: &[&str]) -> bool {
 
 /// Corrects the error for an attempt with a reservation: that may have
 /// gone, which is nobody's error.
-pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
+pub(super) fn error_with_reservation(is_promised: bool, error: SiteError) -> SiteError {
     match error {
         SiteError::Refused(why) | SiteError::Unfit(why)
             if is_promised && why.contains("eservation") =>
@@ -95,7 +95,7 @@ pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
 }
 
 /// Interprets a command that was not answered.
-fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
+fn unanswered_error(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
     if says_any(said, &LOST) || matches!(code, 124 | 137) {
         return Some(SiteError::OutcomeUnknown(format!(
             "{command} was not answered: {why}"
@@ -126,7 +126,7 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
     if code == 0 {
         return Ok(Did::All);
     }
-    if let Some(error) = unanswered("scontrol", code, said, &why) {
+    if let Some(error) = unanswered_error("scontrol", code, said, &why) {
         return Err(error);
     }
     if says_any(said, &FORBIDDEN) {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn each_message_is_known_for_what_it_tells() {
         let lost = ["sbatch: error: Batch job submission failed: Socket timed out on send/recv"];
-        let refused = |code, said: &[&str]| refused(code, said, false);
+        let refused = |code, said: &[&str]| submission_error(code, said, false);
         assert!(matches!(refused(1, &lost), SiteError::OutcomeUnknown(_)));
         assert!(matches!(refused(124, &[]), SiteError::OutcomeUnknown(_)));
         let down = [
@@ -185,12 +185,16 @@ mod tests {
     #[test]
     fn a_promise_that_its_site_has_no_more_is_nobodys_error() {
         let gone = ["Batch job submission failed: Requested reservation is invalid"];
-        let of = |is_promised| within(is_promised, refused(1, &gone, false));
+        let of =
+            |is_promised| error_with_reservation(is_promised, submission_error(1, &gone, false));
         assert!(matches!(
             (of(true), of(false)),
             (SiteError::SiteFull(_), SiteError::Refused(_))
         ));
-        let other = within(true, refused(1, &["invalid partition specified: x"], false));
+        let other = error_with_reservation(
+            true,
+            submission_error(1, &["invalid partition specified: x"], false),
+        );
         assert!(matches!(other, SiteError::Refused(_)));
     }
 
@@ -221,7 +225,8 @@ mod tests {
                 false,
             ),
         ] {
-            let is_unfit = |has_own| matches!(refused(1, &[said], has_own), SiteError::Unfit(_));
+            let is_unfit =
+                |has_own| matches!(submission_error(1, &[said], has_own), SiteError::Unfit(_));
             assert_eq!((is_unfit(false), is_unfit(true)), (unfit, own), "{said}");
         }
     }

@@ -3,8 +3,8 @@
 use cospan_domain::units::{Bytes, DurationMs};
 
 use super::cluster_check::{ProbedFacts, SlurmPartition};
-use super::reservation_rights::promises;
-use super::{BEFORE_KILL, SlurmConfig, grace};
+use super::reservation_rights::check_reservations;
+use super::{BEFORE_KILL, SlurmConfig, payload_grace};
 use crate::agent::AgentAnswer;
 use crate::port::SiteError;
 
@@ -134,7 +134,7 @@ const ADVICE: [(&str, &str); 22] = [
 ];
 
 /// Returns what to do about a message of Slurm's commands.
-pub fn advice(said: &str) -> &'static str {
+pub fn advice_for(said: &str) -> &'static str {
     let known = ADVICE.iter().find(|(part, _)| said.contains(part));
     known.map_or("see what the same command says by hand", |(_, advice)| {
         advice
@@ -171,41 +171,49 @@ pub(super) fn bad(
 }
 
 /// Lists all findings of one look.
-pub(super) fn all(answer: &AgentAnswer, facts: &ProbedFacts, config: &SlurmConfig) -> Vec<Finding> {
+pub(super) fn list_findings(
+    answer: &AgentAnswer,
+    facts: &ProbedFacts,
+    config: &SlurmConfig,
+) -> Vec<Finding> {
     let partition = config.partition.as_deref();
     let mut all = vec![good(
         "login",
         format!("{} on {}", facts.account, facts.host),
     )];
-    all.push(tools(answer));
-    all.push(slurm(answer, facts));
-    all.push(of_partition(answer, facts, partition));
-    let chosen = facts.partition(partition).map(|chosen| &chosen.name);
+    all.push(check_tools(answer));
+    all.push(check_slurm(answer, facts));
+    all.push(check_partition(answer, facts, partition));
+    let chosen = facts.find_partition(partition).map(|chosen| &chosen.name);
     let others = facts
         .partitions
         .iter()
         .filter(|other| Some(&other.name) != chosen);
-    all.extend(others.map(|other| good("partition", told_of(other))));
-    if answer.last("partition_failed").is_none() {
-        all.push(submission(answer));
-        all.push(account(facts));
-        all.push(promises(answer, &facts.account, config.reservations));
-        all.push(ending(facts, config.grace));
-        all.push(tracking(facts));
+    all.extend(others.map(|other| good("partition", describe_partition(other))));
+    if answer.last_value("partition_failed").is_none() {
+        all.push(check_submission(answer));
+        all.push(check_account(facts));
+        all.push(check_reservations(
+            answer,
+            &facts.account,
+            config.reservations,
+        ));
+        all.push(check_ending(facts, config.grace));
+        all.push(check_tracking(facts));
     }
-    all.push(directory(answer, facts));
-    all.push(disk(facts));
-    all.push(clock(facts));
+    all.push(check_directory(answer, facts));
+    all.push(check_disk(facts));
+    all.push(check_clock(facts));
     all
 }
 
-fn failed(answer: &AgentAnswer, key: &str) -> Option<String> {
-    let said: Vec<&str> = answer.all(key).collect();
+fn failure_text(answer: &AgentAnswer, key: &str) -> Option<String> {
+    let said: Vec<&str> = answer.values_of(key).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn tools(answer: &AgentAnswer) -> Finding {
-    let missing: Vec<&str> = answer.all("missing").collect();
+fn check_tools(answer: &AgentAnswer) -> Finding {
+    let missing: Vec<&str> = answer.values_of("missing").collect();
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
         let slurms = missing.contains(&"sbatch");
@@ -213,13 +221,13 @@ fn tools(answer: &AgentAnswer) -> Finding {
             "commands",
             found,
             if slurms {
-                advice("not found")
+                advice_for("not found")
             } else {
                 "these belong to GNU coreutils and findutils: have them installed there"
             },
         );
     }
-    match answer.last("lacks") {
+    match answer.last_value("lacks") {
         Some(tool) => odd(
             "commands",
             format!("all but {tool}"),
@@ -229,9 +237,9 @@ fn tools(answer: &AgentAnswer) -> Finding {
     }
 }
 
-fn slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
-    match failed(answer, "version_failed") {
-        Some(said) => bad("Slurm", said.clone(), advice(&said)),
+fn check_slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+    match failure_text(answer, "version_failed") {
+        Some(said) => bad("Slurm", said.clone(), advice_for(&said)),
         None => good(
             "Slurm",
             format!("{}, cluster {}", facts.version, facts.cluster),
@@ -239,12 +247,12 @@ fn slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>) -> Finding {
+fn check_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>) -> Finding {
     const WHAT: &str = "partition";
-    if let Some(said) = failed(answer, "partition_failed") {
-        return bad(WHAT, said.clone(), advice(&said));
+    if let Some(said) = failure_text(answer, "partition_failed") {
+        return bad(WHAT, said.clone(), advice_for(&said));
     }
-    match facts.partition(wanted) {
+    match facts.find_partition(wanted) {
         None if wanted.is_none() => bad(
             WHAT,
             "there is no default",
@@ -256,7 +264,7 @@ fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>)
             format!("give partition = one of: {}", partition_names(facts)),
         ),
         Some(found) => {
-            let what = told_of(found);
+            let what = describe_partition(found);
             if found.is_up && found.in_order > 0 {
                 good(WHAT, what)
             } else {
@@ -279,7 +287,7 @@ fn partition_names(facts: &ProbedFacts) -> String {
     names.join(", ")
 }
 
-fn told_of(partition: &SlurmPartition) -> String {
+fn describe_partition(partition: &SlurmPartition) -> String {
     let SlurmPartition {
         name,
         nodes,
@@ -300,15 +308,15 @@ fn told_of(partition: &SlurmPartition) -> String {
     )
 }
 
-fn submission(answer: &AgentAnswer) -> Finding {
+fn check_submission(answer: &AgentAnswer) -> Finding {
     const WHAT: &str = "submission";
-    match failed(answer, "submission_failed") {
-        Some(said) => bad(WHAT, said.clone(), advice(&said)),
+    match failure_text(answer, "submission_failed") {
+        Some(said) => bad(WHAT, said.clone(), advice_for(&said)),
         None => good(WHAT, "a job of one processor would be taken"),
     }
 }
 
-fn account(facts: &ProbedFacts) -> Finding {
+fn check_account(facts: &ProbedFacts) -> Finding {
     match &facts.limits {
         None => good("limits", "Slurm keeps no accounts here"),
         Some(limits) if limits.is_empty() => good("limits", "none are told"),
@@ -323,9 +331,9 @@ fn account(facts: &ProbedFacts) -> Finding {
 }
 
 /// Checks how much time Slurm leaves a payload that is asked to end.
-fn ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
+fn check_ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
     const WHAT: &str = "ending";
-    let left = grace(wanted, facts.kill_wait);
+    let left = payload_grace(wanted, facts.kill_wait);
     match facts.kill_wait {
         Some(wait) if left < wanted => odd(
             WHAT,
@@ -339,7 +347,7 @@ fn ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
     }
 }
 
-fn tracking(facts: &ProbedFacts) -> Finding {
+fn check_tracking(facts: &ProbedFacts) -> Finding {
     const WHAT: &str = "processes";
     let kind = facts.process_tracking.as_str();
     match kind {
@@ -352,11 +360,11 @@ fn tracking(facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+fn check_directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = DIRECTORY;
     let root = &facts.root;
     let kind = &facts.file_system;
-    if answer.all("root_is").any(|is| is == "unwritable") {
+    if answer.values_of("root_is").any(|is| is == "unwritable") {
         let what = "give root = a directory of the account's own on a file system of the cluster";
         return bad(WHAT, format!("{root} cannot be written"), what);
     }
@@ -376,16 +384,16 @@ fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn disk(facts: &ProbedFacts) -> Finding {
+fn check_disk(facts: &ProbedFacts) -> Finding {
     let found = format!("{} free", facts.free);
     match facts.free {
-        Bytes(0) => bad("disk", found, advice("No space left")),
-        free if free < LITTLE_DISK => odd("disk", found, advice("No space left")),
+        Bytes(0) => bad("disk", found, advice_for("No space left")),
+        free if free < LITTLE_DISK => odd("disk", found, advice_for("No space left")),
         _ => good("disk", found),
     }
 }
 
-fn clock(facts: &ProbedFacts) -> Finding {
+fn check_clock(facts: &ProbedFacts) -> Finding {
     let apart = facts.clock_ahead_ms.unsigned_abs();
     let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
     let what = "set both by NTP: starts of several components are timed by them";
@@ -397,12 +405,12 @@ fn clock(facts: &ProbedFacts) -> Finding {
 }
 
 /// Judges whether a job saw the root on its node.
-fn of_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+fn judge_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = "nodes";
-    if let Some(node) = answer.last("seen_by") {
+    if let Some(node) = answer.last_value("seen_by") {
         return good(WHAT, format!("{node} has {}", facts.root));
     }
-    let state = answer.last("unseen").unwrap_or_default();
+    let state = answer.last_value("unseen").unwrap_or_default();
     if ["PENDING", "CONFIGURING", "RUNNING"]
         .iter()
         .any(|word| state.starts_with(word))
@@ -427,8 +435,8 @@ pub(super) fn add_trial(
     facts: &ProbedFacts,
 ) {
     let nodes = match tried {
-        Ok(answer) => of_trial(&answer, facts),
-        Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
+        Ok(answer) => judge_trial(&answer, facts),
+        Err(error) => bad("nodes", error.to_string(), advice_for(&error.to_string())),
     };
     if nodes.verdict == FindingVerdict::Good {
         for directory in findings
@@ -442,7 +450,7 @@ pub(super) fn add_trial(
 }
 
 /// Judges whether a second session could be opened.
-pub(super) fn of_bulk(failed: Option<String>) -> Finding {
+pub(super) fn judge_bulk(failed: Option<String>) -> Finding {
     match failed {
         None => good("files", "have their own way there"),
         Some(why) => bad(
@@ -464,7 +472,7 @@ mod tests {
             free: LITTLE_DISK,
             ..ProbedFacts::default()
         };
-        all(&AgentAnswer(text.to_owned()), &facts, &config())
+        list_findings(&AgentAnswer(text.to_owned()), &facts, &config())
     }
 
     fn config() -> SlurmConfig {
@@ -512,7 +520,7 @@ mod tests {
             ("no answer", "slurmctld"),
             ("something new", "by hand"),
         ] {
-            assert!(advice(message).contains(part), "{message}");
+            assert!(advice_for(message).contains(part), "{message}");
         }
     }
 
@@ -553,7 +561,7 @@ mod tests {
             partitions,
             ..ProbedFacts::default()
         };
-        let all = all(&AgentAnswer(String::new()), &facts, &config());
+        let all = list_findings(&AgentAnswer(String::new()), &facts, &config());
         let told = all.iter().filter(|finding| finding.what == "partition");
         let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
         assert_eq!(
@@ -568,7 +576,7 @@ mod tests {
     #[test]
     fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
         let facts = ProbedFacts::default();
-        let of = |text: &str| of_trial(&AgentAnswer(text.to_owned()), &facts).verdict;
+        let of = |text: &str| judge_trial(&AgentAnswer(text.to_owned()), &facts).verdict;
         assert_eq!(of("seen_by n1"), FindingVerdict::Good);
         assert_eq!(of("unseen PENDING (Resources)"), FindingVerdict::Odd);
         assert_eq!(of("unseen COMPLETED (None)"), FindingVerdict::Bad);
@@ -579,7 +587,7 @@ mod tests {
     fn a_kill_that_comes_before_the_grace_is_over_is_told() {
         let of = |secs: Option<u64>| {
             let kill_wait = secs.map(DurationMs::from_secs);
-            ending(
+            check_ending(
                 &ProbedFacts {
                     kill_wait,
                     ..ProbedFacts::default()
@@ -602,7 +610,7 @@ mod tests {
     #[test]
     fn clocks_that_differ_are_told() {
         let of = |clock_ahead_ms| {
-            clock(&ProbedFacts {
+            check_clock(&ProbedFacts {
                 clock_ahead_ms,
                 ..ProbedFacts::default()
             })

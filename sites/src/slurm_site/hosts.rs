@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 const HOSTS_MAX: usize = 1 << 17;
 
 /// Parses a list of hosts; `None` if it is none, or longer than any.
-pub(super) fn hosts(list: &str) -> Option<BTreeSet<String>> {
+pub(super) fn parse_hosts(list: &str) -> Option<BTreeSet<String>> {
     let mut hosts = BTreeSet::new();
     if matches!(list, "" | "(null)" | "None assigned") {
         return Some(hosts);
     }
-    for word in words(list)? {
-        expand(String::new(), word, &mut hosts)?;
+    for word in split_list(list)? {
+        expand_word(String::new(), word, &mut hosts)?;
     }
     Some(hosts)
 }
 
 /// Splits a list at the commas that are in no brackets.
-fn words(list: &str) -> Option<Vec<&str>> {
+fn split_list(list: &str) -> Option<Vec<&str>> {
     let mut words = Vec::new();
     let mut begin = 0;
     let mut is_inside = false;
@@ -40,7 +40,7 @@ fn words(list: &str) -> Option<Vec<&str>> {
 }
 
 /// Adds the hosts that a word stands for, with `before` in front.
-fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
+fn expand_word(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
     let Some((head, rest)) = word.split_once('[') else {
         hosts.insert(before + word);
         return (hosts.len() <= HOSTS_MAX).then_some(());
@@ -58,7 +58,7 @@ fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()
         }
         let width = first.len();
         for number in from..=to {
-            expand(format!("{before}{head}{number:0width$}"), tail, hosts)?;
+            expand_word(format!("{before}{head}{number:0width$}"), tail, hosts)?;
         }
     }
     Some(())
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn list(text: &str) -> Option<Vec<String>> {
-        hosts(text).map(|hosts| hosts.into_iter().collect())
+        parse_hosts(text).map(|hosts| hosts.into_iter().collect())
     }
 
     #[test]

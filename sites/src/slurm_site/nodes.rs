@@ -29,7 +29,7 @@ struct SinfoLine<'a> {
 impl<'a> SinfoLine<'a> {
     /// Parses partition, nodes, processors, megabytes of memory, generic resources and features of
     /// each, and megabytes of its disk.
-    fn read(line: &'a str) -> Option<Self> {
+    fn parse_nodes(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(6, '|');
         let partition = fields.next()?;
         let count = fields.next()?;
@@ -42,47 +42,50 @@ impl<'a> SinfoLine<'a> {
             partition: partition.strip_suffix('*').unwrap_or(partition),
             is_default: partition.ends_with('*'),
             count: count.parse().ok()?,
-            processors: at_least(processors),
-            memory_mib: at_least(memory),
+            processors: parse_at_least(processors),
+            memory_mib: parse_at_least(memory),
             gres,
             features,
-            disk_mib: at_least(disk),
+            disk_mib: parse_at_least(disk),
         })
     }
 
-    fn gpus(&self) -> u64 {
-        graphics(self.gres)
+    fn gpu_count(&self) -> u64 {
+        parse_gpus(self.gres)
             .map(|(_, count)| count)
             .fold(0, u64::saturating_add)
     }
 }
 
 /// Parses a number that may have a `+` behind it if it is the least of several.
-pub(super) fn at_least(text: &str) -> u64 {
+pub(super) fn parse_at_least(text: &str) -> u64 {
     text.trim_end_matches('+').parse().unwrap_or(0)
 }
 
-fn megabytes(mebibytes: u64) -> u64 {
+fn to_megabytes(mebibytes: u64) -> u64 {
     let megabytes = u128::from(mebibytes) * (1 << 20) / 1_000_000;
     u64::try_from(megabytes).unwrap_or(u64::MAX)
 }
 
-fn all(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
-    answer.all("nodes").filter_map(SinfoLine::read)
+fn all_nodes(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
+    answer.values_of("nodes").filter_map(SinfoLine::parse_nodes)
 }
 
 /// Returns memory, graphics processors and disk of a partition, or of the default one.
-pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
+pub(super) fn partition_amounts(
+    answer: &AgentAnswer,
+    partition: Option<&str>,
+) -> BTreeMap<Arc<str>, u64> {
     let mut memory = 0_u64;
     let mut gpus = 0_u64;
     let mut disk = 0_u64;
-    for nodes in all(answer).filter(|nodes: &SinfoLine<'_>| match partition {
+    for nodes in all_nodes(answer).filter(|nodes: &SinfoLine<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,
     }) {
-        memory = memory.saturating_add(megabytes(nodes.memory_mib).saturating_mul(nodes.count));
-        gpus = gpus.saturating_add(nodes.gpus().saturating_mul(nodes.count));
-        disk = disk.saturating_add(megabytes(nodes.disk_mib).saturating_mul(nodes.count));
+        memory = memory.saturating_add(to_megabytes(nodes.memory_mib).saturating_mul(nodes.count));
+        gpus = gpus.saturating_add(nodes.gpu_count().saturating_mul(nodes.count));
+        disk = disk.saturating_add(to_megabytes(nodes.disk_mib).saturating_mul(nodes.count));
     }
     let told = [("memory_mb", memory), ("gpus", gpus), (DISK, disk)];
     told.into_iter()
@@ -93,32 +96,35 @@ pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap
 
 /// Returns true if Slurm counts disk of any node.
 pub(super) fn counts_disk(answer: &AgentAnswer) -> bool {
-    all(answer).any(|nodes| nodes.disk_mib > 0)
+    all_nodes(answer).any(|nodes| nodes.disk_mib > 0)
 }
 
 /// Returns the site's partitions, the features and kinds of GPU of its nodes, the number of nodes
 /// of the largest partition, the amounts of the largest node, and the account's accounts and
 /// qualities of service: any, if Slurm reports none.
-pub(super) fn labels(answer: &AgentAnswer) -> Labels {
+pub(super) fn site_labels(answer: &AgentAnswer) -> Labels {
     let mut labels = Labels::new();
     add_label(&mut labels, LRM.0, LRM.1);
-    for (key, most) in largest(answer).into_iter().filter(|(_, most)| *most > 0) {
+    for (key, most) in largest_counts(answer)
+        .into_iter()
+        .filter(|(_, most)| *most > 0)
+    {
         add_label(&mut labels, key, &most.to_string());
     }
-    for nodes in all(answer) {
+    for nodes in all_nodes(answer) {
         add_label(&mut labels, "partition", nodes.partition);
-        for feature in listed(nodes.features) {
+        for feature in split_values(nodes.features) {
             add_label(&mut labels, "feature", feature);
         }
-        for kind in graphics(nodes.gres).filter_map(|(kind, _)| kind) {
+        for kind in parse_gpus(nodes.gres).filter_map(|(kind, _)| kind) {
             add_label(&mut labels, "gpu", kind);
         }
     }
     let mut told = [("account", false), ("qos", false)];
-    for line in answer.all("assoc") {
+    for line in answer.values_of("assoc") {
         let fields = line.split('|').zip(&mut told);
         for (values, (key, is_told)) in fields {
-            for value in listed(values) {
+            for value in split_values(values) {
                 add_label(&mut labels, key, value);
                 *is_told = true;
             }
@@ -137,23 +143,24 @@ fn add_label(labels: &mut Labels, key: &str, value: &str) {
 }
 
 /// Returns how many nodes a partition has at most, and the most that one of them has.
-fn largest(answer: &AgentAnswer) -> [(&'static str, u64); 4] {
+fn largest_counts(answer: &AgentAnswer) -> [(&'static str, u64); 4] {
     let mut counts = BTreeMap::<&str, u64>::new();
-    for nodes in all(answer) {
+    for nodes in all_nodes(answer) {
         let count = counts.entry(nodes.partition).or_default();
         *count = count.saturating_add(nodes.count);
     }
-    let most =
-        |of: fn(&SinfoLine<'_>) -> u64| all(answer).map(|nodes| of(&nodes)).max().unwrap_or(0);
+    let most = |of: fn(&SinfoLine<'_>) -> u64| {
+        all_nodes(answer).map(|nodes| of(&nodes)).max().unwrap_or(0)
+    };
     [
         (NODES, counts.into_values().max().unwrap_or(0)),
         (NODE_PROCESSORS, most(|nodes| nodes.processors)),
-        (NODE_MEMORY_MB, most(|nodes| megabytes(nodes.memory_mib))),
-        (NODE_GPUS, most(|nodes| nodes.gpus())),
+        (NODE_MEMORY_MB, most(|nodes| to_megabytes(nodes.memory_mib))),
+        (NODE_GPUS, most(|nodes| nodes.gpu_count())),
     ]
 }
 
-fn listed(values: &str) -> impl Iterator<Item = &str> {
+fn split_values(values: &str) -> impl Iterator<Item = &str> {
     values
         .split(',')
         .map(str::trim)
@@ -162,7 +169,7 @@ fn listed(values: &str) -> impl Iterator<Item = &str> {
 
 /// Parses the kinds of graphics processors among a node's resources, and how many of each: `gpu:2`,
 /// `gpu:tesla:2(S:0-1),other:1`.
-pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> {
+pub(super) fn parse_gpus(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> {
     // The text in parentheses has commas of its own.
     let mut depth = 0_i32;
     gres.split(move |c: char| {
@@ -203,18 +210,18 @@ mod tests {
 
     #[test]
     fn what_a_partition_has_is_added_up() {
-        let of = |partition| amounts(&AgentAnswer(SAID.to_owned()), partition);
-        let memory = 3 * megabytes(64_000) + 2 * megabytes(128_000);
+        let of = |partition| partition_amounts(&AgentAnswer(SAID.to_owned()), partition);
+        let memory = 3 * to_megabytes(64_000) + 2 * to_megabytes(128_000);
         let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
         assert_eq!(of(None), normal.into());
         assert_eq!(of(Some("urgent")).get("gpus"), Some(&4));
-        assert_eq!(of(Some("urgent")).get(DISK), Some(&megabytes(2_000)));
+        assert_eq!(of(Some("urgent")).get(DISK), Some(&to_megabytes(2_000)));
         assert_eq!(of(Some("nowhere")), BTreeMap::new());
     }
 
     #[test]
     fn partitions_features_and_kinds_of_gpu_are_labels() {
-        let found = labels(&AgentAnswer(SAID.to_owned()));
+        let found = site_labels(&AgentAnswer(SAID.to_owned()));
         assert_eq!(values(&found, "lrm"), ["slurm"]);
         assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
         assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
@@ -232,7 +239,7 @@ mod tests {
     #[test]
     fn accounts_are_those_that_slurm_tells_of_and_any_where_it_tells_of_none() {
         let of = |said: &str| {
-            let labels = labels(&AgentAnswer(said.to_owned()));
+            let labels = site_labels(&AgentAnswer(said.to_owned()));
             (values(&labels, "account"), values(&labels, "qos"))
         };
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
@@ -246,7 +253,7 @@ mod tests {
 
     #[test]
     fn graphics_processors_are_counted_in_all_ways_to_write_them() {
-        let of = |gres| graphics(gres).map(|(_, count)| count).sum::<u64>();
+        let of = |gres| parse_gpus(gres).map(|(_, count)| count).sum::<u64>();
         assert_eq!(
             (of("(null)"), of("gpu:2"), of("gpu"), of("gpu:a100")),
             (0, 2, 1, 1)

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::reservation::{IdleDrop, KindsError, ReservationTag, Span, Timeline, ebbs};
+use cospan_domain::reservation::{IdleDrop, KindsError, ReservationTag, Span, Timeline, list_ebbs};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::hosts::hosts;
+use super::hosts::parse_hosts;
 use super::queue::{PartitionLoad, default_partition};
 use crate::agent::AgentAnswer;
 
@@ -62,22 +62,22 @@ pub(super) struct SlurmBookings {
 }
 
 /// Parses seconds since 1970; `None` if the time is not known.
-fn seconds(text: &str) -> Option<Timestamp> {
+fn parse_seconds(text: &str) -> Option<Timestamp> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds: u64 = text.parse().ok().filter(|_| is_number)?;
     seconds.checked_mul(1_000).map(Timestamp)
 }
 
-fn named(text: &str) -> Option<Arc<str>> {
+fn parse_name(text: &str) -> Option<Arc<str>> {
     (!matches!(text, "" | "(null)" | "N/A")).then(|| text.into())
 }
 
 impl Booked {
     /// Parses a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
     /// not say when, or how much.
-    fn read(line: &str) -> Option<Self> {
-        let from = seconds(booking_field(line, "StartTime")?)?;
-        let to = seconds(booking_field(line, "EndTime")?)?;
+    fn parse_reservation(line: &str) -> Option<Self> {
+        let from = parse_seconds(booking_field(line, "StartTime")?)?;
+        let to = parse_seconds(booking_field(line, "EndTime")?)?;
         let cores: u32 = booking_field(line, "CoreCnt")?.parse().ok()?;
         let tres = booking_field(line, "TRES").unwrap_or_default();
         let counted = tres
@@ -86,19 +86,19 @@ impl Booked {
         let flags = booking_field(line, "Flags")?;
         (from < to).then_some(())?;
         Some(Self {
-            name: named(booking_field(line, "ReservationName")?)?,
+            name: parse_name(booking_field(line, "ReservationName")?)?,
             span: Span::new(from, to),
             processors: counted.unwrap_or(cores),
             confirmed: !flags
                 .split(',')
                 .any(|flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=")),
-            partition: booking_field(line, "PartitionName").and_then(named),
-            nodes: hosts(booking_field(line, "Nodes")?),
+            partition: booking_field(line, "PartitionName").and_then(parse_name),
+            nodes: parse_hosts(booking_field(line, "Nodes")?),
         })
     }
 
     /// Returns its length.
-    pub(super) fn length(&self) -> DurationMs {
+    pub(super) fn reserved_length(&self) -> DurationMs {
         self.span.to.since(self.span.from)
     }
 
@@ -112,7 +112,7 @@ impl Booked {
     }
 
     /// Returns true if it has begun, and not ended.
-    fn is_on(&self, now: Timestamp) -> bool {
+    fn is_active_at(&self, now: Timestamp) -> bool {
         self.span.from <= now && now < self.span.to
     }
 }
@@ -124,7 +124,7 @@ fn booking_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
 
 impl OccupyingJob {
     /// Parses a line of `squeue`: processors, end, reservation, nodes.
-    fn read(line: &str) -> Option<Self> {
+    fn parse_running(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
         let processors = fields.next()?;
         let until = fields.next()?;
@@ -132,16 +132,16 @@ impl OccupyingJob {
         let nodes = fields.next()?;
         Some(Self {
             processors: processors.parse().ok()?,
-            until: seconds(until),
-            reservation: named(reservation),
-            nodes: hosts(nodes),
+            until: parse_seconds(until),
+            reservation: parse_name(reservation),
+            nodes: parse_hosts(nodes),
         })
     }
 }
 
 /// Returns the share of these processors that lies on the other nodes, too;
 /// all if that is not known.
-fn share(
+fn share_on_nodes(
     processors: u32,
     nodes: &Option<BTreeSet<String>>,
     others: &Option<BTreeSet<String>>,
@@ -160,8 +160,8 @@ fn share(
 impl SlurmBookings {
     /// Parses the lines of an answer. One that cannot be read is skipped: Slurm
     /// refuses what is not free.
-    pub(super) fn read(answer: &AgentAnswer) -> Self {
-        let members = answer.all("members").filter_map(|line| {
+    pub(super) fn from_answer(answer: &AgentAnswer) -> Self {
+        let members = answer.values_of("members").filter_map(|line| {
             let mut fields = line.splitn(3, '|');
             let name = fields.next()?;
             let threads = fields.next()?;
@@ -173,21 +173,27 @@ impl SlurmBookings {
             Some(PartitionNodes {
                 partition,
                 is_default,
-                nodes: hosts(nodes),
+                nodes: parse_hosts(nodes),
                 threads,
             })
         });
         Self {
-            reserved: answer.all("reserved").filter_map(Booked::read).collect(),
+            reserved: answer
+                .values_of("reserved")
+                .filter_map(Booked::parse_reservation)
+                .collect(),
             running: answer
-                .all("running")
-                .filter_map(OccupyingJob::read)
+                .values_of("running")
+                .filter_map(OccupyingJob::parse_running)
                 .collect(),
             members: members.collect(),
         }
     }
 
-    fn members(&self, partition: Option<&str>) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
+    fn members_of(
+        &self,
+        partition: Option<&str>,
+    ) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
         let meant = self.members.iter().filter(move |members| match partition {
             Some(partition) => &*members.partition == partition,
             None => members.is_default,
@@ -195,9 +201,9 @@ impl SlurmBookings {
         meant.filter_map(|members| Some((members.nodes.as_ref()?, members.threads)))
     }
 
-    fn nodes(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
+    fn nodes_of(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
         let nodes: BTreeSet<String> = self
-            .members(partition)
+            .members_of(partition)
             .flat_map(|(nodes, _)| nodes)
             .cloned()
             .collect();
@@ -205,20 +211,20 @@ impl SlurmBookings {
     }
 
     /// Returns the fewest processors that a core of a partition has.
-    pub(super) fn per_core(&self, partition: Option<&str>) -> u32 {
-        self.members(partition)
+    pub(super) fn processors_per_core(&self, partition: Option<&str>) -> u32 {
+        self.members_of(partition)
             .map(|(_, threads)| threads)
             .min()
             .unwrap_or(1)
             .max(1)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Booked> {
+    pub(super) fn find_reservation(&self, name: &str) -> Option<&Booked> {
         self.reserved.iter().find(|booked| &*booked.name == name)
     }
 
     /// Returns the processors of jobs that run in a reservation.
-    fn used(&self, name: &str) -> u32 {
+    fn used_in(&self, name: &str) -> u32 {
         let inside = self
             .running
             .iter()
@@ -230,23 +236,27 @@ impl SlurmBookings {
 
     /// Returns the idle processors of a reservation: none before it begins.
     pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
-        let on = self.find(name).filter(|booked| booked.is_on(now));
+        let on = self
+            .find_reservation(name)
+            .filter(|booked| booked.is_active_at(now));
         on.map_or(0, |booked| {
-            booked.processors.saturating_sub(self.used(name))
+            booked.processors.saturating_sub(self.used_in(name))
         })
     }
 
     /// Returns the idle processors of a partition that are kept for those who reserved them.
-    pub(super) fn kept(&self, partition: Option<&str>, now: Timestamp) -> u32 {
-        let nodes = self.nodes(partition);
+    pub(super) fn reserved_idle(&self, partition: Option<&str>, now: Timestamp) -> u32 {
+        let nodes = self.nodes_of(partition);
         self.reserved
             .iter()
-            .map(|booked: &Booked| share(self.idle_in(&booked.name, now), &booked.nodes, &nodes))
+            .map(|booked: &Booked| {
+                share_on_nodes(self.idle_in(&booked.name, now), &booked.nodes, &nodes)
+            })
             .fold(0, u32::saturating_add)
     }
 
     /// Forecasts what is free of a partition from now on; `total` has all other kinds of resources.
-    pub(super) fn timeline(
+    pub(super) fn forecast_timeline(
         &self,
         partition: Option<&str>,
         load: PartitionLoad,
@@ -258,7 +268,7 @@ impl SlurmBookings {
             ..total.clone()
         };
         let mut timeline = Timeline::new(now, &capacity)?;
-        let nodes = self.nodes(partition);
+        let nodes = self.nodes_of(partition);
         book_processors(
             &mut timeline,
             Span::new(now, now + OUT_OF_ORDER),
@@ -266,13 +276,13 @@ impl SlurmBookings {
         )?;
         for booked in &self.reserved {
             let span = Span::new(booked.span.from.max(now), booked.span.to);
-            let processors = share(booked.processors, &booked.nodes, &nodes);
+            let processors = share_on_nodes(booked.processors, &booked.nodes, &nodes);
             book_processors(&mut timeline, span, processors)?;
         }
         for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
             // A job that is overdue may end any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
-            let processors = share(job.processors, &job.nodes, &nodes);
+            let processors = share_on_nodes(job.processors, &job.nodes, &nodes);
             book_processors(&mut timeline, Span::new(now, until), processors)?;
         }
         Ok(timeline)
@@ -280,12 +290,15 @@ impl SlurmBookings {
 
     /// Returns true if a job runs on processors that are counted as reserved.
     fn is_counted(&self, job: &OccupyingJob, now: Timestamp) -> bool {
-        let inside = job.reservation.as_deref().and_then(|name| self.find(name));
-        inside.is_some_and(|booked| booked.is_on(now))
+        let inside = job
+            .reservation
+            .as_deref()
+            .and_then(|name| self.find_reservation(name));
+        inside.is_some_and(|booked| booked.is_active_at(now))
     }
 
     /// Returns the times at which idle resources of a partition drop, if anybody reserved anything.
-    pub(super) fn ebbs(
+    pub(super) fn idle_drops(
         &self,
         partition: Option<&str>,
         load: PartitionLoad,
@@ -296,9 +309,9 @@ impl SlurmBookings {
             return Vec::new();
         }
         // With more than eight kinds of resources nothing is said about later.
-        let timeline = self.timeline(partition, load, idle, now);
+        let timeline = self.forecast_timeline(partition, load, idle, now);
         timeline
-            .map(|timeline| ebbs(&timeline, idle, now))
+            .map(|timeline| list_ebbs(&timeline, idle, now))
             .unwrap_or_default()
     }
 }
@@ -310,6 +323,9 @@ fn book_processors(timeline: &mut Timeline, span: Span, processors: u32) -> Resu
 }
 
 /// Returns the name of the partition to reserve in.
-pub(super) fn partition<'a>(answer: &'a AgentAnswer, own: Option<&'a str>) -> Option<&'a str> {
-    own.or_else(|| default_partition(answer.all("load")))
+pub(super) fn reserving_partition<'a>(
+    answer: &'a AgentAnswer,
+    own: Option<&'a str>,
+) -> Option<&'a str> {
+    own.or_else(|| default_partition(answer.values_of("load")))
 }

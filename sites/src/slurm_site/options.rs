@@ -113,7 +113,7 @@ const NAME_MAX: usize = 40;
 
 /// Returns the name of an attempt in Slurm: the job's own name, for people, and the tag, so that
 /// nothing else ever has this name. Commas and bars have meanings of their own to Slurm's commands.
-pub(super) fn name(order: &SubmitRequest) -> String {
+pub(super) fn job_name(order: &SubmitRequest) -> String {
     let name: String = order
         .name
         .iter()
@@ -138,7 +138,7 @@ pub(super) fn name(order: &SubmitRequest) -> String {
 ///
 /// # Errors
 /// `Unfit` if the job has one that is not allowed.
-pub(super) fn options(
+pub(super) fn sbatch_options(
     config: &SlurmConfig,
     order: &SubmitRequest,
     root: &str,
@@ -150,7 +150,7 @@ pub(super) fn options(
     let mut options = vec![
         "--no-requeue".to_owned(),
         "--export=NIL".to_owned(),
-        format!("--job-name={}", name(order)),
+        format!("--job-name={}", job_name(order)),
         format!("--comment={tag}"),
         "--open-mode=append".to_owned(),
         "--input=/dev/null".to_owned(),
@@ -166,13 +166,17 @@ pub(super) fn options(
             order.begin_in.0.div_ceil(1_000)
         ));
     }
-    options.extend(of_site(config));
+    options.extend(site_options(config));
     let own = order
         .lrm_options
         .iter()
-        .map(passed_on)
+        .map(check_option)
         .collect::<Result<Vec<String>, _>>()?;
-    options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
+    options.extend(resource_options(
+        &order.resources,
+        &own,
+        limits.counts_disk,
+    )?);
     // The job's own options come last: they win over those of the site.
     options.extend(own);
     // An attempt with a reservation runs in that, and nowhere else.
@@ -181,7 +185,7 @@ pub(super) fn options(
 }
 
 /// Returns the options that every job of a site gets, unless it sets others.
-pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
+pub(super) fn site_options(config: &SlurmConfig) -> Vec<String> {
     let named = [
         ("partition", &config.partition),
         ("account", &config.account),
@@ -212,7 +216,7 @@ pub(super) struct AttemptLimits {
 /// Returns the limits of an attempt if its partition gives a job `longest` at most. Slurm never
 /// starts a job that asks for more, so the wait at the gate is shortened first; if that is still
 /// too much, Slurm takes the rest off the end of the payload, as it does to everybody.
-pub(super) fn limits(
+pub(super) fn limits_for(
     config: &SlurmConfig,
     order: &SubmitRequest,
     longest: Option<DurationMs>,
@@ -254,13 +258,13 @@ pub(super) fn limits(
 
 /// Returns processors and what else Slurm counts, as totals of the
 /// attempt, besides its own options.
-fn amounts(
+fn resource_options(
     resources: &Resources,
     own: &[String],
     counts_disk: bool,
 ) -> Result<Vec<String>, SiteError> {
     let processors = resources.processors.max(1);
-    let mut options = vec![format!("--ntasks={}", tasks(processors, own)?)];
+    let mut options = vec![format!("--ntasks={}", task_count(processors, own)?)];
     let [memory, gpus, disk] = ["memory_mb", "gpus", "disk_mb"].map(|name| resources.other(name));
     if memory > 0 && !gives_any(own, &OF_MEMORY) {
         options.push(format!("--mem-per-cpu={}M", mebibytes(memory, processors)));
@@ -284,7 +288,7 @@ fn gives_any(options: &[String], names: &[&str]) -> bool {
 }
 
 /// Returns as many as there are processors, unless the job gives several to each.
-fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
+fn task_count(processors: u32, own: &[String]) -> Result<u32, SiteError> {
     let Some(each) = value_of(own, "cpus-per-task") else {
         return Ok(processors);
     };
@@ -313,7 +317,7 @@ fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
 ///
 /// # Errors
 /// `Unfit` if a job may not have it.
-pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
+pub fn check_option(option: &Arc<str>) -> Result<String, SiteError> {
     if option.chars().any(char::is_control) {
         return Err(refuse_option(option, "has a control character"));
     }
@@ -361,7 +365,7 @@ mod tests {
     use super::*;
 
     fn allow(option: &str) -> Result<String, SiteError> {
-        passed_on(&option.into())
+        check_option(&option.into())
     }
 
     #[test]
@@ -423,7 +427,7 @@ mod tests {
             others: others.into(),
         };
         let of = |own: &[&str]| {
-            amounts(
+            resource_options(
                 &resources,
                 &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(),
                 true,
@@ -434,14 +438,14 @@ mod tests {
             ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]
         );
         assert_eq!(
-            amounts(&Resources::default(), &[], true).unwrap(),
+            resource_options(&Resources::default(), &[], true).unwrap(),
             ["--ntasks=1"]
         );
         let disk = Resources {
             processors: 1,
             others: [("disk_mb".into(), 2_000)].into(),
         };
-        let of_disk = |counted| amounts(&disk, &[], counted).unwrap();
+        let of_disk = |counted| resource_options(&disk, &[], counted).unwrap();
         assert_eq!(of_disk(true), ["--ntasks=1", "--tmp=1908M"]);
         assert_eq!(
             of_disk(false),
@@ -475,7 +479,7 @@ mod tests {
         order.hold_max = minutes(10);
         let mut of = |wall: u64, longest: Option<u64>| {
             order.wall_time = minutes(wall);
-            let limits = limits(&config, &order, longest.map(minutes), false);
+            let limits = limits_for(&config, &order, longest.map(minutes), false);
             (limits.minutes, limits.hold_max.as_secs_ceil())
         };
         assert_eq!(of(2_880, None), (2_893, 600));
@@ -501,12 +505,12 @@ mod tests {
     fn a_jobs_own_name_comes_first_in_plain_letters_and_not_too_long() {
         let mut order =
             crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
-        assert_eq!(name(&order), order.tag.to_string());
+        assert_eq!(job_name(&order), order.tag.to_string());
         order.name = Some("Wärme, 50 %|x".into());
-        assert_eq!(name(&order), format!("W_rme__50___x.{}", order.tag));
+        assert_eq!(job_name(&order), format!("W_rme__50___x.{}", order.tag));
         order.name = Some("x".repeat(200).into());
         assert_eq!(
-            name(&order).len(),
+            job_name(&order).len(),
             NAME_MAX + 1 + order.tag.to_string().len()
         );
     }

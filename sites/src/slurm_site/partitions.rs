@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
 use cospan_domain::units::DurationMs;
 
-use super::occupancy::{SlurmBookings, partition};
+use super::occupancy::{SlurmBookings, reserving_partition};
 use super::{SlurmSite, nodes, queue, times};
 use crate::agent::AgentAnswer;
 use crate::clock;
@@ -14,9 +14,9 @@ use crate::port::{SiteError, SubmitRequest};
 
 impl SlurmSite {
     /// Returns the partition for jobs that name none, and how long jobs may run in each.
-    pub(super) fn lanes(&self, answer: &AgentAnswer) -> SitePartitions {
+    pub(super) fn read_partitions(&self, answer: &AgentAnswer) -> SitePartitions {
         let config = &self.config;
-        let own_partition = partition(answer, config.partition.as_deref());
+        let own_partition = reserving_partition(answer, config.partition.as_deref());
         let reservation = config
             .reservation
             .as_deref()
@@ -25,17 +25,17 @@ impl SlurmSite {
             partition: reservation.or_else(|| own_partition.map(Arc::from)),
             account: config.account.as_deref().map(Arc::from),
         };
-        let mut times = times::of_partitions(answer.all("load"));
-        let longest = times::longest(answer.all("load"));
-        let loads = queue::loads(|| answer.all("load")).into_iter();
+        let mut times = times::default_times(answer.values_of("load"));
+        let longest = times::longest_times(answer.values_of("load"));
+        let loads = queue::loads_by_partition(|| answer.values_of("load")).into_iter();
         let mut partitions: BTreeMap<Arc<str>, Partition> = loads
             .map(|(name, load): (Arc<str>, queue::PartitionLoad)| {
                 let partition =
-                    self.partition(answer, &name, load.whole, longest.get(&name).copied());
+                    self.make_partition(answer, &name, load.whole, longest.get(&name).copied());
                 (name, partition)
             })
             .collect();
-        for booked in SlurmBookings::read(answer)
+        for booked in SlurmBookings::from_answer(answer)
             .reserved
             .iter()
             .filter(|one| !one.is_ours())
@@ -44,12 +44,12 @@ impl SlurmSite {
                 continue;
             };
             let name = PartitionAccount::in_reservation(&booked.name);
-            let time = shorten(booked.length(), times.get(within));
+            let time = shorten(booked.reserved_length(), times.get(within));
             times.insert(name.clone(), time);
-            let longest = Some(shorten(booked.length(), longest.get(within)));
+            let longest = Some(shorten(booked.reserved_length(), longest.get(within)));
             partitions.insert(
                 name,
-                self.partition(answer, within, booked.processors, longest),
+                self.make_partition(answer, within, booked.processors, longest),
             );
         }
         SitePartitions {
@@ -60,7 +60,7 @@ impl SlurmSite {
     }
 
     /// Checks that a reservation that an attempt names lasts for it, as far as is known.
-    pub(super) fn lasts(
+    pub(super) fn check_lasts(
         &self,
         lane: &PartitionAccount,
         order: &SubmitRequest,
@@ -72,7 +72,7 @@ impl SlurmSite {
         let Some(name) = named.filter(|_| order.reservation.is_none()) else {
             return Ok(());
         };
-        match self.heard().left_of(name, clock::of_machine()) {
+        match self.lock_answers().left_of(name, clock::machine_time()) {
             Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
                 "only {left} are left of reservation {name}, and its wall time is {}",
                 order.wall_time
@@ -81,14 +81,14 @@ impl SlurmSite {
         }
     }
 
-    fn partition(
+    fn make_partition(
         &self,
         answer: &AgentAnswer,
         name: &str,
         processors: u32,
         longest: Option<DurationMs>,
     ) -> Partition {
-        let mut total = self.total_of(&nodes::amounts(answer, Some(name)));
+        let mut total = self.total_of(&nodes::partition_amounts(answer, Some(name)));
         total.processors = total.processors.min(processors);
         Partition { total, longest }
     }

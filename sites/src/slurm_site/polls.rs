@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::SlurmSite;
 use super::accounts::SlurmAccounting;
 use super::attempt_state::{
-    AttemptKnowledge, is_back_in_queue, is_outdated, judge, judge_in_silence,
+    AttemptKnowledge, is_back_in_queue, is_outdated, judge_in_silence, observe,
 };
 use super::occupancy::SlurmBookings;
 use super::queue::{self, PartitionLoad, SlurmJob};
@@ -66,14 +66,18 @@ pub(super) struct SlurmPoll {
 
 impl SlurmPoll {
     /// Returns true if its report on these attempts is still good enough.
-    fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
+    fn covers(&self, tags: &[AttemptTag], memory: Duration) -> bool {
         let is_fresh = self
             .queue
             .as_ref()
             .is_some_and(|(at, _)| at.elapsed() < memory);
         is_fresh
             && tags.iter().all(|tag: &AttemptTag| {
-                let mut of_it = self.jobs().iter().filter(|job| job.tag == *tag).peekable();
+                let mut of_it = self
+                    .known_jobs()
+                    .iter()
+                    .filter(|job| job.tag == *tag)
+                    .peekable();
                 of_it.peek().is_some()
                     && of_it
                         .all(|job| matches!(job.word, BatchState::Waiting | BatchState::Running))
@@ -81,13 +85,13 @@ impl SlurmPoll {
     }
 
     /// Returns why it has no answer, if it had none a moment ago.
-    fn silent_lately(&self, memory: Duration) -> Option<String> {
+    fn recent_silence(&self, memory: Duration) -> Option<String> {
         let (at, why) = self.silent.as_ref()?;
         (at.elapsed() < memory).then(|| why.clone())
     }
 
     /// Describes its silence, for this reason.
-    fn silence(&self, why: String) -> PartialAnswer {
+    fn describe_silence(&self, why: String) -> PartialAnswer {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
         PartialAnswer {
             age: age.map(|age: Duration| {
@@ -103,18 +107,18 @@ impl SlurmPoll {
 
     /// Returns how much is left of a reservation, if it is known.
     pub(super) fn left_of(&self, reservation: &str, now: Timestamp) -> Option<DurationMs> {
-        let span = self.bookings.find(reservation)?.span;
+        let span = self.bookings.find_reservation(reservation)?.span;
         Some(span.to.since(span.from.max(now)))
     }
 
-    fn jobs(&self) -> &[SlurmJob] {
+    fn known_jobs(&self) -> &[SlurmJob] {
         self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
     }
 
     /// Returns the processors that our attempts took since its nodes were last looked at.
     fn taken_since(&self) -> u32 {
         let then = self.load.map_or(0, |(_, _, ours)| ours);
-        held(self.jobs()).saturating_sub(then)
+        used_processors(self.known_jobs()).saturating_sub(then)
     }
 
     /// Estimates the load now: we know what our attempts took and freed since its
@@ -126,7 +130,7 @@ impl SlurmPoll {
         let idle = load
             .idle
             .saturating_add(ours)
-            .saturating_sub(held(self.jobs()));
+            .saturating_sub(used_processors(self.known_jobs()));
         PartitionLoad {
             idle: idle.min(load.total),
             ..load
@@ -135,7 +139,7 @@ impl SlurmPoll {
 }
 
 /// Returns the processors that attempts use.
-fn held(jobs: &[SlurmJob]) -> u32 {
+fn used_processors(jobs: &[SlurmJob]) -> u32 {
     jobs.iter()
         .filter(|job: &&SlurmJob| job.is_active() && !job.word.is_in_queue())
         .map(|job| job.processors)
@@ -143,7 +147,7 @@ fn held(jobs: &[SlurmJob]) -> u32 {
 }
 
 /// Adds jobs that were submitted or seen since to those that were known.
-fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
+fn merge_jobs(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
     let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
     known.extend(
         since
@@ -155,7 +159,7 @@ fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
 }
 
 /// Notes whether something is so of an attempt, and returns for how long; `None` if it is not so.
-pub(super) fn lasts(
+pub(super) fn note_duration(
     noted: &mut BTreeMap<AttemptTag, Instant>,
     tag: AttemptTag,
     is_so: bool,
@@ -169,8 +173,8 @@ pub(super) fn lasts(
 }
 
 /// Returns why Slurm did not answer, if it was asked and did not.
-fn failure(answer: &AgentAnswer, seconds: &str) -> Option<String> {
-    let why = answer.last("fail")?;
+fn failure_reason(answer: &AgentAnswer, seconds: &str) -> Option<String> {
+    let why = answer.last_value("fail")?;
     let why = why.strip_prefix("unsent").unwrap_or(why).trim();
     Some(if why.is_empty() {
         format!("nothing within {seconds} s")
@@ -193,7 +197,7 @@ struct PollBasis {
 
 impl PollBasis {
     /// Returns the arguments of the request.
-    fn words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
+    fn request_words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
         let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
         let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
         asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
@@ -203,20 +207,22 @@ impl PollBasis {
 impl SlurmSite {
     pub(super) async fn status_of(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let memory = Duration::from_millis(self.config.memory.0);
-        let silent = self.heard().silent_lately(memory);
+        let silent = self.lock_answers().recent_silence(memory);
         if let Some(why) = silent {
-            return self.files_only(tags, why).await;
+            return self.read_files_only(tags, why).await;
         }
         let first = {
-            let heard = self.heard();
-            let known = heard.tells_of(tags, memory).then(|| heard.jobs().to_vec());
+            let heard = self.lock_answers();
+            let known = heard
+                .covers(tags, memory)
+                .then(|| heard.known_jobs().to_vec());
             PollBasis {
                 known,
                 asks_load: !heard.knows_load(memory),
                 again: false,
             }
         };
-        let (mut status, again) = self.look(tags, first).await?;
+        let (mut status, again) = self.look_once(tags, first).await?;
         if !again.is_empty() {
             // Slurm's report on them is older than their files.
             let second = PollBasis {
@@ -224,7 +230,7 @@ impl SlurmSite {
                 asks_load: false,
                 again: true,
             };
-            let (second, _) = self.look(&again, second).await?;
+            let (second, _) = self.look_once(&again, second).await?;
             status.attempts.extend(second.attempts);
             status.idle = second.idle;
             status.idle_in = second.idle_in;
@@ -234,32 +240,32 @@ impl SlurmSite {
     }
 
     /// Looks once; also returns the attempts that need a second look.
-    async fn look(
+    async fn look_once(
         &self,
         tags: &[AttemptTag],
         look: PollBasis,
     ) -> Result<(SiteStatus, Vec<AttemptTag>), SiteError> {
         let mut request = AgentRequest::default();
         tags.iter()
-            .for_each(|tag| request.line("tag", &tag.to_string()));
-        let limit = self.limit();
-        let words: Vec<&str> = look.words(&limit).collect();
+            .for_each(|tag| request.push_line("tag", &tag.to_string()));
+        let limit = self.answer_limit();
+        let words: Vec<&str> = look.request_words(&limit).collect();
         let asked_at = Instant::now();
-        let answer = self.agent.ask(&words, request.end()).await?;
+        let answer = self.agent.send_request(&words, request.complete()).await?;
         self.note_room(&answer);
-        if let Some(why) = failure(&answer, &limit) {
-            self.heard().silent = Some((Instant::now(), why.clone()));
-            return Ok((self.in_silence(tags, &answer, why), Vec::new()));
+        if let Some(why) = failure_reason(&answer, &limit) {
+            self.lock_answers().silent = Some((Instant::now(), why.clone()));
+            return Ok((self.status_in_silence(tags, &answer, why), Vec::new()));
         }
         let again_asked = look.again;
-        let mut jobs = self.hear(&answer, look, asked_at)?;
-        let (shown, site_clock, left) = self.left(&answer);
-        jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
+        let mut jobs = self.store_report(&answer, look, asked_at)?;
+        let (shown, site_clock, left) = self.read_remains(&answer);
+        jobs.extend(self.accounts_of(&self.find_lost(tags, &jobs, &left)).await);
         let mut again = Vec::new();
         let mut attempts = BTreeMap::new();
         for tag in tags {
             let evidence = left.evidence.get(tag);
-            let job = of_tag(&jobs, *tag, evidence);
+            let job = job_of_tag(&jobs, *tag, evidence);
             let is_over = job.is_none_or(|job| {
                 let never_runs = job.word == BatchState::NeverRuns;
                 !job.is_active() || never_runs || is_back_in_queue(job, evidence)
@@ -282,13 +288,13 @@ impl SlurmSite {
             if is_outdated(known) {
                 again.push(*tag);
             }
-            attempts.insert(*tag, judge(known));
+            attempts.insert(*tag, observe(known));
         }
         // Slurm's own times are by the clock as it is.
-        let now = shown.unwrap_or_else(super::now);
-        let idle = self.idle(&jobs, now);
-        let idle_in = self.idle_in(&jobs, now);
-        let ebbs = self.ebbs(&idle, now);
+        let now = shown.unwrap_or_else(super::steady_now);
+        let idle = self.idle_for_submission(&jobs, now);
+        let idle_in = self.idle_by_partition(&jobs, now);
+        let ebbs = self.idle_drops(&idle, now);
         let silence = None;
         Ok((
             SiteStatus {
@@ -304,25 +310,29 @@ impl SlurmSite {
     }
 
     /// Returns the seconds that Slurm has to answer, as an argument.
-    fn limit(&self) -> String {
+    fn answer_limit(&self) -> String {
         (self.config.query.0 / 2_000).max(1).to_string()
     }
 
     /// Reads the files of attempts without asking Slurm, which is silent for this reason.
-    async fn files_only(&self, tags: &[AttemptTag], why: String) -> Result<SiteStatus, SiteError> {
+    async fn read_files_only(
+        &self,
+        tags: &[AttemptTag],
+        why: String,
+    ) -> Result<SiteStatus, SiteError> {
         let mut request = AgentRequest::default();
         tags.iter()
-            .for_each(|tag| request.line("tag", &tag.to_string()));
-        let words = ["status", &self.limit()];
-        let answer = self.agent.ask(&words, request.end()).await?;
+            .for_each(|tag| request.push_line("tag", &tag.to_string()));
+        let words = ["status", &self.answer_limit()];
+        let answer = self.agent.send_request(&words, request.complete()).await?;
         self.note_room(&answer);
-        Ok(self.in_silence(tags, &answer, why))
+        Ok(self.status_in_silence(tags, &answer, why))
     }
 
     /// Notes whether there is room to begin anything.
     fn note_room(&self, answer: &AgentAnswer) {
         let words = answer
-            .last("room")
+            .last_value("room")
             .map(|line| line.split(' ').map(str::parse));
         let counts: Option<Vec<u64>> = words.and_then(|words| words.collect::<Result<_, _>>().ok());
         let root = self.config.root.display();
@@ -342,19 +352,24 @@ impl SlurmSite {
     }
 
     /// Observes attempts by their files alone, while Slurm is silent.
-    fn in_silence(&self, tags: &[AttemptTag], answer: &AgentAnswer, why: String) -> SiteStatus {
-        let (_, site_clock, left) = self.left(answer);
+    fn status_in_silence(
+        &self,
+        tags: &[AttemptTag],
+        answer: &AgentAnswer,
+        why: String,
+    ) -> SiteStatus {
+        let (_, site_clock, left) = self.read_remains(answer);
         let exited: BTreeMap<AttemptTag, _> = tags
             .iter()
             .map(|tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag))))
             .collect();
-        let heard = self.heard();
-        let silence = heard.silence(why);
+        let heard = self.lock_answers();
+        let silence = heard.describe_silence(why);
         let attempts = tags
             .iter()
             .map(|tag: &AttemptTag| {
                 let evidence = left.evidence.get(tag);
-                let job = of_tag(heard.jobs(), *tag, evidence);
+                let job = job_of_tag(heard.known_jobs(), *tag, evidence);
                 let settled = exited
                     .get(tag)
                     .is_some_and(|over| over.is_some_and(|over| over > ALONE));
@@ -375,7 +390,7 @@ impl SlurmSite {
     }
 
     /// Reads what its clock shows, the corrected time, and the remains of attempts from an answer.
-    fn left(
+    fn read_remains(
         &self,
         answer: &AgentAnswer,
     ) -> (
@@ -383,22 +398,22 @@ impl SlurmSite {
         Option<Timestamp>,
         attempt_remains::LeftAttempts,
     ) {
-        let mut heard = self.heard();
+        let mut heard = self.lock_answers();
         let time = &mut heard.time;
-        let shown = time.read(answer);
-        let left = attempt_remains::read(answer, &self.config.seal, time);
-        (shown, shown.map(|shown| time.steady(shown)), left)
+        let shown = time.read_clock(answer);
+        let left = attempt_remains::read_remains(answer, &self.config.seal, time);
+        (shown, shown.map(|shown| time.to_steady(shown)), left)
     }
 
     /// Returns for how long the recorded end of an attempt has been seen.
     fn exited_for(&self, tag: AttemptTag, evidence: Option<&WrapperEvidence>) -> Option<Duration> {
         let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
-        lasts(&mut self.heard().exited, tag, has_exited)
+        note_duration(&mut self.lock_answers().exited, tag, has_exited)
     }
 
     /// Lists attempts that left something, but no recorded end, and that
     /// Slurm does not know any more.
-    fn lost(
+    fn find_lost(
         &self,
         tags: &[AttemptTag],
         jobs: &[SlurmJob],
@@ -409,7 +424,7 @@ impl SlurmSite {
                 let evidence = left.evidence.get(tag);
                 let is_there = evidence.is_some() || left.spooled.contains(tag);
                 let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
-                let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
+                let is_forgotten = job_of_tag(jobs, **tag, evidence).is_none();
                 is_forgotten
                     && is_there
                     && !has_ended
@@ -422,38 +437,38 @@ impl SlurmSite {
     }
 
     /// Stores Slurm's report, if it was asked; returns its jobs, as far as they are known now.
-    fn hear(
+    fn store_report(
         &self,
         answer: &AgentAnswer,
         look: PollBasis,
         at: Instant,
     ) -> Result<Vec<SlurmJob>, SiteError> {
         let load = if look.asks_load {
-            Some(self.load(answer)?)
+            Some(self.partition_load(answer)?)
         } else {
             None
         };
-        let mut heard = self.heard();
+        let mut heard = self.lock_answers();
         heard.silent = None;
         let jobs = match look.known {
             None => {
-                let jobs = self.jobs(answer);
+                let jobs = self.own_jobs(answer);
                 heard.queue = Some((at, jobs.clone()));
                 jobs
             }
-            Some(known) => with_others(known, heard.jobs()),
+            Some(known) => merge_jobs(known, heard.known_jobs()),
         };
         if let Some(load) = load {
-            heard.loads = queue::loads(|| answer.all("load"));
-            heard.bookings = SlurmBookings::read(answer);
-            heard.load = Some((at, load, held(&jobs)));
+            heard.loads = queue::loads_by_partition(|| answer.values_of("load"));
+            heard.bookings = SlurmBookings::from_answer(answer);
+            heard.load = Some((at, load, used_processors(&jobs)));
         }
         Ok(jobs)
     }
 
     /// Notes a submission: until Slurm is asked again, it waits.
     pub(super) fn note_submission(&self, order: &SubmitRequest, submitted: &Submitted) {
-        if let Some((_, jobs)) = &mut self.heard().queue {
+        if let Some((_, jobs)) = &mut self.lock_answers().queue {
             jobs.push(SlurmJob {
                 number: submitted.lrm_id.to_string(),
                 tag: order.tag,
@@ -461,7 +476,7 @@ impl SlurmSite {
                 word: BatchState::Waiting,
                 reason: "None".to_owned(),
                 processors: order.resources.processors,
-                submitted_at: super::now(),
+                submitted_at: super::steady_now(),
                 start_at: None,
                 end_at: None,
             });
@@ -470,39 +485,39 @@ impl SlurmSite {
 
     /// Makes the next look ask Slurm, because its queue has changed.
     pub(super) fn forget_queue(&self) {
-        self.heard().queue = None;
+        self.lock_answers().queue = None;
     }
 
     /// Makes the next look at this attempt ask Slurm, because it is removed.
     pub(super) fn forget_attempt(&self, tag: AttemptTag) {
-        let mut heard = self.heard();
+        let mut heard = self.lock_answers();
         if let Some((_, jobs)) = &mut heard.queue {
             jobs.retain(|job| job.tag != tag);
         }
-        heard.accounts.forget(tag);
-        heard.time.forget(tag);
+        heard.accounts.forget_tag(tag);
+        heard.time.forget_attempt(tag);
         heard.exited.remove(&tag);
     }
 
     /// Returns for how long Slurm has run nothing of an attempt.
     fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
-        lasts(&mut self.over(), tag, is_over)
+        note_duration(&mut self.lock_over(), tag, is_over)
     }
 
     /// Returns what one more submission would find: what Slurm has idle, less what already waits
     /// for it, and never more than we may use.
-    fn idle(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
-        let heard = self.heard();
+    fn idle_for_submission(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
+        let heard = self.lock_answers();
         let mut load = heard.load_now();
         let bookings = &heard.bookings;
         load.idle = match &self.config.reservation {
             Some(name) => bookings.idle_in(name, now),
             None => {
-                let kept = bookings.kept(self.config.partition.as_deref(), now);
+                let kept = bookings.reserved_idle(self.config.partition.as_deref(), now);
                 load.idle.saturating_sub(kept)
             }
         };
-        let mut idle = self.total();
+        let mut idle = self.usable_total();
         let ours = idle
             .processors
             .min(load.total)
@@ -516,29 +531,33 @@ impl SlurmSite {
 
 impl SlurmSite {
     /// Returns the times at which idle resources drop, because others have reserved them.
-    fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
-        let heard = self.heard();
+    fn idle_drops(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
+        let heard = self.lock_answers();
         let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
             return Vec::new();
         };
         heard
             .bookings
-            .ebbs(self.config.partition.as_deref(), load, idle, now)
+            .idle_drops(self.config.partition.as_deref(), load, idle, now)
     }
 
     /// Returns the same of each partition. We do not know in which our jobs are: those that wait,
     /// or started since Slurm was asked, count in each.
-    fn idle_in(&self, jobs: &[SlurmJob], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
+    fn idle_by_partition(
+        &self,
+        jobs: &[SlurmJob],
+        now: Timestamp,
+    ) -> BTreeMap<Arc<str>, Resources> {
         let waiting = jobs.iter().filter(|job| job.word == BatchState::Waiting);
         let waiting = waiting
             .map(|job| job.processors)
             .fold(0, u32::saturating_add);
         let lanes = self
-            .facts()
+            .lock_facts()
             .as_ref()
             .map(|facts| facts.lanes.clone())
             .unwrap_or_default();
-        let heard = self.heard();
+        let heard = self.lock_answers();
         let ours = heard.taken_since().saturating_add(waiting);
         let partitions = lanes
             .partitions
@@ -548,7 +567,7 @@ impl SlurmSite {
                 let idle = match PartitionAccount::reservation_of(&name) {
                     Some(reservation) => bookings.idle_in(reservation, now),
                     None => {
-                        let kept = bookings.kept(Some(&*name), now);
+                        let kept = bookings.reserved_idle(Some(&*name), now);
                         heard.loads.get(&name)?.idle.saturating_sub(kept)
                     }
                 };
@@ -578,7 +597,7 @@ fn sum_processors(jobs: &[SlurmJob], wanted: fn(&SlurmJob) -> bool) -> u32 {
 }
 
 /// Returns the one of several jobs under a tag that got the directory; until then, one that may.
-fn of_tag<'a>(
+fn job_of_tag<'a>(
     jobs: &'a [SlurmJob],
     tag: AttemptTag,
     evidence: Option<&WrapperEvidence>,

@@ -29,7 +29,7 @@ pub(super) struct SlurmJob {
 
 impl SlurmJob {
     /// Describes it as an attempt in the queue.
-    pub(super) fn in_queue(&self) -> InQueue {
+    pub(super) fn to_in_queue(&self) -> InQueue {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
         InQueue {
             expected: self.start_at,
@@ -45,7 +45,7 @@ impl SlurmJob {
     /// Parses a line of `squeue`: number, state, reason, processors, times of submission, start and
     /// end, directory, name, comment. `None` if it is another's: the comment is the tag, the name
     /// ends with it, and the directory is the site's root.
-    pub(super) fn read(line: &str, root: &str) -> Option<Self> {
+    pub(super) fn parse_job(line: &str, root: &str) -> Option<Self> {
         let mut fields = line.splitn(10, '|');
         let number = fields.next()?;
         let state = fields.next()?;
@@ -65,13 +65,13 @@ impl SlurmJob {
         Some(Self {
             number: number.to_owned(),
             tag,
-            word: word(state, reason),
+            word: interpret_state(state, reason),
             state: state.to_owned(),
             reason: reason.to_owned(),
             processors: processors.parse().ok()?,
-            submitted_at: seconds(submitted)?,
-            start_at: seconds(start),
-            end_at: seconds(end),
+            submitted_at: parse_seconds(submitted)?,
+            start_at: parse_seconds(start),
+            end_at: parse_seconds(end),
         })
     }
 }
@@ -96,9 +96,9 @@ const NEVER: [&str; 13] = [
 
 /// Interprets Slurm's state and reason together. An unknown state is taken to be one of
 /// a job that may still run.
-pub(super) fn word(state: &str, reason: &str) -> BatchState {
+pub(super) fn interpret_state(state: &str, reason: &str) -> BatchState {
     match state {
-        "PENDING" | "RESV_DEL_HOLD" => waits(reason),
+        "PENDING" | "RESV_DEL_HOLD" => interpret_waiting(reason),
         "CONFIGURING" => BatchState::Waiting,
         "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchState::Requeued,
         "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchState::Completing,
@@ -118,7 +118,7 @@ pub(super) fn word(state: &str, reason: &str) -> BatchState {
 }
 
 /// Returns the name of a reason, which may go on behind it: "BadConstraints, ..." or "(node list)".
-fn name_of(reason: &str) -> &str {
+fn reason_name(reason: &str) -> &str {
     reason
         .split(|c: char| !c.is_ascii_alphanumeric())
         .next()
@@ -128,12 +128,12 @@ fn name_of(reason: &str) -> &str {
 /// Returns true if a job with this reason may wait although what it asks for is idle: others are
 /// before it, or its account, or quality of service, has all that it may have.
 fn lets_others_go_first(reason: &str) -> bool {
-    let name = name_of(reason);
+    let name = reason_name(reason);
     name == "Priority" || ["Assoc", "QOS"].iter().any(|limit| name.starts_with(limit))
 }
 
-fn waits(reason: &str) -> BatchState {
-    let name = name_of(reason);
+fn interpret_waiting(reason: &str) -> BatchState {
+    let name = reason_name(reason);
     let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
     if NEVER.contains(&name) || per_job {
         BatchState::NeverRuns
@@ -144,7 +144,7 @@ fn waits(reason: &str) -> BatchState {
     }
 }
 
-fn seconds(text: &str) -> Option<Timestamp> {
+fn parse_seconds(text: &str) -> Option<Timestamp> {
     text.parse::<u64>()
         .ok()
         .map(|seconds| Timestamp(seconds.saturating_mul(1_000)))
@@ -167,7 +167,7 @@ pub(super) fn default_partition<'a>(mut lines: impl Iterator<Item = &'a str>) ->
 
 /// Adds up the lines of `sinfo` about a partition, or the default one: name, availability,
 /// processors as allocated/idle/other/total. `None` if there is no such partition.
-pub(super) fn load<'a>(
+pub(super) fn sum_load<'a>(
     lines: impl Iterator<Item = &'a str>,
     partition: Option<&str>,
 ) -> Option<PartitionLoad> {
@@ -201,7 +201,7 @@ pub(super) fn load<'a>(
 }
 
 /// Returns the load of each partition.
-pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
+pub(super) fn loads_by_partition<'a, L: Iterator<Item = &'a str>>(
     lines: impl Fn() -> L,
 ) -> BTreeMap<Arc<str>, PartitionLoad> {
     let named = lines().filter_map(|line| line.split('|').next());
@@ -210,7 +210,7 @@ pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
         .collect();
     let each = names
         .into_iter()
-        .filter_map(|name| Some((name.into(), load(lines(), Some(name))?)));
+        .filter_map(|name| Some((name.into(), sum_load(lines(), Some(name))?)));
     each.collect()
 }
 
@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn read(line: &str) -> Option<SlurmJob> {
-        SlurmJob::read(line, "/r s")
+        SlurmJob::parse_job(line, "/r s")
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             );
         }
         assert_eq!(
-            SlurmJob::read(&line("RUNNING", TAG, TAG), "/other"),
+            SlurmJob::parse_job(&line("RUNNING", TAG, TAG), "/other"),
             None,
             "of another site"
         );
@@ -299,7 +299,11 @@ mod tests {
             "AssocMaxCpuPerJobLimit",
             "MaxMemPerLimit",
         ] {
-            assert_eq!(word("PENDING", never), BatchState::NeverRuns, "{never}");
+            assert_eq!(
+                interpret_state("PENDING", never),
+                BatchState::NeverRuns,
+                "{never}"
+            );
         }
         for passes in [
             "Priority",
@@ -314,21 +318,31 @@ mod tests {
             "PartitionInactive",
             "",
         ] {
-            assert_eq!(word("PENDING", passes), BatchState::Waiting, "{passes}");
+            assert_eq!(
+                interpret_state("PENDING", passes),
+                BatchState::Waiting,
+                "{passes}"
+            );
         }
         assert_eq!(
-            word("PENDING", "launch failed requeued held"),
+            interpret_state("PENDING", "launch failed requeued held"),
             BatchState::LaunchFailed
         );
-        assert_eq!(word("FAILED", "JobLaunchFailure"), BatchState::LaunchFailed);
-        assert_eq!(word("RUNNING", "PartitionTimeLimit"), BatchState::Running);
+        assert_eq!(
+            interpret_state("FAILED", "JobLaunchFailure"),
+            BatchState::LaunchFailed
+        );
+        assert_eq!(
+            interpret_state("RUNNING", "PartitionTimeLimit"),
+            BatchState::Running
+        );
     }
 
     #[test]
     fn waits_for_others_or_a_limit_are_told_from_waits_for_processors() {
         for reason in ["Priority", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"] {
             let line = line("PENDING", TAG, TAG).replacen("None", reason, 1);
-            let seen = read(&line).unwrap().in_queue();
+            let seen = read(&line).unwrap().to_in_queue();
             assert_eq!(seen.behind.as_deref(), Some(reason));
             assert_eq!(seen.expected, Some(Timestamp(1_795_567_551_000)));
         }
@@ -352,7 +366,7 @@ mod tests {
             "urgent|up|1/2/0/3|infinite",
             "odd",
         ];
-        let of = |partition| load(lines.iter().copied(), partition);
+        let of = |partition| sum_load(lines.iter().copied(), partition);
         assert_eq!(
             of(None),
             Some(PartitionLoad {
@@ -378,7 +392,7 @@ mod tests {
             })
         );
         assert_eq!(of(Some("none")), None);
-        let each = loads(|| lines.iter().copied());
+        let each = loads_by_partition(|| lines.iter().copied());
         assert_eq!(
             each.keys().map(|name| &**name).collect::<Vec<_>>(),
             ["normal", "urgent"]

@@ -1,25 +1,25 @@
 //! Checks whether an account may have Slurm make reservations.
 
+use super::config_value;
 use super::findings::{Finding, bad, good};
-use super::setting;
 use crate::agent::AgentAnswer;
 
 const WHAT: &str = "promises";
 
 /// Describes the right by which the account makes reservations, if it has one.
-fn right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
-    let slurms = setting(answer, "SlurmUser").and_then(|user| user.split('(').next());
+fn reserving_right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
+    let slurms = config_value(answer, "SlurmUser").and_then(|user| user.split('(').next());
     if account == "root" || slurms == Some(account) {
         return Some("it is Slurm's own");
     }
-    let level = answer.all("level").map(str::trim);
+    let level = answer.values_of("level").map(str::trim);
     let mut level = level.filter(|level| matches!(*level, "Operator" | "Administrator"));
     level.next()
 }
 
 /// Checks whether the site can grant reservations; `wanted`: its configuration says so.
-pub(super) fn promises(answer: &AgentAnswer, account: &str, wanted: bool) -> Finding {
-    match (right(answer, account), wanted) {
+pub(super) fn check_reservations(answer: &AgentAnswer, account: &str, wanted: bool) -> Finding {
+    match (reserving_right(answer, account), wanted) {
         (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
         (Some(right), false) => {
             let how = "grants_reservations = true in its [[site]] has it promise starts";
@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn only_slurms_own_account_and_operators_may_reserve() {
-        let of = |text: &str, wanted| promises(&AgentAnswer(text.to_owned()), "alice", wanted);
+        let of =
+            |text: &str, wanted| check_reservations(&AgentAnswer(text.to_owned()), "alice", wanted);
         let plain = "config SlurmUser               = slurm(64030)\nlevel None";
         let operator = plain.replace("None", "Operator");
         let own = plain.replace("slurm(64030)", "alice(1000)");

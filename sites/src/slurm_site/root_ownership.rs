@@ -26,18 +26,18 @@ impl SlurmSite {
     /// # Errors
     /// `Refused` if another control plane has it, with both names and the
     /// remedy; or it was not reached.
-    pub async fn take(&self) -> Result<(), SiteError> {
+    pub async fn take_root(&self) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
-        let ours = Owner::ours(instance, &self.config.data_directory);
+        let ours = Owner::of_this_process(instance, &self.config.data_directory);
         match &self.held {
-            RootHold::Here(hold) => self.lock(hold.clone(), ours).await,
-            RootHold::There(is_ours) => self.sign(is_ours, &ours).await,
+            RootHold::Here(hold) => self.lock_root(hold.clone(), ours).await,
+            RootHold::There(is_ours) => self.sign_owner(is_ours, &ours).await,
         }
     }
 
-    fn not_alone(&self, why: &str) -> SiteError {
+    fn not_alone_error(&self, why: &str) -> SiteError {
         SiteError::Refused(format!(
             "site {} is not ours alone: {why}",
             self.config.name
@@ -45,14 +45,14 @@ impl SlurmSite {
     }
 
     /// Takes the root before any other call: here another owner is a state of the site.
-    pub(super) async fn keep(&self) -> Result<(), SiteError> {
-        match self.take().await {
+    pub(super) async fn keep_root(&self) -> Result<(), SiteError> {
+        match self.take_root().await {
             Err(SiteError::Refused(why)) => Err(SiteError::OutOfOrder(why)),
             taken => taken,
         }
     }
 
-    async fn lock(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
+    async fn lock_root(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
         let path = self.config.root.clone();
         let name = self.config.name.clone();
         let locked = tokio::task::spawn_blocking(move || {
@@ -63,11 +63,11 @@ impl SlurmSite {
             if root.is_spoiled_file(crate::local_site::root_owner::OWNER) {
                 return Ok(());
             }
-            hold.keep(&root, || ours, || Ok(()))
+            hold.keep_root(&root, || ours, || Ok(()))
         });
         let deadline = std::time::Duration::from_millis(self.config.deadline.0);
         match tokio::time::timeout(deadline, locked).await {
-            Ok(Ok(Err(SiteError::NotSent(why)))) => Err(self.not_alone(&why)),
+            Ok(Ok(Err(SiteError::NotSent(why)))) => Err(self.not_alone_error(&why)),
             Ok(Ok(locked)) => locked,
             Ok(Err(error)) => Err(SiteError::OutcomeUnknown(error.to_string())),
             Err(_) => Err(SiteError::NotSent(
@@ -76,10 +76,13 @@ impl SlurmSite {
         }
     }
 
-    async fn sign(&self, is_ours: &Mutex<bool>, ours: &Owner) -> Result<(), SiteError> {
-        let answer = self.agent.ask(&["owner"], AgentRequest::default()).await?;
-        let lines: Vec<&str> = answer.all("owner").collect();
-        let found = Owner::parse(&lines.join("\n"));
+    async fn sign_owner(&self, is_ours: &Mutex<bool>, ours: &Owner) -> Result<(), SiteError> {
+        let answer = self
+            .agent
+            .send_request(&["owner"], AgentRequest::default())
+            .await?;
+        let lines: Vec<&str> = answer.values_of("owner").collect();
+        let found = Owner::parse_owner(&lines.join("\n"));
         if found.as_ref() == Some(ours) {
             *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
             return Ok(());
@@ -88,28 +91,31 @@ impl SlurmSite {
         let place = &self.config.root;
         let why = found.and_then(|found| {
             if was_ours {
-                Some(found.took(ours, place))
+                Some(found.explain_loss(ours, place))
             } else {
-                found.keeps_out(ours, place)
+                found.reason_to_stay_out(ours, place)
             }
         });
         if let Some(why) = why {
-            return Err(self.not_alone(&why));
+            return Err(self.not_alone_error(&why));
         }
-        let text = ours.text().into_bytes();
+        let text = ours.to_text().into_bytes();
         // A shell reads a file without its last line breaks.
         let seen = lines.join("\n").trim_end_matches('\n').to_owned();
         let words = ["own".to_owned(), text.len().to_string(), seen];
-        let answer = self.agent.ask(&words, AgentRequest::bytes(text)).await?;
+        let answer = self
+            .agent
+            .send_request(&words, AgentRequest::from_bytes(text))
+            .await?;
         // If two found the same owner, only one of them is written down.
-        let lines: Vec<&str> = answer.all("owner").collect();
-        match Owner::parse(&lines.join("\n")) {
+        let lines: Vec<&str> = answer.values_of("owner").collect();
+        match Owner::parse_owner(&lines.join("\n")) {
             Some(found) if found == *ours => {
                 *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
                 Ok(())
             }
-            Some(found) => Err(self.not_alone(&found.took(ours, place))),
-            None => Err(self.not_alone("its owner was changed meanwhile; try again")),
+            Some(found) => Err(self.not_alone_error(&found.explain_loss(ours, place))),
+            None => Err(self.not_alone_error("its owner was changed meanwhile; try again")),
         }
     }
 }
@@ -137,7 +143,7 @@ mod tests {
             if let (Some(first), Work::Script { words, .. }) = (&self.0, &command.work)
                 && words.iter().any(|word| word == "own")
             {
-                first.take().await.unwrap();
+                first.take_root().await.unwrap();
             }
             ChildExec::of_this_process().run(command).await
         }
@@ -157,19 +163,19 @@ mod tests {
         let root = home.path().join("root");
         for left in [None, Some(""), Some("instance of nobody\n\n")] {
             let first = Arc::new(site(&root, 1, None));
-            first.initialise().await.unwrap();
+            first.make_root().await.unwrap();
             let owner = root.join("owner");
             match left {
                 Some(text) => std::fs::write(&owner, text).unwrap(),
                 None => assert!(!owner.exists()),
             }
             let refusal = site(&root, 2, Some(first.clone()))
-                .take()
+                .take_root()
                 .await
                 .unwrap_err();
             let named = InstanceId::from_random(1).to_string();
             assert!(refusal.to_string().contains(&named), "{refusal}");
-            first.take().await.unwrap();
+            first.take_root().await.unwrap();
             assert!(
                 std::fs::read_dir(root.join("gone"))
                     .unwrap()
@@ -177,7 +183,7 @@ mod tests {
                     .is_none()
             );
             // Whoever comes later finds what it is told.
-            site(&root, 1, None).take().await.unwrap();
+            site(&root, 1, None).take_root().await.unwrap();
         }
     }
 }

@@ -15,8 +15,8 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors::reservation_answer;
-use super::occupancy::{Booked, SlurmBookings, partition};
-use super::{SlurmSite, now};
+use super::occupancy::{Booked, SlurmBookings, reserving_partition};
+use super::{SlurmSite, steady_now};
 use crate::agent::attempt_remains::seconds_to_timestamp;
 use crate::agent::{AgentAnswer, AgentRequest};
 use crate::port::{
@@ -58,16 +58,16 @@ struct Timetable {
     timeline: Timeline,
 }
 
-fn up(at: Timestamp) -> Timestamp {
+fn round_up(at: Timestamp) -> Timestamp {
     Timestamp(at.0.div_ceil(SECOND).saturating_mul(SECOND))
 }
 
-fn down(at: Timestamp) -> Timestamp {
+fn round_down(at: Timestamp) -> Timestamp {
     Timestamp(at.0 / SECOND * SECOND)
 }
 
 impl Booked {
-    fn seen(&self) -> ReservationSeen {
+    fn to_seen(&self) -> ReservationSeen {
         let to = (self.span.to - SLACK).max(self.span.from);
         ReservationSeen {
             span: Span::new(self.span.from, to),
@@ -78,21 +78,21 @@ impl Booked {
 }
 
 /// Returns true if a reservation has all that is requested, within its window.
-fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
-    let start = seen.start(request.window);
+fn serves_request(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
+    let start = seen.granted_start(request.window);
     request.window.contains(start)
-        && seen.span.to >= down(start + request.length)
+        && seen.span.to >= round_down(start + request.length)
         && seen.resources.processors >= request.resources.processors
 }
 
 /// Returns a start in whole seconds, if there is one; otherwise the first
 /// second is reserved as a whole.
-fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
-    let later = up(start);
+fn start_second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
+    let later = round_up(start);
     if later <= request.window.latest {
         later
     } else {
-        down(start)
+        round_down(start)
     }
 }
 
@@ -113,38 +113,41 @@ fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
 }
 
 impl SlurmSite {
-    async fn bookings(&self) -> Result<SlurmBookings, SiteError> {
+    async fn read_bookings(&self) -> Result<SlurmBookings, SiteError> {
         let answer = self
             .agent
-            .ask(&["timetable"], AgentRequest::default())
+            .send_request(&["timetable"], AgentRequest::default())
             .await?;
-        Ok(SlurmBookings::read(&answer))
+        Ok(SlurmBookings::from_answer(&answer))
     }
 
-    async fn lease(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find_reservation(
+        &self,
+        tag: ReservationTag,
+    ) -> Result<Option<ReservationSeen>, SiteError> {
         Ok(self
-            .bookings()
+            .read_bookings()
             .await?
-            .find(&tag.to_string())
-            .map(Booked::seen))
+            .find_reservation(&tag.to_string())
+            .map(Booked::to_seen))
     }
 
-    async fn timetable(&self) -> Result<Timetable, SiteError> {
+    async fn read_timetable(&self) -> Result<Timetable, SiteError> {
         let answer = self
             .agent
-            .ask(&["timetable"], AgentRequest::default())
+            .send_request(&["timetable"], AgentRequest::default())
             .await?;
         let own = self.config.partition.as_deref();
-        let load = self.load(&answer)?;
+        let load = self.partition_load(&answer)?;
         let now = answer
-            .last("clock")
+            .last_value("clock")
             .and_then(seconds_to_timestamp)
-            .unwrap_or_else(now);
-        let bookings = SlurmBookings::read(&answer);
-        let total = self.total();
-        let timeline = bookings.timeline(own, load, &total, now);
+            .unwrap_or_else(steady_now);
+        let bookings = SlurmBookings::from_answer(&answer);
+        let total = self.usable_total();
+        let timeline = bookings.forecast_timeline(own, load, &total, now);
         let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
-        let partition = partition(&answer, own).map(str::to_owned);
+        let partition = reserving_partition(&answer, own).map(str::to_owned);
         Ok(Timetable {
             now,
             partition,
@@ -156,25 +159,29 @@ impl SlurmSite {
     /// Returns true if Slurm can reserve these resources: processors alone, and
     /// memory if they bring it along.
     async fn is_reservable(&self, wanted: &Resources) -> Result<bool, SiteError> {
-        let counts_memory = self.known().await?.counts_memory;
+        let counts_memory = self.known_facts().await?.counts_memory;
         let mut others = wanted.others.iter().filter(|(_, count)| **count > 0);
-        Ok(self.total().first_shortage(wanted).is_none()
+        Ok(self.usable_total().first_shortage(wanted).is_none()
             && others.all(|(name, _)| &**name == "memory_mb" && !counts_memory))
     }
 
-    async fn control(&self, words: &[String]) -> Result<Did, SiteError> {
-        let answer: AgentAnswer = self.agent.ask(words, AgentRequest::default()).await?;
-        let said: Vec<&str> = answer.all("said").collect();
-        let code = answer.last("code").and_then(|code| code.parse().ok());
+    async fn call_scontrol(&self, words: &[String]) -> Result<Did, SiteError> {
+        let answer: AgentAnswer = self
+            .agent
+            .send_request(words, AgentRequest::default())
+            .await?;
+        let said: Vec<&str> = answer.values_of("said").collect();
+        let code = answer.last_value("code").and_then(|code| code.parse().ok());
         reservation_answer(code, &said)
     }
 
-    async fn of_tag(&self, verb: &str, tag: ReservationTag) -> Result<Did, SiteError> {
-        self.control(&[verb.to_owned(), tag.to_string()]).await
+    async fn call_for_tag(&self, verb: &str, tag: ReservationTag) -> Result<Did, SiteError> {
+        self.call_scontrol(&[verb.to_owned(), tag.to_string()])
+            .await
     }
 
     /// Makes Slurm reserve from this second on, and reads the result; `None` if it has no room.
-    async fn reserve(
+    async fn try_reserve(
         &self,
         order: &TaggedReservationRequest,
         second: Timestamp,
@@ -183,8 +190,10 @@ impl SlurmSite {
         let tag = order.tag;
         let request = &order.request;
         let start = second.max(request.window.earliest);
-        let end = up(start + request.length + SLACK);
-        let per_core = table.bookings.per_core(table.partition.as_deref());
+        let end = round_up(start + request.length + SLACK);
+        let per_core = table
+            .bookings
+            .processors_per_core(table.partition.as_deref());
         let cores = request.resources.processors.max(1).div_ceil(per_core);
         let words = [
             "reserve".to_owned(),
@@ -193,9 +202,9 @@ impl SlurmSite {
             (end.0 / SECOND).to_string(),
             cores.to_string(),
             table.partition.clone().unwrap_or_default(),
-            clock(order.keep_for),
+            format_length(order.keep_for),
         ];
-        match self.control(&words).await? {
+        match self.call_scontrol(&words).await? {
             Did::Busy => return Ok(None),
             Did::All | Did::Twice => {}
             Did::Missing | Did::InUse => {
@@ -204,11 +213,11 @@ impl SlurmSite {
                 ));
             }
         }
-        let seen = self.lease(tag).await?;
-        match seen.filter(|seen| serves(seen, request)) {
-            Some(seen) => Ok(Some(seen.start(request.window))),
+        let seen = self.find_reservation(tag).await?;
+        match seen.filter(|seen| serves_request(seen, request)) {
+            Some(seen) => Ok(Some(seen.granted_start(request.window))),
             None => {
-                let _ = self.of_tag("release", tag).await?;
+                let _ = self.call_for_tag("release", tag).await?;
                 let what = format!("Slurm did not reserve under {tag} what it was told");
                 Err(SiteError::OutcomeUnknown(what))
             }
@@ -216,7 +225,7 @@ impl SlurmSite {
     }
 
     /// Tries one start after the other at which there should be room.
-    async fn search(
+    async fn search_start(
         &self,
         order: &TaggedReservationRequest,
         table: &Timetable,
@@ -232,26 +241,31 @@ impl SlurmSite {
         let mut later = LATER;
         for _ in 0..TRIES {
             let opening = TimelineOpening::after(from, need, request.length + SLACK);
-            let Some(start) = timeline.earliest(&opening) else {
+            let Some(start) = timeline.earliest_start(&opening) else {
                 return Ok(ReservationAnswer::Never);
             };
             if !window.contains(start) {
-                return Ok(ReservationAnswer::NotBefore { next: up(start) });
+                return Ok(ReservationAnswer::NotBefore {
+                    next: round_up(start),
+                });
             }
-            if let Some(start) = self.reserve(order, second(start, request), table).await? {
+            if let Some(start) = self
+                .try_reserve(order, start_second(start, request), table)
+                .await?
+            {
                 return Ok(ReservationAnswer::Granted { start });
             }
             from = next_change(timeline, start).unwrap_or(start + later);
             later = later + later;
         }
         Ok(ReservationAnswer::NotBefore {
-            next: up(from.max(window.latest + DurationMs(1))),
+            next: round_up(from.max(window.latest + DurationMs(1))),
         })
     }
 }
 
 /// Formats a length as `HH:MM:SS`, in whole minutes.
-fn clock(length: DurationMs) -> String {
+fn format_length(length: DurationMs) -> String {
     let minutes = length.0.div_ceil(60 * SECOND).max(1);
     format!("{:02}:{:02}:00", minutes / 60, minutes % 60)
 }
@@ -265,12 +279,12 @@ impl Reservations for SlurmSite {
         if !self.is_reservable(&order.request.resources).await? {
             return Ok(ReservationAnswer::Never);
         }
-        let table = self.timetable().await?;
-        match table.bookings.find(&order.tag.to_string()) {
+        let table = self.read_timetable().await?;
+        match table.bookings.find_reservation(&order.tag.to_string()) {
             Some(own) => Ok(ReservationAnswer::Granted {
-                start: own.seen().start(order.request.window),
+                start: own.to_seen().granted_start(order.request.window),
             }),
-            None => self.search(order, &table).await,
+            None => self.search_start(order, &table).await,
         }
     }
 
@@ -280,11 +294,11 @@ impl Reservations for SlurmSite {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
-        let seen = self.lease(order.tag).await?;
+        let seen = self.find_reservation(order.tag).await?;
         Ok(seen.map(|seen| {
-            if serves(&seen, &order.request) {
+            if serves_request(&seen, &order.request) {
                 ReservationAnswer::Granted {
-                    start: seen.start(order.request.window),
+                    start: seen.granted_start(order.request.window),
                 }
             } else {
                 ReservationAnswer::Never
@@ -294,13 +308,13 @@ impl Reservations for SlurmSite {
 
     /// No reservation ends by itself before it begins.
     async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
-        Ok(self.lease(tag).await?.is_some())
+        Ok(self.find_reservation(tag).await?.is_some())
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.of_tag("confirm", tag).await?;
+        self.call_for_tag("confirm", tag).await?;
         // Slurm's answer alone is not enough: this commits us.
-        match self.lease(tag).await? {
+        match self.find_reservation(tag).await? {
             Some(seen) if seen.confirmed => Ok(true),
             Some(_) => Err(SiteError::OutcomeUnknown(format!(
                 "{tag} is not confirmed yet"
@@ -310,7 +324,7 @@ impl Reservations for SlurmSite {
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        match self.of_tag("release", tag).await? {
+        match self.call_for_tag("release", tag).await? {
             Did::All => Ok(true),
             Did::Missing => Ok(false),
             Did::InUse | Did::Busy | Did::Twice => {
@@ -321,21 +335,21 @@ impl Reservations for SlurmSite {
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
-        self.lease(tag).await
+        self.find_reservation(tag).await
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        let bookings = self.bookings().await?;
+        let bookings = self.read_bookings().await?;
         let ours = bookings.reserved.iter();
         Ok(ours
-            .filter_map(|booked| Some((booked.tag()?, booked.seen())))
+            .filter_map(|booked| Some((booked.tag()?, booked.to_seen())))
             .collect())
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        let Timetable { now, timeline, .. } = self.timetable().await?;
+        let Timetable { now, timeline, .. } = self.read_timetable().await?;
         let span = Span::new(span.from.max(now), span.to + SLACK);
-        let total = self.total();
+        let total = self.usable_total();
         let free = timeline.slots(span, most).into_iter().map(|slot| {
             let mut free = timeline.kinds().resources(&slot.free);
             free.cut_to(&total);

@@ -56,8 +56,8 @@ fn said(reserved: &[&str]) -> AgentAnswer {
 
 #[test]
 fn reservations_are_read_in_the_layouts_of_several_versions() {
-    let bookings = SlurmBookings::read(&said(&[PART, THREADS, OLD]));
-    let of = |name: &str| bookings.find(name).unwrap();
+    let bookings = SlurmBookings::from_answer(&said(&[PART, THREADS, OLD]));
+    let of = |name: &str| bookings.find_reservation(name).unwrap();
     let told = |booked: &Booked| (booked.span, booked.processors, booked.confirmed);
     assert_eq!(
         told(of(TAG)),
@@ -74,19 +74,22 @@ fn reservations_are_read_in_the_layouts_of_several_versions() {
     assert_eq!(bookings.reserved.len(), 3);
     assert!(of(TAG).is_ours() && !of("course").is_ours());
     assert_eq!(
-        (bookings.per_core(None), bookings.per_core(Some("gpu"))),
+        (
+            bookings.processors_per_core(None),
+            bookings.processors_per_core(Some("gpu"))
+        ),
         (1, 2)
     );
 }
 
 #[test]
 fn what_is_reserved_is_nobody_elses_and_counted_once() {
-    let bookings = SlurmBookings::read(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmBookings::from_answer(&said(&[PART, THREADS, OLD]));
     let now = at(11_000);
     assert_eq!(bookings.idle_in("course", now), 24, "8 of 32 are in use");
     assert_eq!(bookings.idle_in("course", at(9_000)), 0, "not begun");
-    assert_eq!(bookings.kept(None, now), 24 + 16);
-    assert_eq!(bookings.kept(Some("gpu"), now), 0, "other nodes");
+    assert_eq!(bookings.reserved_idle(None, now), 24 + 16);
+    assert_eq!(bookings.reserved_idle(Some("gpu"), now), 0, "other nodes");
     let load = PartitionLoad {
         idle: 0,
         total: 64,
@@ -94,11 +97,11 @@ fn what_is_reserved_is_nobody_elses_and_counted_once() {
     };
     let free = |now, from, to| {
         let timeline = bookings
-            .timeline(None, load, &Resources::processors(64), now)
+            .forecast_timeline(None, load, &Resources::processors(64), now)
             .unwrap();
         timeline
             .least_free(Span::new(at(from), at(to)))
-            .of_processors()
+            .free_processor_count()
     };
     assert_eq!(free(at(4_000), 4_000, 4_001), 64 - 20 - 8, "both jobs");
     assert_eq!(free(at(4_000), 6_000, 9_999), 64 - 8);
@@ -110,7 +113,7 @@ fn what_is_reserved_is_nobody_elses_and_counted_once() {
     assert_eq!(free(now, 18_000, 19_000), 64);
     assert_eq!(free(now, 20_000, 20_001), 0);
     let idle = Resources::processors(16);
-    let ebbs = bookings.ebbs(None, load, &idle, now);
+    let ebbs = bookings.idle_drops(None, load, &idle, now);
     let ebbs: Vec<(u64, u32)> = ebbs
         .iter()
         .map(|e| (e.at.0 / SECOND, e.left.processors))
@@ -129,7 +132,11 @@ fn a_line_that_does_not_say_when_or_how_much_is_no_reservation() {
         ("ReservationName=cabcdefgh-7-r1", "ReservationName="),
     ] {
         let line = PART.replace(part, odd);
-        assert_eq!(SlurmBookings::read(&said(&[&line])).reserved, [], "{odd}");
+        assert_eq!(
+            SlurmBookings::from_answer(&said(&[&line])).reserved,
+            [],
+            "{odd}"
+        );
     }
 }
 
@@ -307,7 +314,7 @@ async fn a_garbled_answer_never_becomes_another_grant() {
     for number in 0..2_000 {
         let cluster = Arc::new(Cluster::default());
         let shown = mutated(PART, number);
-        let kept = SlurmBookings::read(&said(&[&shown])).reserved.pop();
+        let kept = SlurmBookings::from_answer(&said(&[&shown])).reserved.pop();
         cluster.0.lock().unwrap().shows = format!("reserved {shown}\n");
         match site(&cluster).request(&order(window)).await {
             Ok(answer) => {

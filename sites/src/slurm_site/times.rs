@@ -7,12 +7,12 @@ use cospan_domain::units::DurationMs;
 
 /// Parses minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-`
 /// and hours, minutes, seconds.
-pub fn time(text: &str) -> Option<DurationMs> {
+pub fn parse_time(text: &str) -> Option<DurationMs> {
     let (days, hours, minutes, seconds) = match text.split_once('-') {
         Some((days, clock)) => match clock_numbers(clock)?[..] {
-            [hours] => (whole(days)?, hours, 0, 0),
-            [hours, minutes] => (whole(days)?, hours, minutes, 0),
-            [hours, minutes, seconds] => (whole(days)?, hours, minutes, seconds),
+            [hours] => (parse_digits(days)?, hours, 0, 0),
+            [hours, minutes] => (parse_digits(days)?, hours, minutes, 0),
+            [hours, minutes, seconds] => (parse_digits(days)?, hours, minutes, seconds),
             _ => return None,
         },
         None => match clock_numbers(text)?[..] {
@@ -37,10 +37,10 @@ pub fn time(text: &str) -> Option<DurationMs> {
 }
 
 fn clock_numbers(text: &str) -> Option<Vec<u64>> {
-    text.split(':').map(whole).collect()
+    text.split(':').map(parse_digits).collect()
 }
 
-fn whole(text: &str) -> Option<u64> {
+fn parse_digits(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?
@@ -48,14 +48,14 @@ fn whole(text: &str) -> Option<u64> {
 
 /// Reads by partition, from lines of `sinfo`, its default time, or else its longest, if it has
 /// either. Lines are name, availability, processors, longest time, default time.
-pub(super) fn of_partitions<'a>(
+pub(super) fn default_times<'a>(
     lines: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<Arc<str>, DurationMs> {
     lines
         .filter_map(|line: &'a str| {
             let mut fields = line.split('|');
             let name = fields.next()?;
-            let mut times = fields.skip(2).map(time);
+            let mut times = fields.skip(2).map(parse_time);
             let longest = times.next().flatten();
             let default = times.next().flatten();
             let time = default
@@ -67,14 +67,16 @@ pub(super) fn of_partitions<'a>(
 }
 
 /// Reads the longest time that a job may ask for, by partition, from the same lines.
-pub(super) fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<Arc<str>, DurationMs> {
+pub(super) fn longest_times<'a>(
+    lines: impl Iterator<Item = &'a str>,
+) -> BTreeMap<Arc<str>, DurationMs> {
     lines
         .filter_map(|line: &'a str| {
             let mut fields = line.split('|');
             let name = fields.next()?;
             let longest = fields
                 .nth(2)
-                .and_then(time)
+                .and_then(parse_time)
                 .filter(|time| *time > DurationMs::ZERO);
             Some((name.strip_suffix('*').unwrap_or(name).into(), longest?))
         })
@@ -95,7 +97,11 @@ mod tests {
             ("1-00:30", 86_400 + 1_800),
             ("1-01:02:03", 86_400 + 3_723),
         ] {
-            assert_eq!(time(text), Some(DurationMs::from_secs(seconds)), "{text}");
+            assert_eq!(
+                parse_time(text),
+                Some(DurationMs::from_secs(seconds)),
+                "{text}"
+            );
         }
         for text in [
             "",
@@ -108,7 +114,7 @@ mod tests {
             "1-2-3",
             "999999999999-0",
         ] {
-            assert_eq!(time(text), None, "{text}");
+            assert_eq!(parse_time(text), None, "{text}");
         }
     }
 
@@ -125,8 +131,8 @@ mod tests {
         let minutes = |minutes: u64| DurationMs(minutes * 60_000);
         let expected = [("endless", 120), ("normal", 60), ("old", 10), ("short", 30)];
         let expected = expected.map(|(name, count)| (Arc::from(name), minutes(count)));
-        assert_eq!(of_partitions(lines.into_iter()), expected.into());
-        let longest = |name: &str| longest(lines.into_iter()).get(name).copied();
+        assert_eq!(default_times(lines.into_iter()), expected.into());
+        let longest = |name: &str| longest_times(lines.into_iter()).get(name).copied();
         assert_eq!(longest("normal"), Some(minutes(1_440)));
         assert_eq!(
             (longest("endless"), longest("urgent"), longest("odd")),

@@ -43,7 +43,7 @@ pub(crate) struct WrapperEvidence {
 
 impl WrapperEvidence {
     /// Reads the files that are there.
-    pub(crate) fn of<'f, E>(
+    pub(crate) fn from_files<'f, E>(
         tag: AttemptTag,
         seal: &Seal,
         file: impl Fn(&str) -> Result<Option<EvidenceFile<'f>>, E>,
@@ -64,30 +64,32 @@ impl WrapperEvidence {
         let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
         // The file is complete, but was not written by who should have.
         let forged = is_forged(tag, &exit, |bytes| {
-            state_files::exit(bytes, tag, seal).is_some()
+            state_files::parse_exit(bytes, tag, seal).is_some()
         }) || is_forged(tag, &decision, |bytes| {
-            state_files::decision(bytes, tag, seal).is_some()
+            state_files::parse_decision(bytes, tag, seal).is_some()
         });
         let perhaps_begun = begun.is_some();
-        let begun_at = read(tag, begun, state_files::begun);
-        let why = read(tag, trouble, state_files::trouble).map(|(why, _)| why);
+        let begun_at = parse_found(tag, begun, state_files::parse_begun);
+        let why = parse_found(tag, trouble, state_files::parse_trouble).map(|(why, _)| why);
         Ok(Self {
             // No wrapper fails to start what has begun, however little of `begun` there is.
             spoiled: replaced || forged || (why.is_some() && perhaps_begun),
             is_cut,
-            ready: read(tag, ready, state_files::ready),
-            decision: read(tag, decision, |bytes, tag| {
-                state_files::decision(bytes, tag, seal)
+            ready: parse_found(tag, ready, state_files::parse_ready),
+            decision: parse_found(tag, decision, |bytes, tag| {
+                state_files::parse_decision(bytes, tag, seal)
             }),
             perhaps_begun,
             begun: begun_at,
-            exit: read(tag, exit, |bytes, tag| state_files::exit(bytes, tag, seal)),
+            exit: parse_found(tag, exit, |bytes, tag| {
+                state_files::parse_exit(bytes, tag, seal)
+            }),
             trouble: why,
         })
     }
 
     /// Summarises the files, as far as it matters for the meaning of an end.
-    pub(crate) fn left(&self) -> WrapperTraces {
+    pub(crate) fn summarise(&self) -> WrapperTraces {
         match &self.exit {
             Some((ExitCause::Code(0), _)) => WrapperTraces::Success,
             Some((ExitCause::Signal(TERM | KILL), _)) => WrapperTraces::Killed,
@@ -108,16 +110,16 @@ impl WrapperEvidence {
     }
 
     /// Returns the observation if it will not change any more.
-    pub(crate) fn last_word(&self) -> Option<Observation> {
+    pub(crate) fn final_observation(&self) -> Option<Observation> {
         match &self.exit {
-            Some((cause, ended_at)) => Some(Observation::Exited(self.exit_as(cause, *ended_at))),
+            Some((cause, ended_at)) => Some(Observation::Exited(self.make_exit(cause, *ended_at))),
             None => {
                 matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void)
             }
         }
     }
 
-    fn exit_as(&self, cause: &ExitCause, ended_at: Timestamp) -> PayloadExit {
+    fn make_exit(&self, cause: &ExitCause, ended_at: Timestamp) -> PayloadExit {
         // Without `begun` it ended between the opening of the gate and its start.
         let began_at = self.begun.as_ref().map(|(_, at)| *at);
         let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
@@ -129,8 +131,8 @@ impl WrapperEvidence {
     }
 
     /// Returns the observation while its processes live.
-    pub(crate) fn standing(&self) -> Observation {
-        match (self.last_word(), &self.begun, &self.ready) {
+    pub(crate) fn live_observation(&self) -> Observation {
+        match (self.final_observation(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(PayloadBegin {
                 host: self.node_names(),
@@ -155,19 +157,19 @@ impl WrapperEvidence {
     }
 
     /// Returns true if its payload may have begun.
-    pub(crate) fn began(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.perhaps_begun || self.exit.is_some() || self.spoiled
     }
 }
 
 /// Turns a verdict into the port's observation. `evidence`: what it was reached from; `said`: what
 /// the site says of the attempt.
-pub(crate) fn observed(
+pub(crate) fn to_observation(
     verdict: AttemptEnd,
     evidence: Option<&WrapperEvidence>,
     said: impl Fn() -> String,
 ) -> Observation {
-    let began = evidence.is_some_and(WrapperEvidence::began);
+    let began = evidence.is_some_and(WrapperEvidence::has_begun);
     let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
     match verdict {
         AttemptEnd::Absent => Observation::Absent,
@@ -177,7 +179,9 @@ pub(crate) fn observed(
         | AttemptEnd::Void
         | AttemptEnd::TooLate
         | AttemptEnd::Succeeded
-        | AttemptEnd::Failed => evidence.map_or(Observation::Starting, WrapperEvidence::standing),
+        | AttemptEnd::Failed => {
+            evidence.map_or(Observation::Starting, WrapperEvidence::live_observation)
+        }
         AttemptEnd::Ended(why) => Observation::Ended {
             began,
             why,
@@ -214,7 +218,7 @@ fn is_forged(
     state_files::complete_lines(bytes, tag).is_some() && !counts(bytes)
 }
 
-fn read<T>(
+fn parse_found<T>(
     tag: AttemptTag,
     found: Option<EvidenceFile<'_>>,
     parse: impl Fn(&[u8], AttemptTag) -> Option<T>,

@@ -10,7 +10,7 @@ use std::fmt;
 use cospan_domain::ids::{AttemptTag, JobId};
 use cospan_domain::site::barred_owners_record::OWN_PROBE_JOB;
 
-use super::parameters::line;
+use super::parameters::push_line;
 
 /// Makes and checks the words of a control plane's attempts.
 #[derive(Clone, Default)]
@@ -44,25 +44,26 @@ impl Seal {
     }
 
     /// Returns the word, if there are any: 32 hexadecimal digits.
-    pub(crate) fn word(&self, tag: AttemptTag, of: Sealed) -> Option<String> {
+    pub(crate) fn make_word(&self, tag: AttemptTag, of: Sealed) -> Option<String> {
         let SealKey { secret, .. } = self.0?;
         let text = format!("{tag} {of:?}");
         Some(blake3::keyed_hash(&secret, text.as_bytes()).to_hex()[..32].to_owned())
     }
 
     /// Returns true if a file with this word, or with none, was written by a wrapper or an adapter.
-    pub(crate) fn proves(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
+    pub(crate) fn is_proof(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
         self.0
             .is_none_or(|key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB)
-            || self.word(tag, of).as_deref() == found
+            || self.make_word(tag, of).as_deref() == found
     }
 
     /// Adds a line with both words to parameters.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, tag: AttemptTag) {
-        if let (Some(exit), Some(void)) =
-            (self.word(tag, Sealed::Exit), self.word(tag, Sealed::Void))
-        {
-            line(out, "words", &format!("{exit} {void}"));
+    pub(crate) fn write_words(&self, out: &mut Vec<u8>, tag: AttemptTag) {
+        if let (Some(exit), Some(void)) = (
+            self.make_word(tag, Sealed::Exit),
+            self.make_word(tag, Sealed::Void),
+        ) {
+            push_line(out, "words", &format!("{exit} {void}"));
         }
     }
 }
@@ -85,21 +86,21 @@ mod tests {
         let seal = Seal::new([7; 32], JobId(3));
         let tags = ["cabcdefgh-5-0-1", "cabcdefgh-5-0-2", "cabcdefgi-5-0-1"];
         let tags = tags.map(|tag| tag.parse::<AttemptTag>().unwrap());
-        let words = tags.map(|tag| [Sealed::Exit, Sealed::Void].map(|of| seal.word(tag, of)));
+        let words = tags.map(|tag| [Sealed::Exit, Sealed::Void].map(|of| seal.make_word(tag, of)));
         let distinct: std::collections::BTreeSet<_> = words.as_flattened().iter().collect();
         assert_eq!(distinct.len(), 6);
-        assert!(seal.proves(tags[0], Sealed::Exit, words[0][0].as_deref()));
-        assert!(!seal.proves(tags[0], Sealed::Exit, words[0][1].as_deref()));
-        assert!(!seal.proves(tags[0], Sealed::Exit, None));
+        assert!(seal.is_proof(tags[0], Sealed::Exit, words[0][0].as_deref()));
+        assert!(!seal.is_proof(tags[0], Sealed::Exit, words[0][1].as_deref()));
+        assert!(!seal.is_proof(tags[0], Sealed::Exit, None));
         let other = Seal::new([8; 32], JobId(3));
-        assert!(!other.proves(tags[0], Sealed::Exit, words[0][0].as_deref()));
+        assert!(!other.is_proof(tags[0], Sealed::Exit, words[0][0].as_deref()));
     }
 
     #[test]
     fn attempts_from_before_there_were_words_need_none() {
         let seal = Seal::new([7; 32], JobId(6));
-        assert!(seal.proves("cabcdefgh-5-0-9".parse().unwrap(), Sealed::Exit, None));
-        assert!(!seal.proves("cabcdefgh-6-0-1".parse().unwrap(), Sealed::Exit, None));
+        assert!(seal.is_proof("cabcdefgh-5-0-9".parse().unwrap(), Sealed::Exit, None));
+        assert!(!seal.is_proof("cabcdefgh-6-0-1".parse().unwrap(), Sealed::Exit, None));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub struct PayloadCommand {
 
 impl PayloadCommand {
     /// Makes the command of a program whose executable, if staged, appears at `staged`.
-    pub fn of(program: &Program, staged: Option<&[u8]>) -> Self {
+    pub fn from_program(program: &Program, staged: Option<&[u8]>) -> Self {
         let executable = match (&program.executable, staged) {
             (Executable::AtSite(path), None) => path.as_bytes().to_vec(),
             (_, Some(path)) => path.to_vec(),
@@ -91,50 +91,50 @@ impl PayloadCommand {
     }
 
     /// Formats the parameter file of an attempt.
-    pub fn encode(&self, tag: AttemptTag, pace: &WrapperPace, seal: &Seal) -> Vec<u8> {
+    pub fn encode_parameters(&self, tag: AttemptTag, pace: &WrapperPace, seal: &Seal) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
-        seal.write(&mut out, tag);
+        seal.write_words(&mut out, tag);
         for (key, length) in [
             ("hold_s", pace.hold_max),
             ("wall_s", pace.wall_time),
             ("grace_s", pace.grace),
             ("poll_s", pace.poll),
         ] {
-            line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
+            push_line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
         }
         if let Some(Seldom { poll, after }) = &pace.seldom {
             let poll = poll.as_secs_ceil().max(1);
             let after = after.as_secs_ceil();
-            line(&mut out, "seldom_s", &format!("{poll} {after}"));
+            push_line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
         if let Some(Warning { signal, before }) = &pace.warning {
-            line(
+            push_line(
                 &mut out,
                 "warn",
                 &format!("{signal} {}", before.as_secs_ceil()),
             );
         }
         if let Some(earlier) = &self.earlier {
-            line(&mut out, "earlier", &earlier.to_string());
+            push_line(&mut out, "earlier", &earlier.to_string());
         }
         if self.lists_hosts {
-            line(&mut out, "hosts", "-");
+            push_line(&mut out, "hosts", "-");
         }
         if let Some(directory) = &self.directory {
-            value(&mut out, "dir", directory.as_str().as_bytes());
+            push_value(&mut out, "dir", directory.as_str().as_bytes());
         }
         if !self.setup.is_empty() {
-            value(&mut out, "setup", &self.setup);
+            push_value(&mut out, "setup", &self.setup);
         }
         // The order matters: the wrapper builds the command line as it reads.
         for (name, content) in &self.environment {
-            value(&mut out, &format!("env {name}"), content);
+            push_value(&mut out, &format!("env {name}"), content);
         }
-        value(&mut out, "exe", &self.executable);
+        push_value(&mut out, "exe", &self.executable);
         self.arguments
             .iter()
-            .for_each(|argument| value(&mut out, "arg", argument));
-        end(&mut out, tag);
+            .for_each(|argument| push_value(&mut out, "arg", argument));
+        push_end(&mut out, tag);
         out
     }
 }
@@ -187,7 +187,7 @@ pub(crate) struct WrittenParameters {
 }
 
 /// Makes the files for the wrapper of a request, at a site with this root.
-pub(crate) fn written(
+pub(crate) fn files_for(
     order: &SubmitRequest,
     root: &Path,
     pace: &WrapperPace,
@@ -199,12 +199,12 @@ pub(crate) fn written(
         .as_ref()
         .map(|p| root.join("attempts").join(tag.to_string()).join(p));
     let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
-    let mut command = PayloadCommand::of(&order.program, staged);
+    let mut command = PayloadCommand::from_program(&order.program, staged);
     command.earlier = order.earlier;
     command.lists_hosts = order.lists_hosts;
     let inputs = placed_inputs(root, order, program);
     WrittenParameters {
-        params: command.encode(tag, pace, seal),
+        params: command.encode_parameters(tag, pace, seal),
         inputs: (!inputs.is_empty() || !order.outputs.is_empty())
             .then(|| encode_inputs(tag, &inputs, &order.outputs)),
     }
@@ -244,9 +244,9 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
             PlacedAs::Program => "program",
         };
         let target = input.target.as_bytes();
-        let a = lines_of(&input.source);
-        let b = lines_of(target);
-        line(&mut out, "input", &format!("{kind} {a} {b}"));
+        let a = line_count(&input.source);
+        let b = line_count(target);
+        push_line(&mut out, "input", &format!("{kind} {a} {b}"));
         for bytes in [&input.source, target] {
             out.extend_from_slice(bytes);
             out.push(b'\n');
@@ -254,8 +254,8 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
     }
     outputs
         .iter()
-        .for_each(|path| value(&mut out, "output", path.as_str().as_bytes()));
-    end(&mut out, tag);
+        .for_each(|path| push_value(&mut out, "output", path.as_str().as_bytes()));
+    push_end(&mut out, tag);
     out
 }
 
@@ -263,11 +263,11 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
 /// last moment to begin, in hundredths of a second since the wrapper's machine started.
 pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
     let mut out = go_lines(go);
-    line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
+    push_line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
     if let Some(start_by) = start_by {
-        line(&mut out, "start_by", &start_by.to_string());
+        push_line(&mut out, "start_by", &start_by.to_string());
     }
-    end(&mut out, tag);
+    push_end(&mut out, tag);
     out
 }
 
@@ -275,7 +275,7 @@ pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>
 /// start by the site's clock, and its end: the agent that writes it at the site knows that clock.
 pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
     let mut out = go_lines(go);
-    line(
+    push_line(
         &mut out,
         "start_by_ms",
         &go.start_by.0.min(LATEST_MS).to_string(),
@@ -285,10 +285,10 @@ pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
 
 fn go_lines(go: &Go) -> Vec<u8> {
     let mut out = b"go\n".to_vec();
-    line(&mut out, "round", &go.round.to_string());
-    line(&mut out, "epoch", &go.epoch.to_string());
-    line(&mut out, "start_at", &go.start_at.0.to_string());
-    line(&mut out, "rank", &go.rank.to_string());
+    push_line(&mut out, "round", &go.round.to_string());
+    push_line(&mut out, "epoch", &go.epoch.to_string());
+    push_line(&mut out, "start_at", &go.start_at.0.to_string());
+    push_line(&mut out, "rank", &go.rank.to_string());
     for (index, peer) in go.peers.iter().enumerate() {
         // A host name comes from the other site: nothing in it may end the line.
         let host: String = peer
@@ -300,7 +300,7 @@ fn go_lines(go: &Go) -> Vec<u8> {
             "{index} {} {} {} {host}",
             peer.attempt, peer.site, peer.processors
         );
-        line(&mut out, "peer", &rest);
+        push_line(&mut out, "peer", &rest);
     }
     out
 }
@@ -309,32 +309,32 @@ fn go_lines(go: &Go) -> Vec<u8> {
 pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
     let mut out = first_of_void(tag, seal).into_bytes();
     out.extend_from_slice(b"\nby adapter\n");
-    end(&mut out, tag);
+    push_end(&mut out, tag);
     out
 }
 
 /// Returns the first line of the decision `void`.
 pub(crate) fn first_of_void(tag: AttemptTag, seal: &Seal) -> String {
-    let word = seal.word(tag, Sealed::Void);
+    let word = seal.make_word(tag, Sealed::Void);
     word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))
 }
 
 /// Ends a state file, so that it counts.
-pub(crate) fn end(out: &mut Vec<u8>, tag: AttemptTag) {
-    line(out, "end", &tag.to_string());
+pub(crate) fn push_end(out: &mut Vec<u8>, tag: AttemptTag) {
+    push_line(out, "end", &tag.to_string());
 }
 
-pub(crate) fn line(out: &mut Vec<u8>, key: &str, rest: &str) {
+pub(crate) fn push_line(out: &mut Vec<u8>, key: &str, rest: &str) {
     // Writing to a vector cannot fail.
     let _ = writeln!(out, "{key} {rest}");
 }
 
-fn value(out: &mut Vec<u8>, key: &str, bytes: &[u8]) {
-    line(out, key, &lines_of(bytes).to_string());
+fn push_value(out: &mut Vec<u8>, key: &str, bytes: &[u8]) {
+    push_line(out, key, &line_count(bytes).to_string());
     out.extend_from_slice(bytes);
     out.push(b'\n');
 }
 
-fn lines_of(bytes: &[u8]) -> usize {
+fn line_count(bytes: &[u8]) -> usize {
     1 + bytes.iter().filter(|b| **b == b'\n').count()
 }

@@ -42,29 +42,32 @@ pub fn complete_lines(bytes: &[u8], tag: AttemptTag) -> Option<Vec<&str>> {
     (last.strip_prefix("end ")? == tag.to_string()).then(|| body.lines().collect())
 }
 
-fn field<'a>(lines: &[&'a str], key: &str) -> Option<&'a str> {
+fn find_field<'a>(lines: &[&'a str], key: &str) -> Option<&'a str> {
     lines
         .iter()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
 
-fn process(lines: &[&str]) -> Option<ProcessName> {
-    let pid = field(lines, "pid")?.parse().ok().filter(|pid| *pid > 1)?;
+fn parse_process(lines: &[&str]) -> Option<ProcessName> {
+    let pid = find_field(lines, "pid")?
+        .parse()
+        .ok()
+        .filter(|pid| *pid > 1)?;
     Some(ProcessName {
         pid,
-        start: field(lines, "start")?.parse().ok()?,
+        start: find_field(lines, "start")?.parse().ok()?,
     })
 }
 
 /// Parses `ready`.
-pub fn ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
+pub fn parse_ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
     let lines = complete_lines(bytes, tag)?;
     Some(ReadyFile {
-        host: field(&lines, "host")?.to_owned(),
-        wrapper: process(&lines)?,
-        boot: field(&lines, "boot")?.to_owned(),
-        job: field(&lines, "job").map(str::to_owned),
-        nodes: field(&lines, "nodes")
+        host: find_field(&lines, "host")?.to_owned(),
+        wrapper: parse_process(&lines)?,
+        boot: find_field(&lines, "boot")?.to_owned(),
+        job: find_field(&lines, "job").map(str::to_owned),
+        nodes: find_field(&lines, "nodes")
             .filter(|list| is_list(list))
             .map(str::to_owned),
     })
@@ -78,40 +81,40 @@ fn is_list(nodes: &str) -> bool {
 }
 
 /// Parses `decision`; `None` also for one that closes the gate without its word.
-pub fn decision(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<GateState> {
-    verdict(complete_lines(bytes, tag)?.first()?, tag, seal)
+pub fn parse_decision(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<GateState> {
+    parse_verdict_line(complete_lines(bytes, tag)?.first()?, tag, seal)
 }
 
 /// Parses the first line of a decision.
-pub(crate) fn verdict(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateState> {
+pub(crate) fn parse_verdict_line(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateState> {
     let mut words = line.split(' ');
     match words.next()? {
         "go" => Some(GateState::Opened),
         "void" => seal
-            .proves(tag, Sealed::Void, words.next())
+            .is_proof(tag, Sealed::Void, words.next())
             .then_some(GateState::Voided),
         _ => None,
     }
 }
 
 /// Parses `begun`: the payload, which leads its own process group.
-pub fn begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessName> {
-    process(&complete_lines(bytes, tag)?)
+pub fn parse_begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessName> {
+    parse_process(&complete_lines(bytes, tag)?)
 }
 
 /// Parses `exit`; `None` also for one without its word.
-pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
+pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
-    if !seal.proves(tag, Sealed::Exit, field(&lines, "word")) {
+    if !seal.is_proof(tag, Sealed::Exit, find_field(&lines, "word")) {
         return None;
     }
-    let mut words = field(&lines, "cause")?.split(' ');
+    let mut words = find_field(&lines, "cause")?.split(' ');
     match words.next()? {
         "code" => parse_number(words.next()).map(ExitCause::Code),
         "signal" => parse_number(words.next()).map(ExitCause::Signal),
         "walltime" => Some(ExitCause::WallTime),
         "terminated" => Some(ExitCause::Terminated),
-        "unstarted" if field(&lines, "cause")? == "unstarted late" => Some(ExitCause::TooLate),
+        "unstarted" if find_field(&lines, "cause")? == "unstarted late" => Some(ExitCause::TooLate),
         "unstarted" => Some(ExitCause::CouldNotStart(
             match words.next()? {
                 "missing" => MISSING,
@@ -130,8 +133,8 @@ fn parse_number(word: Option<&str>) -> Option<i32> {
 }
 
 /// Parses `trouble`: why the site could not run it.
-pub fn trouble(bytes: &[u8], tag: AttemptTag) -> Option<String> {
-    field(&complete_lines(bytes, tag)?, "why").map(str::to_owned)
+pub fn parse_trouble(bytes: &[u8], tag: AttemptTag) -> Option<String> {
+    find_field(&complete_lines(bytes, tag)?, "why").map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -149,31 +152,39 @@ mod tests {
 
     #[test]
     fn a_state_file_cut_anywhere_never_counts() {
-        assert!(ready(READY.as_bytes(), tag()).is_some());
+        assert!(parse_ready(READY.as_bytes(), tag()).is_some());
         for length in 0..READY.len() {
-            assert_eq!(ready(&READY.as_bytes()[..length], tag()), None, "{length}");
+            assert_eq!(
+                parse_ready(&READY.as_bytes()[..length], tag()),
+                None,
+                "{length}"
+            );
         }
         let seal = Seal::new([1; 32], JobId(0));
         let void = encode_void(tag(), &seal);
-        assert_eq!(decision(&void, tag(), &seal), Some(GateState::Voided));
+        assert_eq!(parse_decision(&void, tag(), &seal), Some(GateState::Voided));
         for length in 0..void.len() {
-            assert_eq!(decision(&void[..length], tag(), &seal), None, "{length}");
+            assert_eq!(
+                parse_decision(&void[..length], tag(), &seal),
+                None,
+                "{length}"
+            );
         }
     }
 
     #[test]
     fn a_state_file_of_another_attempt_never_counts() {
         let other = "cabcdefgh-1-0-12".parse().unwrap();
-        assert_eq!(ready(READY.as_bytes(), other), None);
+        assert_eq!(parse_ready(READY.as_bytes(), other), None);
         let longer = READY.replace("-0-1\n", "-0-12\n");
-        assert_eq!(ready(longer.as_bytes(), tag()), None);
+        assert_eq!(parse_ready(longer.as_bytes(), tag()), None);
     }
 
     #[test]
     fn several_nodes_are_read_as_their_batch_system_writes_them() {
         let nodes = |line: &str| {
             let text = READY.replace("end ", &format!("{line}\nend "));
-            ready(text.as_bytes(), tag()).unwrap().nodes
+            parse_ready(text.as_bytes(), tag()).unwrap().nodes
         };
         assert_eq!(nodes("nodes n[1-3,07],m").as_deref(), Some("n[1-3,07],m"));
         assert_eq!(nodes("job 5"), None);
@@ -191,7 +202,7 @@ mod tests {
     fn a_process_that_would_be_everybody_is_no_process() {
         for pid in ["0", "1", "-1", "x"] {
             assert_eq!(
-                ready(READY.replace("12", pid).as_bytes(), tag()),
+                parse_ready(READY.replace("12", pid).as_bytes(), tag()),
                 None,
                 "{pid}"
             );
@@ -201,10 +212,10 @@ mod tests {
     #[test]
     fn an_end_without_its_word_is_none() {
         let seal = Seal::new([1; 32], JobId(0));
-        let word = seal.word(tag(), Sealed::Exit).unwrap();
+        let word = seal.make_word(tag(), Sealed::Exit).unwrap();
         let read = |first: &str| {
             let text = format!("{first}cause code 0\nran 1\nend cabcdefgh-1-0-1\n");
-            exit(text.as_bytes(), tag(), &seal)
+            parse_exit(text.as_bytes(), tag(), &seal)
         };
         assert_eq!(read(&format!("word {word}\n")), Some(ExitCause::Code(0)));
         for forged in [
@@ -214,14 +225,17 @@ mod tests {
         ] {
             assert_eq!(read(&forged), None, "{forged:?}");
         }
-        assert_eq!(decision(b"void\nend cabcdefgh-1-0-1\n", tag(), &seal), None);
+        assert_eq!(
+            parse_decision(b"void\nend cabcdefgh-1-0-1\n", tag(), &seal),
+            None
+        );
     }
 
     #[test]
     fn each_way_to_end_is_read_as_what_it_is() {
         let read = |cause: &str| {
             let text = format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n");
-            exit(text.as_bytes(), tag(), &Seal::none())
+            parse_exit(text.as_bytes(), tag(), &Seal::none())
         };
         assert_eq!(read("code 3"), Some(ExitCause::Code(3)));
         assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));

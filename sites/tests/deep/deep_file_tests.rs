@@ -19,7 +19,7 @@ fn area(root: &Path) -> FileArea {
         stall,
     };
     let area = FileArea::new(config).unwrap();
-    area.prepare().unwrap();
+    area.prepare_root().unwrap();
     area
 }
 
@@ -44,8 +44,8 @@ fn directory_of_ten_thousand_levels_is_refused_as_content() {
     let area = area(place.path());
     grow(&place.path().join("files/deep"), DEEP);
     let deep = user("deep");
-    assert_eq!(area.stamp(&deep), Ok(None));
-    let Err(SiteError::Refused(why)) = area.list(&deep) else {
+    assert_eq!(area.file_stamp(&deep), Ok(None));
+    let Err(SiteError::Refused(why)) = area.list_directory(&deep) else {
         panic!("it is listed")
     };
     assert!(why.contains("more than 128 levels deep; pack it"), "{why}");
@@ -63,8 +63,11 @@ fn directory_of_as_many_levels_as_may_be_takes_few_descriptors() {
     let area = area(place.path());
     leaf(&grow(&place.path().join("files/fine"), 128), "leaf");
     let fine = user("fine");
-    assert!(area.stamp(&fine).unwrap().is_some());
-    assert_eq!(area.list(&fine).unwrap().unwrap().leaves().len(), 129);
+    assert!(area.file_stamp(&fine).unwrap().is_some());
+    assert_eq!(
+        area.list_directory(&fine).unwrap().unwrap().leaves().len(),
+        129
+    );
     let done = inspect(&area, &fine);
     let InspectStatus::Done(found) = done else {
         panic!("{done:?}")
@@ -83,9 +86,9 @@ fn directory_whose_paths_would_fill_the_memory_is_refused_as_content() {
         at = below(&at, &long);
     }
     (0..5_000).for_each(|n| leaf(&at, &n.to_string()));
-    let Err(SiteError::Refused(why)) = area.list(&user("long")) else {
+    let Err(SiteError::Refused(why)) = area.list_directory(&user("long")) else {
         panic!("it is listed")
     };
     assert!(why.contains("have more than 134217728 bytes"), "{why}");
-    assert_eq!(area.stamp(&user("long")), Ok(None));
+    assert_eq!(area.file_stamp(&user("long")), Ok(None));
 }

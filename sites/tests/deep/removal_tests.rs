@@ -70,7 +70,7 @@ fn what_an_earlier_process_left_is_removed_at_the_start() {
     fs::write(gone.join("old.1-3.tmp"), "half").unwrap();
     let mut config = fixture.config();
     config.owner = Some(InstanceId::from_random(7));
-    LocalSite::new(config).unwrap().take().unwrap();
+    LocalSite::new(config).unwrap().take_root().unwrap();
     await_empty(&gone);
 }
 

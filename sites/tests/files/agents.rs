@@ -74,7 +74,7 @@ fn two_copies_of_one_content_at_once_both_complete_and_leave_one() {
         assert_eq!(world.end_of(&first), CopyStatus::Complete);
         assert_eq!(world.end_of(&second), CopyStatus::Complete);
     }
-    assert_eq!(world.b.contents().unwrap().len(), 10);
+    assert_eq!(world.b.list_contents().unwrap().len(), 10);
     wait_for(|| world.left_in("incoming").is_empty().then_some(()));
 }
 

@@ -208,7 +208,7 @@ fn a_destination_that_vanishes_during_the_copy_is_never_the_sources_fault() {
         matches!(status, Err(SiteError::NotSent(_))),
         "unknown without store: {status:?}"
     );
-    world.b.prepare().unwrap();
+    world.b.prepare_root().unwrap();
     // A dying process loses its command line, by which it was found, before its lock.
     assert_eq!(blame(&world.end_of(&order)), CopyBlame::Destination);
     assert_eq!(world.copy(&order), CopyStatus::Complete);

@@ -54,7 +54,7 @@ fn a_directory_swapped_for_a_link_is_never_followed_out_of_the_root() {
     let mut refused = 0;
     while_exchanging(&real, &link, || {
         while inside < 500 || refused < 500 {
-            match world.a.read(&user("d/x"), Bytes(0), 100) {
+            match world.a.read_piece(&user("d/x"), Bytes(0), 100) {
                 Ok(piece) => {
                     assert_eq!(piece.bytes, PUBLIC);
                     inside += 1;
@@ -112,7 +112,7 @@ fn paths_that_lead_out_are_refused_and_links_inside_are_followed() {
     symlink("../store", world.path("a/files/sideways")).unwrap();
     symlink("x", world.path("a/files/inside")).unwrap();
     for path in ["absolute", "relative", "sideways"] {
-        let read = world.a.read(&user(path), Bytes(0), 100);
+        let read = world.a.read_piece(&user(path), Bytes(0), 100);
         assert!(
             matches!(read, Err(SiteError::Refused(_))),
             "{path}: {read:?}"
@@ -130,7 +130,11 @@ fn paths_that_lead_out_are_refused_and_links_inside_are_followed() {
         );
     }
     assert_eq!(
-        world.a.read(&user("inside"), Bytes(0), 100).unwrap().bytes,
+        world
+            .a
+            .read_piece(&user("inside"), Bytes(0), 100)
+            .unwrap()
+            .bytes,
         PUBLIC
     );
     assert_eq!(
@@ -152,17 +156,20 @@ fn what_an_attempt_left_is_read_below_its_work_directory_only() {
     assert_eq!(
         world
             .a
-            .read(&place("out/result"), Bytes(0), 100)
+            .read_piece(&place("out/result"), Bytes(0), 100)
             .unwrap()
             .bytes,
         PUBLIC
     );
     assert!(matches!(
-        world.a.read(&place("sly"), Bytes(0), 100),
+        world.a.read_piece(&place("sly"), Bytes(0), 100),
         Err(SiteError::Refused(_))
     ));
     let own = RelPath::new(&format!("{ATTEMPTS}/{tag}/stdout")).unwrap();
-    assert_eq!(world.a.read_own(&own, Bytes(2), 3).unwrap().bytes, b"int");
+    assert_eq!(
+        world.a.read_own_piece(&own, Bytes(2), 3).unwrap().bytes,
+        b"int"
+    );
 
     let mut order = order(content(PUBLIC), "x");
     order.source.place = place("out/result");
@@ -244,7 +251,7 @@ fn pipes_and_sockets_are_refused_without_waiting_for_anybody() {
         );
     }
     assert!(matches!(
-        world.a.read(&user("d/pipe"), Bytes(0), 1),
+        world.a.read_piece(&user("d/pipe"), Bytes(0), 1),
         Err(SiteError::Refused(_))
     ));
 }

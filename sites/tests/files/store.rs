@@ -26,7 +26,7 @@ fn deleting_is_idempotent_and_what_was_deleted_can_come_again() {
         let digest = order.content.digest;
         for _ in 0..2 {
             assert_eq!(world.copy(&order), CopyStatus::Complete);
-            assert_eq!(world.b.contents().unwrap(), BTreeSet::from([digest]));
+            assert_eq!(world.b.list_contents().unwrap(), BTreeSet::from([digest]));
             world.b.delete_content(digest).unwrap();
             world.b.delete_content(digest).unwrap();
             assert!(!world.b.has_content(digest).unwrap());
@@ -145,14 +145,14 @@ fn a_sweep_takes_our_dead_copies_and_nobody_elses() {
     let expected: Vec<_> = ["mine-1", "mine-2", "theirs-1"]
         .map(|n| (digest, n.to_owned()))
         .into();
-    let mut copies = world.b.copies().unwrap();
+    let mut copies = world.b.list_copies().unwrap();
     copies.sort();
     assert_eq!(copies, expected);
 
     assert_eq!(
         world
             .b
-            .sweep("mine-", &BTreeSet::from(["mine-1".to_owned()])),
+            .sweep_remains("mine-", &BTreeSet::from(["mine-1".to_owned()])),
         Ok(1)
     );
     assert_eq!(world.status(&dead), CopyStatus::Absent);
@@ -169,7 +169,12 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     let world = World::new();
     let bytes = noise(1, PIECE_MAX_BYTES as usize + 10);
     world.file("x", &bytes);
-    let piece = |offset, limit| world.a.read(&user("x"), Bytes(offset), limit).unwrap();
+    let piece = |offset, limit| {
+        world
+            .a
+            .read_piece(&user("x"), Bytes(offset), limit)
+            .unwrap()
+    };
     let size = Bytes(bytes.len() as u64);
     assert_eq!(
         piece(3, 4),
@@ -190,7 +195,7 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     assert_eq!(piece(0, 0).bytes, b"");
     assert_eq!(piece(0, u32::MAX).bytes, bytes[..PIECE_MAX_BYTES as usize]);
     for missing in ["nothing", "x/y"] {
-        let read = world.a.read(&user(missing), Bytes(0), 1);
+        let read = world.a.read_piece(&user(missing), Bytes(0), 1);
         assert!(matches!(read, Err(SiteError::Refused(_))), "{read:?}");
     }
 }
@@ -215,7 +220,7 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         matches!(missing, InspectStatus::Failed(SiteError::Refused(_))),
         "{missing:?}"
     );
-    assert_eq!(world.a.sweep("mine-", &BTreeSet::new()), Ok(0));
+    assert_eq!(world.a.sweep_remains("mine-", &BTreeSet::new()), Ok(0));
     assert_eq!(
         std::fs::read_dir(world.path("a/inspect")).unwrap().count(),
         0

@@ -119,7 +119,7 @@ pub(crate) fn area(root: &Path, agent: Vec<PathBuf>) -> FileArea {
         stall: DEADLINE,
     })
     .unwrap();
-    area.prepare().unwrap();
+    area.prepare_root().unwrap();
     area
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
-    printed, script, start, tag,
+    read_stdout, script, start, tag,
 };
 use cospan_sites::port::{Attempts, EndedBySite, ExitCause, Observation, Site};
 use rustix::process::Signal;
@@ -211,5 +211,5 @@ async fn a_change_is_hinted_at_without_any_poll() {
         .unwrap()
         .unwrap();
     assert_eq!(await_exit(site, tag(1)).await, ExitCause::Code(0));
-    assert_eq!(printed(site, tag(1)).await, "");
+    assert_eq!(read_stdout(site, tag(1)).await, "");
 }

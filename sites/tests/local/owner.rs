@@ -26,10 +26,10 @@ fn instance(number: u64) -> String {
 async fn a_root_that_another_control_plane_has_is_refused_with_both_names_until_that_ends() {
     let fixture = LocalSiteFixture::new();
     let first = owned_by(&fixture, 1);
-    first.take().unwrap();
-    first.take().unwrap();
+    first.take_root().unwrap();
+    first.take_root().unwrap();
     let second = owned_by(&fixture, 2);
-    let refusal = second.take().unwrap_err().to_string();
+    let refusal = second.take_root().unwrap_err().to_string();
     let process = format!("(process {})", std::process::id());
     for word in [
         &*instance(1),
@@ -48,7 +48,7 @@ async fn a_root_that_another_control_plane_has_is_refused_with_both_names_until_
     drop(first);
     second.status(&[]).await.unwrap();
     drop(second);
-    owned_by(&fixture, 2).take().unwrap();
+    owned_by(&fixture, 2).take_root().unwrap();
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_root_that_was_anothers_on_another_host_is_refused_until_its_name_is_removed
     let owner = fixture.root().join("owner");
     let written = |number| format!("instance {}\nhost elsewhere\npid 7\n", instance(number));
     std::fs::write(&owner, written(1)).unwrap();
-    let refusal = owned_by(&fixture, 2).take().unwrap_err().to_string();
+    let refusal = owned_by(&fixture, 2).take_root().unwrap_err().to_string();
     assert!(
         refusal.contains(&format!("remove {}", owner.display())),
         "{refusal}"
@@ -67,10 +67,10 @@ fn a_root_that_was_anothers_on_another_host_is_refused_until_its_name_is_removed
         "{refusal}"
     );
     std::fs::remove_file(&owner).unwrap();
-    owned_by(&fixture, 2).take().unwrap();
+    owned_by(&fixture, 2).take_root().unwrap();
     // The same one, which has moved with its store.
     std::fs::write(&owner, written(2)).unwrap();
-    owned_by(&fixture, 2).take().unwrap();
+    owned_by(&fixture, 2).take_root().unwrap();
 }
 
 #[tokio::test]
@@ -79,8 +79,8 @@ async fn a_root_that_was_away_is_taken_when_it_comes_back() {
     let first = owned_by(&fixture, 1);
     let second = owned_by(&fixture, 2);
     fixture.take_away();
-    first.take().unwrap();
-    second.take().unwrap();
+    first.take_root().unwrap();
+    second.take_root().unwrap();
     fixture.bring_back();
     first.status(&[]).await.unwrap();
     let refusal = second.status(&[]).await.unwrap_err().to_string();
@@ -96,7 +96,7 @@ async fn what_a_removal_left_that_was_cut_off_is_removed_at_the_next_start() {
     std::fs::write(left.join("work/deep/output"), "x").unwrap();
     std::fs::write(gone.join("4711-1.tmp"), "x").unwrap();
     close(&left.join("work/deep"));
-    owned_by(&fixture, 1).take().unwrap();
+    owned_by(&fixture, 1).take_root().unwrap();
     let begun = std::time::Instant::now();
     while std::fs::read_dir(&gone).unwrap().next().is_some() {
         assert!(begun.elapsed() < PATIENCE, "it stays for ever");

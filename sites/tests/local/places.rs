@@ -58,10 +58,10 @@ async fn a_site_without_its_directory_of_attempts_does_not_call_them_absent() {
 async fn a_root_belongs_to_one_site() {
     let fixture = LocalSiteFixture::new();
     let mut config = fixture.config();
-    fixture.site.initialise().unwrap();
+    fixture.site.make_root().unwrap();
     config.name = "other".parse().unwrap();
     let other = LocalSite::new(config).unwrap();
-    assert!(matches!(other.initialise(), Err(SiteError::Refused(_))));
+    assert!(matches!(other.make_root(), Err(SiteError::Refused(_))));
     status_is_no_information(&other).await;
 }
 
@@ -82,18 +82,18 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
             said.contains("cut off") && said.contains("start the server again"),
             "{said}"
         );
-        fixture.site.take().unwrap();
+        fixture.site.take_root().unwrap();
         assert_eq!(std::fs::read(&marker).unwrap(), whole, "{left:?}");
         fixture.site.status(&[tag(1)]).await.unwrap();
         std::fs::write(&marker, &left).unwrap();
-        fixture.site.initialise().unwrap();
+        fixture.site.make_root().unwrap();
         fixture.site.status(&[tag(1)]).await.unwrap();
     }
     for others in ["cospan site other\n", "cospan site ot", "other", "\0x"] {
         std::fs::write(&marker, others).unwrap();
-        fixture.site.take().unwrap();
+        fixture.site.take_root().unwrap();
         status_is_no_information(&*fixture.site).await;
-        fixture.site.initialise().unwrap_err();
+        fixture.site.make_root().unwrap_err();
         assert_eq!(std::fs::read_to_string(&marker).unwrap(), others);
     }
 }
@@ -103,7 +103,7 @@ async fn a_marker_that_is_cut_off_makes_no_site_of_another_directory() {
     let fixture = LocalSiteFixture::new();
     std::fs::write(fixture.root().join("site-id"), "").unwrap();
     std::fs::remove_dir(fixture.root().join("live")).unwrap();
-    fixture.site.take().unwrap();
+    fixture.site.take_root().unwrap();
     status_is_no_information(&*fixture.site).await;
 }
 
@@ -123,7 +123,7 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
     let mut config = fixture.config();
     config.owner = Some(InstanceId::from_random(1));
     let started = LocalSite::new(config).unwrap();
-    started.take().unwrap();
+    started.take_root().unwrap();
     bring_to_gate(&started, &order(tag(2), script("exit 0"))).await;
     started.cancel(tag(2), None).await.unwrap();
     await_idle(&started, 8).await;

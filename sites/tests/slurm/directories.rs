@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::RelPath;
-use cospan_sites::contract::{PATIENCE, SiteFixture, order, printed, run, script, tag};
+use cospan_sites::contract::{PATIENCE, SiteFixture, order, read_stdout, run, script, tag};
 use cospan_sites::port::{
     CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, Inspected, Site,
 };
@@ -74,7 +74,7 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
     order.inputs = vec![(found.content, RelPath::new("input").unwrap())];
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
     assert_eq!(
-        printed(&*site, tag(1)).await,
+        read_stdout(&*site, tag(1)).await,
         "it runs\nwords\nby way of a link\n"
     );
     let output = FilePlace::Output(tag(1), RelPath::new("out").unwrap());

@@ -169,7 +169,7 @@ impl SlurmSiteFixture {
         let agent = config.copy_agent.clone();
         let total = Resources::processors(1);
         let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
-        LocalSite::new(local).unwrap().initialise().unwrap();
+        LocalSite::new(local).unwrap().make_root().unwrap();
         config.neighbours.extend([near]);
         let fixture = Self {
             cluster,
@@ -186,7 +186,7 @@ impl SlurmSiteFixture {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build();
-                runtime.unwrap().block_on(site.initialise()).unwrap();
+                runtime.unwrap().block_on(site.make_root()).unwrap();
             });
             made.join().unwrap();
         });

@@ -6,7 +6,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{
-    SiteFixture, await_exit, await_seen, go, order, printed, script, tag,
+    SiteFixture, await_exit, await_seen, go, order, read_stdout, script, tag,
 };
 use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, Go, Observation, Peer};
 
@@ -76,7 +76,7 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     });
     site.decide_gate(tag(1), &open).await.unwrap();
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
-    let said = printed(&*site, tag(1)).await;
+    let said = read_stdout(&*site, tag(1)).await;
     let ran = |line: &str| Some(line.strip_prefix("on ")?.split_once(' ')?.0.to_owned());
     let ran: Vec<String> = said.lines().filter_map(ran).collect();
     assert_eq!(ran.len(), 4, "{said}");

@@ -60,7 +60,7 @@ impl LocalSiteFixture {
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         change(&mut config);
         let site = LocalSite::new(config).unwrap();
-        site.initialise().unwrap();
+        site.make_root().unwrap();
         Self {
             place,
             site: Arc::new(site),

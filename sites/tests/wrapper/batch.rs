@@ -30,9 +30,10 @@ fn decision(go: &Go, start_ms: u64) -> Vec<u8> {
 
 fn payload(bench: &Bench) -> Pid {
     bench.await_file("begun", |bytes| {
-        state_files::begun(bytes, our_tag()).is_some()
+        state_files::parse_begun(bytes, our_tag()).is_some()
     });
-    let name = state_files::begun(&fs::read(bench.path("begun")).unwrap(), our_tag()).unwrap();
+    let name =
+        state_files::parse_begun(&fs::read(bench.path("begun")).unwrap(), our_tag()).unwrap();
     Pid::from_raw(name.pid.try_into().unwrap()).unwrap()
 }
 
@@ -68,7 +69,8 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
         shell.extend(shells().swap_remove(0));
         let bench = Bench::new(shell);
         let wrapper = bench.at_gate_with(more, &script("exit 0"));
-        let ready = state_files::ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
+        let ready =
+            state_files::parse_ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
         assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
         assert!(wrapper.wait().success());
         ready.nodes

@@ -93,7 +93,7 @@ impl Bench {
         fs::create_dir_all(self.spool()).unwrap();
         fs::write(
             self.spool().join("params"),
-            command.encode(self.tag, &self.pace, &seal()),
+            command.encode_parameters(self.tag, &self.pace, &seal()),
         )
         .unwrap();
     }
@@ -132,7 +132,7 @@ impl Bench {
         self.prepare(command);
         let wrapper = self.spawn_with(more, Stdio::null());
         self.await_file("ready", |bytes| {
-            state_files::ready(bytes, self.tag).is_some()
+            state_files::parse_ready(bytes, self.tag).is_some()
         });
         wrapper
     }
@@ -155,7 +155,8 @@ impl Bench {
     pub fn decide_with(&self, bytes: &[u8]) -> GateState {
         fs::write(self.path("adapter.tmp"), bytes).unwrap();
         let _ = fs::hard_link(self.path("adapter.tmp"), self.path("decision"));
-        state_files::decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal()).unwrap()
+        state_files::parse_decision(&fs::read(self.path("decision")).unwrap(), self.tag, &seal())
+            .unwrap()
     }
 
     /// Lets it in if it begins until then, by the clock of [`uptime`].
@@ -190,12 +191,12 @@ impl Bench {
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
-        state_files::exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
+        state_files::parse_exit(&fs::read(self.path("exit")).ok()?, self.tag, &seal())
     }
 
     /// Its number, once it has begun.
     pub fn payload(&self) -> u32 {
-        state_files::begun(&fs::read(self.path("begun")).unwrap(), self.tag)
+        state_files::parse_begun(&fs::read(self.path("begun")).unwrap(), self.tag)
             .unwrap()
             .pid
     }

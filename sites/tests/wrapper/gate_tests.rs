@@ -105,7 +105,8 @@ fn a_decision_that_is_cut_short_lets_nobody_in() {
         assert_eq!(wrapper.wait().code(), Some(74));
         assert_eq!(bench.printed(), b"");
         assert!(
-            state_files::trouble(&fs::read(bench.path("trouble")).unwrap(), our_tag()).is_some()
+            state_files::parse_trouble(&fs::read(bench.path("trouble")).unwrap(), our_tag())
+                .is_some()
         );
     }
 }
@@ -165,7 +166,7 @@ fn a_wrapper_that_is_stopped_until_after_the_last_moment_starts_nothing() {
 fn parameters_that_are_cut_short_start_nothing() {
     with_each_shell(|bench| {
         let command = script("echo ran");
-        let whole = command.encode(our_tag(), &bench.pace, &seal());
+        let whole = command.encode_parameters(our_tag(), &bench.pace, &seal());
         for length in [0, 20, whole.len() / 2, whole.len() - 10] {
             bench.prepare(&command);
             fs::write(bench.spool().join("params"), &whole[..length]).unwrap();
@@ -183,7 +184,7 @@ fn a_wrapper_told_to_end_at_the_gate_closes_it() {
         let wrapper = bench.at_gate(&script("echo ran"));
         wrapper.signal(Signal::TERM);
         assert!(wrapper.wait().success());
-        let decision = state_files::decision(
+        let decision = state_files::parse_decision(
             &fs::read(bench.path("decision")).unwrap(),
             our_tag(),
             &seal(),

@@ -40,7 +40,7 @@ fn with_bell(bench: &Bench, patience: Duration) -> (Wrapper, UnixStream) {
     bench.prepare(&script("exit 4"));
     let wrapper = bench.spawn_with(&["bell"], std::os::fd::OwnedFd::from(heard));
     bench.await_file("ready", |bytes| {
-        state_files::ready(bytes, our_tag()).is_some()
+        state_files::parse_ready(bytes, our_tag()).is_some()
     });
     (wrapper, bell)
 }
@@ -104,7 +104,7 @@ fn a_signal_is_heard_beside_the_bell() {
         await_alone(&ended);
         ended.signal(Signal::TERM);
         assert!(ended.wait().success());
-        let decision = state_files::decision(
+        let decision = state_files::parse_decision(
             &fs::read(bench.path("decision")).unwrap(),
             our_tag(),
             &seal(),
@@ -151,7 +151,7 @@ fn a_wrapper_whose_bell_nobody_rings_closes_its_gate_in_time() {
         bench.pace.hold_max = DurationMs::from_secs(1);
         let (wrapper, _bell) = with_bell(&bench, SHORT);
         assert!(wrapper.wait().success());
-        let decision = state_files::decision(
+        let decision = state_files::parse_decision(
             &fs::read(bench.path("decision")).unwrap(),
             our_tag(),
             &seal(),

@@ -41,7 +41,7 @@ pub struct AccountingReport {
 
 impl From<&Job> for AccountingReport {
     fn from(job: &Job) -> Self {
-        let of = Accounting::of(job);
+        let of = Accounting::from_job(job);
         Self {
             placement_time_ms: of.placement_time.map(|length| length.0),
             total_placement_time_ms: of.total_placement_time.0,

@@ -44,7 +44,7 @@ pub enum AcquisitionModeName {
 
 impl AcquisitionDocument {
     /// Returns the key of a length that is zero, if there is one.
-    pub(super) fn zero(&self) -> Option<&'static str> {
+    pub(super) fn zero_length_key(&self) -> Option<&'static str> {
         let given = [
             ("acquisition.patience", self.patience),
             ("acquisition.max_hold", self.max_hold),

@@ -84,7 +84,7 @@ impl FromStr for StateName {
                 .iter()
                 .map(|kind| kind.as_str().to_owned())
                 .collect();
-            match super::parse::nearest(text, &known) {
+            match super::parse::nearest_word(text, &known) {
                 Some(nearest) => format!("{text:?} is no state; did you mean {nearest:?}?"),
                 None => format!("{text:?} is no state; known are {}", known.join(", ")),
             }

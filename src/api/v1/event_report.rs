@@ -14,7 +14,7 @@ use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
 use super::explain::RefusedReport;
-use super::from_domain::ending_detail;
+use super::from_domain::describe_ending;
 use super::quantity::Instant;
 
 /// The names of a job's components; without the job they are numbered.
@@ -32,50 +32,56 @@ impl<'j> ComponentNames<'j> {
         Self(None)
     }
 
-    fn known(&self, component: ComponentIndex) -> Option<String> {
+    fn known_name(&self, component: ComponentIndex) -> Option<String> {
         self.0.and_then(|job| job.name_of(component))
     }
 
-    fn name(&self, component: ComponentIndex) -> String {
-        self.known(component)
+    fn name_or_number(&self, component: ComponentIndex) -> String {
+        self.known_name(component)
             .unwrap_or_else(|| component.to_string())
     }
 }
 
 /// Explains in words why a round was aborted.
-pub(crate) fn abort_cause(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
+pub(crate) fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
             format!(
                 "the claim of component {} was lost: {detail}",
-                names.name(*component)
+                names.name_or_number(*component)
             )
         }
         AbortCause::InputLost { detail } => format!("input did not arrive: {detail}"),
         AbortCause::SiteError { component, detail } => {
             format!(
                 "the site failed component {}: {detail}",
-                names.name(*component)
+                names.name_or_number(*component)
             )
         }
         AbortCause::StartMissed { component } => {
-            format!("component {} did not begin in time", names.name(*component))
+            format!(
+                "component {} did not begin in time",
+                names.name_or_number(*component)
+            )
         }
         AbortCause::Unreachable { component } => {
             format!(
                 "the site of component {} stopped answering",
-                names.name(*component)
+                names.name_or_number(*component)
             )
         }
         AbortCause::Application { component, detail } => {
-            format!("component {} failed: {detail}", names.name(*component))
+            format!(
+                "component {} failed: {detail}",
+                names.name_or_number(*component)
+            )
         }
         AbortCause::Cancelled => "a user asked for it".into(),
         AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
         AbortCause::Barred { component, detail } => {
             format!(
                 "component {} is not let in now: {detail}",
-                names.name(*component)
+                names.name_or_number(*component)
             )
         }
         AbortCause::Drained { site } => format!("site {site} is drained"),
@@ -83,7 +89,7 @@ pub(crate) fn abort_cause(cause: &AbortCause, names: &ComponentNames<'_>) -> Str
     }
 }
 
-pub(super) fn state_after(then: &AfterAbort) -> &'static str {
+pub(super) fn state_after_abort(then: &AfterAbort) -> &'static str {
     match then {
         AfterAbort::Requeue { .. } => "queued",
         AfterAbort::Fail { .. } => "failed",
@@ -102,7 +108,7 @@ impl EventReport {
         }
     }
 
-    fn about(mut self, component: ComponentIndex) -> Self {
+    fn with_component(mut self, component: ComponentIndex) -> Self {
         self.component = Some(component.0);
         self
     }
@@ -113,25 +119,25 @@ impl EventReport {
         self
     }
 
-    fn until(mut self, at: Timestamp) -> Self {
+    fn with_until(mut self, at: Timestamp) -> Self {
         self.until = Some(Instant(at));
         self
     }
 
-    fn by(mut self, by: &KeyName) -> Self {
+    fn with_requester(mut self, by: &KeyName) -> Self {
         self.by = Some(by.to_string());
         self
     }
 
-    fn detail(mut self, detail: impl ToString) -> Self {
+    fn with_detail(mut self, detail: impl ToString) -> Self {
         self.detail = Some(detail.to_string());
         self
     }
 
-    fn followed_by(mut self, then: &AfterAbort) -> Self {
-        self.state = Some(state_after(then).into());
+    fn with_next_state(mut self, then: &AfterAbort) -> Self {
+        self.state = Some(state_after_abort(then).into());
         match then {
-            AfterAbort::Requeue { not_before } => self.until(*not_before),
+            AfterAbort::Requeue { not_before } => self.with_until(*not_before),
             AfterAbort::Fail { .. } => self,
             AfterAbort::Cancel { by } => {
                 self.by = Some(by.to_string());
@@ -162,23 +168,25 @@ impl EventReport {
                 report.refused = refused.map(RefusedReport::from);
                 report.round = Some(round.0);
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
-                report.until(*start_estimate)
+                report.with_until(*start_estimate)
             }
-            what if what.is_of_reservation() => of_a_reservation(report, what),
-            JobEventKind::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
+            what if what.is_of_reservation() => add_reservation_event(report, what),
+            JobEventKind::StartPostponed { start_estimate, .. } => {
+                report.with_until(*start_estimate)
+            }
             JobEventKind::ClaimMissed { next_claim, detail } => {
-                report.detail(detail).until(*next_claim)
+                report.with_detail(detail).with_until(*next_claim)
             }
             JobEventKind::ComponentsClaimed {
                 components,
                 preempting,
-            } => claimed(report, components, preempting, names),
-            JobEventKind::GoDecided { start_at, .. } => report.until(*start_at),
-            JobEventKind::JobRequeued { not_before } => report.until(*not_before),
-            JobEventKind::RoundAborted { why, then } => {
-                report.detail(abort_cause(why, names)).followed_by(then)
-            }
-            JobEventKind::AbortRedirected { then } => report.followed_by(then),
+            } => with_claim(report, components, preempting, names),
+            JobEventKind::GoDecided { start_at, .. } => report.with_until(*start_at),
+            JobEventKind::JobRequeued { not_before } => report.with_until(*not_before),
+            JobEventKind::RoundAborted { why, then } => report
+                .with_detail(describe_abort(why, names))
+                .with_next_state(then),
+            JobEventKind::AbortRedirected { then } => report.with_next_state(then),
             JobEventKind::PriorityChanged { to, by } => {
                 report.priority = Some((*to).into());
                 report.by = by.as_ref().map(ToString::to_string);
@@ -194,13 +202,13 @@ impl EventReport {
             JobEventKind::EndTold {
                 target,
                 problem: None,
-            } => report.detail(format!("to {target}")),
+            } => report.with_detail(format!("to {target}")),
             JobEventKind::EndTold {
                 target,
                 problem: Some(problem),
-            } => report.detail(format!("to {target}: given up: {problem}")),
+            } => report.with_detail(format!("to {target}: given up: {problem}")),
             JobEventKind::JobHeld { reason } | JobEventKind::JobFailed { reason } => {
-                report.detail(reason)
+                report.with_detail(reason)
             }
             JobEventKind::InputsArrived
             | JobEventKind::AvoidanceLapsed
@@ -210,10 +218,10 @@ impl EventReport {
             | JobEventKind::PayloadsSucceeded
             | JobEventKind::JobFinished => report,
             of_component => {
-                let mut report = of_a_component(report, of_component, names);
+                let mut report = add_component_event(report, of_component, names);
                 report.name = report
                     .component
-                    .and_then(|index| names.known(ComponentIndex(index)));
+                    .and_then(|index| names.known_name(ComponentIndex(index)));
                 report
             }
         }
@@ -221,58 +229,64 @@ impl EventReport {
 }
 
 /// Adds what happened to the reservation of a job.
-fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport {
+fn add_reservation_event(mut report: EventReport, what: &JobEventKind) -> EventReport {
     match what {
         JobEventKind::ReservationSought { wanted, split, .. } => {
             let sites = wanted.parts.iter().flat_map(|part| &part.sites);
             let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
             report.sites = sites.into_iter().collect();
             match split {
-                Some(_) => report.detail(format!("divided into {}", divided(wanted))),
+                Some(_) => report.with_detail(format!("divided into {}", list_parts(wanted))),
                 None => report,
             }
         }
         JobEventKind::ReservationAnswered { site, outcome } => {
             report.sites = vec![site.to_string()];
-            reservation_answer(report, *outcome)
+            with_reservation_answer(report, *outcome)
         }
         JobEventKind::ReservationChanged { wish, by } => {
-            let report = report.by(by);
+            let report = report.with_requester(by);
             match wish {
-                Some(wish) => wanted_start(report, *wish),
-                None => report.detail("no start is to be promised any more"),
+                Some(wish) => with_wanted_start(report, *wish),
+                None => report.with_detail("no start is to be promised any more"),
             }
         }
-        JobEventKind::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
+        JobEventKind::ReservationMoveSought { wish, by, .. } => {
+            with_wanted_start(report.with_requester(by), *wish)
+        }
         JobEventKind::ReservationForwardSought {
             wanted,
             freed,
             anew,
-        } => forward(report, wanted, freed, anew.is_some()),
-        JobEventKind::ReservationMoved => report.detail("what was promised before is given back"),
-        JobEventKind::ReservationStayed { failure, next } => {
-            let report = report.detail(format!(
-                "{}; the promise stays as it was",
-                not_had(*failure)
-            ));
-            next.iter().fold(report, |report, next| report.until(*next))
+        } => with_rescheduling(report, wanted, freed, anew.is_some()),
+        JobEventKind::ReservationMoved => {
+            report.with_detail("what was promised before is given back")
         }
-        JobEventKind::StartAnnounced => report.detail("it starts soon, as promised"),
+        JobEventKind::ReservationStayed { failure, next } => {
+            let report = report.with_detail(format!(
+                "{}; the promise stays as it was",
+                describe_failure(*failure)
+            ));
+            next.iter()
+                .fold(report, |report, next| report.with_until(*next))
+        }
+        JobEventKind::StartAnnounced => report.with_detail("it starts soon, as promised"),
         JobEventKind::NoticeTold {
             target, problem, ..
         } => match problem {
-            None => report.detail(format!("of its promised start: to {target}")),
+            None => report.with_detail(format!("of its promised start: to {target}")),
             Some(problem) => {
-                report.detail(format!("of its promised start: not to {target}: {problem}"))
+                report.with_detail(format!("of its promised start: not to {target}: {problem}"))
             }
         },
         JobEventKind::ReservationWithheld { site, most, next } => {
             report.sites = vec![site.to_string()];
-            let report = report.detail(format!(
+            let report = report.with_detail(format!(
                 "not asked: its user may hold at most {most} processors there in reservations at a \
                  time (reservations.most_share)"
             ));
-            next.iter().fold(report, |report, next| report.until(*next))
+            next.iter()
+                .fold(report, |report, next| report.with_until(*next))
         }
         JobEventKind::UnreservedChosen { claimed } => {
             report.components = claimed.iter().map(|one| one.component.0).collect();
@@ -280,12 +294,14 @@ fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport
                 .iter()
                 .map(|one| one.placement.site.to_string())
                 .collect();
-            report.detail("no site that grants reservations could hold it: claimed at the start")
+            report
+                .with_detail("no site that grants reservations could hold it: claimed at the start")
         }
         JobEventKind::ReservationForgone { failure, next } => {
-            let why = not_had(*failure);
-            let report = report.detail(format!("{why}; its processors are claimed as before"));
-            next.iter().fold(report, |report, next| report.until(*next))
+            let why = describe_failure(*failure);
+            let report = report.with_detail(format!("{why}; its processors are claimed as before"));
+            next.iter()
+                .fold(report, |report, next| report.with_until(*next))
         }
         _ => report,
     }
@@ -293,7 +309,7 @@ fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport
 
 /// Describes a rescheduling to an earlier start or fewer sites: what made it possible, and which
 /// start is looked for.
-fn forward(
+fn with_rescheduling(
     mut report: EventReport,
     wanted: &Coallocation,
     freed: &[SiteName],
@@ -301,12 +317,12 @@ fn forward(
 ) -> EventReport {
     report.sites = freed.iter().map(ToString::to_string).collect();
     if anew {
-        let divided = divided(wanted);
+        let divided = list_parts(wanted);
         return report
-            .detail(format!(
+            .with_detail(format!(
                 "more is free: it would be complete earlier divided into {divided}"
             ))
-            .until(wanted.window.earliest);
+            .with_until(wanted.window.earliest);
     }
     let sites: BTreeSet<&SiteName> = wanted
         .parts
@@ -316,14 +332,14 @@ fn forward(
     let sites: Vec<&str> = sites.into_iter().map(SiteName::as_str).collect();
     let sites = sites.join(", ");
     report
-        .detail(format!(
+        .with_detail(format!(
             "more is free: reservations that begin earlier are looked for, at {sites}"
         ))
-        .until(wanted.window.earliest)
+        .with_until(wanted.window.earliest)
 }
 
 /// Lists the parts of a flexible job, in their order.
-fn divided(wanted: &Coallocation) -> String {
+fn list_parts(wanted: &Coallocation) -> String {
     let mut parts: Vec<_> = wanted.parts.iter().collect();
     parts.sort_by_key(|part| part.component);
     parts
@@ -336,16 +352,16 @@ fn divided(wanted: &Coallocation) -> String {
         .join(" and ")
 }
 
-fn wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {
+fn with_wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {
     let StartWindow { earliest, latest } = wish.window;
     let latest = Instant(latest);
     report
-        .detail(format!("a start up to {latest} is wanted"))
-        .until(earliest)
+        .with_detail(format!("a start up to {latest} is wanted"))
+        .with_until(earliest)
 }
 
 /// Explains why there is no reservation.
-fn not_had(failure: SearchFailure) -> &'static str {
+fn describe_failure(failure: SearchFailure) -> &'static str {
     match failure {
         SearchFailure::Never => "no site will ever grant it",
         SearchFailure::NoCommonStart => "its sites grant no start then",
@@ -355,10 +371,10 @@ fn not_had(failure: SearchFailure) -> &'static str {
     }
 }
 
-fn reservation_answer(report: EventReport, outcome: ReservationOutcome) -> EventReport {
+fn with_reservation_answer(report: EventReport, outcome: ReservationOutcome) -> EventReport {
     match outcome {
-        ReservationOutcome::Granted { start } => report.detail("granted").until(start),
-        ReservationOutcome::Done => report.detail("done"),
+        ReservationOutcome::Granted { start } => report.with_detail("granted").with_until(start),
+        ReservationOutcome::Done => report.with_detail("done"),
         ReservationOutcome::Refused { next } => refuse_reservation(report, "refused", next),
         ReservationOutcome::Lost { next } => {
             refuse_reservation(report, "there is no such reservation any more", next)
@@ -369,13 +385,13 @@ fn reservation_answer(report: EventReport, outcome: ReservationOutcome) -> Event
 fn refuse_reservation(report: EventReport, detail: &str, next: Option<Timestamp>) -> EventReport {
     match next {
         Some(next) => report
-            .detail(format!("{detail}; perhaps later"))
-            .until(next),
-        None => report.detail(detail),
+            .with_detail(format!("{detail}; perhaps later"))
+            .with_until(next),
+        None => report.with_detail(detail),
     }
 }
 
-fn claimed(
+fn with_claim(
     mut report: EventReport,
     components: &[ComponentIndex],
     preempting: &[JobId],
@@ -383,21 +399,21 @@ fn claimed(
 ) -> EventReport {
     let claimed: Vec<String> = components
         .iter()
-        .map(|component| names.name(*component))
+        .map(|component| names.name_or_number(*component))
         .collect();
     let claimed = claimed.join(", ");
     report.components = components.iter().map(|component| component.0).collect();
     match preempting {
-        [] => report.detail(format!("components {claimed}")),
+        [] => report.with_detail(format!("components {claimed}")),
         jobs => {
             let jobs: Vec<String> = jobs.iter().map(ToString::to_string).collect();
             let jobs = jobs.join(", ");
-            report.detail(format!("components {claimed}; preempting jobs {jobs}"))
+            report.with_detail(format!("components {claimed}; preempting jobs {jobs}"))
         }
     }
 }
 
-fn of_a_component(
+fn add_component_event(
     mut report: EventReport,
     what: &JobEventKind,
     names: &ComponentNames<'_>,
@@ -408,16 +424,16 @@ fn of_a_component(
             placement,
         } => {
             report.sites = vec![placement.site.to_string()];
-            report.about(*component)
+            report.with_component(*component)
         }
         JobEventKind::ComponentFailed {
             component,
             why,
             next_claim,
         } => report
-            .about(*component)
-            .detail(abort_cause(why, names))
-            .until(*next_claim),
+            .with_component(*component)
+            .with_detail(describe_abort(why, names))
+            .with_until(*next_claim),
         JobEventKind::AttemptRenewed { component }
         | JobEventKind::ClaimGivenBack { component }
         | JobEventKind::AttemptSeen { component }
@@ -426,34 +442,34 @@ fn of_a_component(
         | JobEventKind::ComponentBegan { component, .. }
         | JobEventKind::ComponentAvoidanceLapsed { component }
         | JobEventKind::SiteAvoided { component }
-        | JobEventKind::ChargeRecorded { component } => report.about(*component),
+        | JobEventKind::ChargeRecorded { component } => report.with_component(*component),
         JobEventKind::AttemptSubmitted { component, lrm_id } => {
             report.lrm_id = Some(lrm_id.to_string());
-            report.about(*component)
+            report.with_component(*component)
         }
         JobEventKind::StartDeferred {
             component,
             not_before,
-        } => report.about(*component).until(*not_before),
+        } => report.with_component(*component).with_until(*not_before),
         JobEventKind::WaitingAtSite {
             component,
             expected_start,
         } => {
             report.until = expected_start.map(Instant);
-            report.about(*component)
+            report.with_component(*component)
         }
         JobEventKind::SubmissionUncertain {
             component,
             settled_at,
-        } => report.about(*component).until(*settled_at),
+        } => report.with_component(*component).with_until(*settled_at),
         JobEventKind::AttemptAbsent {
             component, look_at, ..
-        } => report.about(*component).until(*look_at),
+        } => report.with_component(*component).with_until(*look_at),
         JobEventKind::ComponentReady {
             component, host, ..
         } => {
             report.host = Some(host.to_string());
-            report.about(*component)
+            report.with_component(*component)
         }
         JobEventKind::AttemptEnded {
             component,
@@ -469,13 +485,15 @@ fn of_a_component(
                 .as_str()
                 .into(),
             );
-            report.detail = ending_detail(how);
-            report.about(*component)
+            report.detail = describe_ending(how);
+            report.with_component(*component)
         }
         JobEventKind::SiteCharged { component, charge } => {
             report.attempt = Some(charge.attempt.0);
             report.sites = vec![charge.site.to_string()];
-            report.about(*component).detail(&charge.detail)
+            report
+                .with_component(*component)
+                .with_detail(&charge.detail)
         }
         JobEventKind::OutputFound {
             component,
@@ -483,11 +501,11 @@ fn of_a_component(
             content,
         } => {
             report.output = Some(*output);
-            report.about(*component).with_content(content)
+            report.with_component(*component).with_content(content)
         }
         JobEventKind::OutputCollected { component, output } => {
             report.output = Some(*output);
-            report.about(*component)
+            report.with_component(*component)
         }
         // The other events concern the job as a whole; the caller shows them.
         _ => report,

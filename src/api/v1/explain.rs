@@ -85,7 +85,7 @@ pub struct ExplainReport {
 
 impl ExplainReport {
     /// Appends the next page to this one.
-    pub fn append(&mut self, page: Self) {
+    pub fn append_page(&mut self, page: Self) {
         self.verdicts.extend(page.verdicts);
         self.ranking.extend(page.ranking);
         self.transfers.extend(page.transfers);

@@ -8,7 +8,7 @@ use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::placed::PlacedBy;
 use cospan_domain::units::Timestamp;
 
-use super::event_report::{ComponentNames, abort_cause, state_after};
+use super::event_report::{ComponentNames, describe_abort, state_after_abort};
 use super::explain::RefusedReport;
 use super::job::{
     ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, PlacedReport,
@@ -41,7 +41,7 @@ impl From<&Job> for JobReport {
             start_at: job.start_at.map(Instant),
             reservation: ReservationReport::of(job),
             components: components
-                .filter_map(|index| component(job, index))
+                .filter_map(|index| component_report(job, index))
                 .collect(),
             setbacks: (&job.setbacks).into(),
             instants: (&*job.instants).into(),
@@ -68,7 +68,7 @@ impl PhaseReport {
         let phase = &job.phase;
         let mut report = Self {
             state: phase.kind().as_str().into(),
-            since: Instant(since(phase)),
+            since: Instant(phase_began_at(phase)),
             not_before: None,
             start_estimate: None,
             reason: None,
@@ -83,8 +83,8 @@ impl PhaseReport {
                 report.start_estimate = Some(Instant(*start_estimate));
             }
             JobPhase::Aborting { why, then, .. } => {
-                report.reason = Some(abort_cause(why, &ComponentNames::of(job)));
-                report.next = Some(state_after(then).into());
+                report.reason = Some(describe_abort(why, &ComponentNames::of(job)));
+                report.next = Some(state_after_abort(then).into());
             }
             JobPhase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
             JobPhase::Cancelled { by, .. } => report.by = Some(by.to_string()),
@@ -98,7 +98,7 @@ impl PhaseReport {
     }
 }
 
-fn since(phase: &JobPhase) -> Timestamp {
+fn phase_began_at(phase: &JobPhase) -> Timestamp {
     match phase {
         JobPhase::Queued { since, .. }
         | JobPhase::Claiming { since }
@@ -113,7 +113,7 @@ fn since(phase: &JobPhase) -> Timestamp {
     }
 }
 
-fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
+fn component_report(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     let spec = job.spec_of(index)?;
     let state = job.components.get(index.0 as usize);
     let mut report = ComponentReport {
@@ -153,8 +153,8 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     }
     report.attempt = state.attempt.0;
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
-    report.outputs = outputs(spec, state);
-    show_run(&mut report, &state.run);
+    report.outputs = output_reports(spec, state);
+    fill_run(&mut report, &state.run);
     if let Some(restart) = state
         .restart
         .as_ref()
@@ -163,13 +163,13 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
         report.since = Some(Instant(restart.since));
         report.detail = Some(restart_detail(restart.step).into());
     }
-    if let Some(detail) = later_detail(job, index, state) {
+    if let Some(detail) = later_start_detail(job, index, state) {
         report.detail = Some(detail);
     }
     Some(report)
 }
 
-fn show_run(report: &mut ComponentReport, run: &AttemptState) {
+fn fill_run(report: &mut ComponentReport, run: &AttemptState) {
     report.state = run.as_str().into();
     report.lrm_id = run.lrm_id().map(ToString::to_string);
     match run {
@@ -211,13 +211,13 @@ fn show_run(report: &mut ComponentReport, run: &AttemptState) {
         }
         AttemptState::Ended { how, at } => {
             report.since = Some(Instant(*at));
-            report.detail = ending_detail(how);
+            report.detail = describe_ending(how);
         }
     }
 }
 
 /// Says when a component begins that does not begin with the others.
-fn later_detail(job: &Job, index: ComponentIndex, state: &Component) -> Option<String> {
+fn later_start_detail(job: &Job, index: ComponentIndex, state: &Component) -> Option<String> {
     let waits = !job.is_final() && (state.is_to_begin_later() || state.restart.is_none());
     if !waits || !job.begins_later(index) || !matches!(state.run, AttemptState::Idle) {
         return None;
@@ -236,7 +236,7 @@ fn restart_detail(step: RestartStep) -> &'static str {
     }
 }
 
-pub(super) fn ending_detail(how: &AttemptEnding) -> Option<String> {
+pub(super) fn describe_ending(how: &AttemptEnding) -> Option<String> {
     match how {
         AttemptEnding::Failed(detail)
         | AttemptEnding::NeverRan(detail)
@@ -245,7 +245,7 @@ pub(super) fn ending_detail(how: &AttemptEnding) -> Option<String> {
     }
 }
 
-fn outputs(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> {
+fn output_reports(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> {
     spec.outputs
         .iter()
         .enumerate()
@@ -318,7 +318,7 @@ impl From<&Job> for JobRow {
             name: job.spec.name.as_deref().map(str::to_owned),
             owner: job.owner.to_string(),
             state: job.phase.kind().as_str().into(),
-            since: Instant(since(&job.phase)),
+            since: Instant(phase_began_at(&job.phase)),
             submitted_at: job.submitted_at.into(),
             priority: job.priority.into(),
             components: job.component_count() as u32,

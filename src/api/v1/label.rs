@@ -25,7 +25,7 @@ pub struct InvalidDemand(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand(pub Constraint);
 
-fn word(text: &str) -> Option<Arc<str>> {
+fn parse_word(text: &str) -> Option<Arc<str>> {
     let valid = !text.is_empty()
         && text.len() <= 255
         && text
@@ -35,34 +35,34 @@ fn word(text: &str) -> Option<Arc<str>> {
 }
 
 /// Parses a number that is small enough for every reader of JSON to keep it exactly.
-fn number(text: &str) -> Option<u64> {
+fn parse_count(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|number| *number < 1 << 53)
 }
 
 fn parse_demand(text: &str) -> Option<Constraint> {
     if let Some((key, least)) = text.split_once(">=") {
         return Some(Constraint {
-            key: word(key.trim())?,
-            rule: LabelRule::AtLeast(number(least)?),
+            key: parse_word(key.trim())?,
+            rule: LabelRule::AtLeast(parse_count(least)?),
         });
     }
     if let Some((key, value)) = text.split_once("!=") {
         return Some(Constraint {
-            key: word(key.trim())?,
-            rule: LabelRule::IsNot(word(value.trim())?),
+            key: parse_word(key.trim())?,
+            rule: LabelRule::IsNot(parse_word(value.trim())?),
         });
     }
     let (key, values) = text.split_once('=')?;
-    let key = word(key.trim())?;
+    let key = parse_word(key.trim())?;
     let rule = if values.contains('|') {
         LabelRule::OneOf(
             values
                 .split('|')
-                .map(|value| word(value.trim()))
+                .map(|value| parse_word(value.trim()))
                 .collect::<Option<_>>()?,
         )
     } else {
-        LabelRule::Is(word(values.trim())?)
+        LabelRule::Is(parse_word(values.trim())?)
     };
     Some(Constraint { key, rule })
 }
@@ -120,7 +120,7 @@ impl FromStr for OverrideTarget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((key, value)) = text.split_once('=') {
-            let label = word(key.trim()).zip(word(value.trim()));
+            let label = parse_word(key.trim()).zip(parse_word(value.trim()));
             return label
                 .map(|(key, value)| OverrideTarget(OverrideScope::Label(key, value)))
                 .ok_or_else(|| {

@@ -43,7 +43,7 @@ pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedText<'_>> {
             first => break first,
         }
     };
-    let whole = reader.value(event, span, 0)??;
+    let whole = reader.read_value(event, span, 0)??;
     let range = whole.span();
     let table = match whole.into_inner() {
         DeValue::Table(table) => table,
@@ -76,28 +76,33 @@ impl<'t> DocumentReader<'t> {
         self.parser.next_event()?.ok()
     }
 
-    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Option<LocatedValue<'t>> {
+    fn read_value(
+        &mut self,
+        event: Event<'t>,
+        span: Span,
+        depth: usize,
+    ) -> Option<LocatedValue<'t>> {
         if depth > DEEPEST {
             return None;
         }
         let start = span.start.byte_offset()?;
         let value = match event {
             Event::Scalar(text, ScalarStyle::Plain, 0, None) => {
-                match self.plain(text.into_owned(), start) {
+                match self.read_plain(text.into_owned(), start) {
                     Some(value) => value,
                     None => return Some(None),
                 }
             }
             Event::Scalar(text, _, 0, None) => DeValue::String(Cow::Owned(text.into_owned())),
-            Event::SequenceStart(_, 0, None) => DeValue::Array(self.list(depth)?),
-            Event::MappingStart(_, 0, None) => DeValue::Table(self.table(depth)?),
+            Event::SequenceStart(_, 0, None) => DeValue::Array(self.read_list(depth)?),
+            Event::MappingStart(_, 0, None) => DeValue::Table(self.read_table(depth)?),
             _ => return None,
         };
         Some(Some(Spanned::new(start..start, value)))
     }
 
     /// Converts an unquoted value: nothing, a truth value, a number or a text.
-    fn plain(&mut self, text: String, start: usize) -> Option<DeValue<'t>> {
+    fn read_plain(&mut self, text: String, start: usize) -> Option<DeValue<'t>> {
         let value = match text.as_str() {
             "" | "~" | "null" => return None,
             "true" => DeValue::Boolean(true),
@@ -115,17 +120,17 @@ impl<'t> DocumentReader<'t> {
         Some(value)
     }
 
-    fn list(&mut self, depth: usize) -> Option<DeArray<'t>> {
+    fn read_list(&mut self, depth: usize) -> Option<DeArray<'t>> {
         let mut list = DeArray::new();
         loop {
             match self.next()? {
                 (Event::SequenceEnd, _) => return Some(list),
-                (event, span) => list.push(self.value(event, span, depth + 1)??),
+                (event, span) => list.push(self.read_value(event, span, depth + 1)??),
             }
         }
     }
 
-    fn table(&mut self, depth: usize) -> Option<DeTable<'t>> {
+    fn read_table(&mut self, depth: usize) -> Option<DeTable<'t>> {
         let mut table = DeTable::new();
         loop {
             let (event, at) = self.next()?;
@@ -135,7 +140,7 @@ impl<'t> DocumentReader<'t> {
                 _ => return None,
             };
             let (event, span) = self.next()?;
-            if let Some(value) = self.value(event, span, depth + 1)? {
+            if let Some(value) = self.read_value(event, span, depth + 1)? {
                 let start = at.start.byte_offset()?;
                 table.insert(Spanned::new(start..start, Cow::Owned(key)), value);
             }

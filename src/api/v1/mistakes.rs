@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::document::JobDocument;
 use super::located_values::{self, LocatedText};
-use super::parse::{self, JobFormat, Jobs, ParseError, nearest};
+use super::parse::{self, JobFormat, Jobs, ParseError, nearest_word};
 
 /// Most mistakes that are reported.
 const MOST: usize = 50;
@@ -43,7 +43,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
     let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),
         (Err(first), None) => return Err(vec![first]),
-        (Err(first), Some(located)) => match Mending::of(text, is_list, located).all() {
+        (Err(first), Some(located)) => match Mending::of(text, is_list, located).collect_all() {
             (documents, found) if found.is_empty() => (documents, vec![first]),
             mended => mended,
         },
@@ -54,7 +54,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
         } else {
             String::new()
         };
-        implausible(document)
+        find_implausible(document)
             .into_iter()
             .map(move |(key, error)| ParseError {
                 key: format!("{place}{key}"),
@@ -62,7 +62,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
             })
     });
     found.extend(odd.map(|error| match &located {
-        Some(located) => with_line(text, located.table.get_ref(), error),
+        Some(located) => add_line(text, located.table.get_ref(), error),
         None => error,
     }));
     if format != JobFormat::Toml {
@@ -84,7 +84,7 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
 }
 
 /// Finds values that can be read but make no sense.
-fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
+fn find_implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
     let mut found = Vec::new();
     let known: Vec<String> = POLICIES
         .iter()
@@ -100,7 +100,7 @@ fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
             policy,
             known.join(", ")
         );
-        let nearest = nearest(policy.as_str(), &known);
+        let nearest = nearest_word(policy.as_str(), &known);
         found.push((
             "policy".to_owned(),
             ParseError {
@@ -157,7 +157,7 @@ impl<'a> Mending<'a> {
     }
 
     /// Returns the jobs that could be read in the end, and all mistakes.
-    fn all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
+    fn collect_all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
         for round in 0..3 * MOST {
             let from = toml::de::Deserializer::from(self.table.clone());
             let read = if self.is_list {
@@ -170,8 +170,8 @@ impl<'a> Mending<'a> {
                 Err(error) => error,
             };
             let path: Vec<Segment> = error.path().iter().cloned().collect();
-            let told = parse::told(self.text, &error);
-            if !self.mend(&path, told, round) || self.found.len() >= MOST {
+            let told = parse::parse_error(self.text, &error);
+            if !self.remove_mistake(&path, told, round) || self.found.len() >= MOST {
                 break;
             }
         }
@@ -179,8 +179,8 @@ impl<'a> Mending<'a> {
     }
 
     /// Removes one mistake. Returns false if that is impossible.
-    fn mend(&mut self, path: &[Segment], told: ParseError, round: usize) -> bool {
-        if let Some(field) = missing(&told.problem) {
+    fn remove_mistake(&mut self, path: &[Segment], told: ParseError, round: usize) -> bool {
+        if let Some(field) = missing_field(&told.problem) {
             let key = match told.key.as_str() {
                 "" => field.clone(),
                 place => format!("{place}.{field}"),
@@ -191,9 +191,9 @@ impl<'a> Mending<'a> {
             let Some(table) = table_at(self.table.get_mut(), path) else {
                 return false;
             };
-            return put_in(table, &field, round);
+            return insert_stand_in(table, &field, round);
         }
-        if self.as_text(path) {
+        if self.read_as_text(path) {
             self.said.insert(told.key.clone(), told);
             return true;
         }
@@ -222,7 +222,7 @@ impl<'a> Mending<'a> {
     }
 
     /// Reads an unquoted value of YAML as a text from now on.
-    fn as_text(&mut self, path: &[Segment]) -> bool {
+    fn read_as_text(&mut self, path: &[Segment]) -> bool {
         let Some(value) = value_at(self.table.get_mut(), path) else {
             return false;
         };
@@ -256,7 +256,7 @@ fn value_at<'t, 'a>(
 }
 
 /// Returns the field of "missing field `x`".
-fn missing(problem: &str) -> Option<String> {
+fn missing_field(problem: &str) -> Option<String> {
     Some(
         problem
             .strip_prefix("missing field `")?
@@ -266,7 +266,7 @@ fn missing(problem: &str) -> Option<String> {
     )
 }
 
-fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
+fn insert_stand_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
     let known = STAND_INS.iter().find(|(name, _)| *name == field);
     let value = match known {
         Some((_, text)) => DeValue::parse(text).ok(),
@@ -303,8 +303,8 @@ fn table_at<'t, 'a>(table: &'t mut DeTable<'a>, path: &[Segment]) -> Option<&'t 
 }
 
 /// Adds the line of the key to the error.
-fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
-    match start_of(table, &error.key) {
+fn add_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
+    match position_of(table, &error.key) {
         Some(start) => {
             let (line, column) = parse::line_and_column(text, start);
             ParseError {
@@ -318,7 +318,7 @@ fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
 }
 
 /// Returns the position of the value of a key like `component[1].name`.
-fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
+fn position_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     let (step, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, index) = match step.split_once('[') {
         Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
@@ -330,7 +330,7 @@ fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     }
     match (value.get_ref(), rest) {
         (_, "") => Some(value.span().start),
-        (DeValue::Table(table), rest) => start_of(table, rest),
+        (DeValue::Table(table), rest) => position_of(table, rest),
         _ => None,
     }
 }

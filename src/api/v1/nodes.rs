@@ -17,7 +17,7 @@ const OWN: [&str; 3] = ["--nodes=", "-N", "--ntasks-per-node="];
 /// # Errors
 ///
 /// The field that contradicts another, and the contradiction.
-pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static str, String)> {
+pub(super) fn apply_nodes(document: &mut ComponentDocument) -> Result<(), (&'static str, String)> {
     let (nodes, each) = match (document.nodes, document.tasks_per_node) {
         (None, Some(_)) => {
             return refuse_field("tasks_per_node", "give the number of nodes as well");
@@ -57,8 +57,8 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
         ));
     }
     document.processors = all;
-    demand(document, NODES, nodes);
-    demand(document, NODE_PROCESSORS, all.div_ceil(nodes));
+    add_demand(document, NODES, nodes);
+    add_demand(document, NODE_PROCESSORS, all.div_ceil(nodes));
     let mut words: Vec<Arc<str>> = vec![format!("--nodes={nodes}").into()];
     words.extend(each.map(|each| format!("--ntasks-per-node={each}").into()));
     let at_slurm = OverrideTarget(OverrideScope::Label("lrm".into(), "slurm".into()));
@@ -78,7 +78,7 @@ fn refuse_field(field: &'static str, problem: &str) -> Result<(), (&'static str,
 }
 
 /// Adds a demand, unless every site meets it.
-fn demand(document: &mut ComponentDocument, key: &str, least: u32) {
+fn add_demand(document: &mut ComponentDocument, key: &str, least: u32) {
     if least > 1 {
         let constraint = Constraint {
             key: key.into(),

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Deserializer};
 use thiserror::Error;
 
-pub use cospan_domain::text::nearest;
+pub use cospan_domain::text::nearest_word;
 
 use super::document::JobDocument;
 
@@ -34,7 +34,7 @@ impl JobFormat {
     }
 
     /// Guesses the format of a text without a name.
-    pub fn guess(text: &str) -> JobFormat {
+    pub fn guess_format(text: &str) -> JobFormat {
         let mut lines = text
             .lines()
             .map(str::trim)
@@ -154,10 +154,10 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
         let problem = full
             .rsplit_once(" at line ")
             .map_or(full.as_str(), |(before, _)| before);
-        place(error.line() as u64, error.column() as u64, problem)
+        error_at(error.line() as u64, error.column() as u64, problem)
     })?;
     from.end().map_err(|error| {
-        place(
+        error_at(
             error.line() as u64,
             error.column() as u64,
             "more text after the end of the document",
@@ -167,15 +167,15 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
 }
 
 fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
-    let from = toml::Deserializer::parse(text).map_err(|error| located(text, &error))?;
-    with_path(from, |error| located(text, error))
+    let from = toml::Deserializer::parse(text).map_err(|error| locate_error(text, &error))?;
+    with_path(from, |error| locate_error(text, error))
 }
 
-fn located(text: &str, error: &toml::de::Error) -> ParseError {
+fn locate_error(text: &str, error: &toml::de::Error) -> ParseError {
     match error.span() {
         Some(span) => {
             let (line, column) = line_and_column(text, span.start);
-            place(line, column, error.message())
+            error_at(line, column, error.message())
         }
         None => ParseError {
             problem: error.message().into(),
@@ -193,8 +193,11 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
 }
 
 /// Converts an error of the TOML reader into our words.
-pub(super) fn told(text: &str, error: &serde_path_to_error::Error<toml::de::Error>) -> ParseError {
-    finish(located(text, error.inner()), path_of(error.path()))
+pub(super) fn parse_error(
+    text: &str,
+    error: &serde_path_to_error::Error<toml::de::Error>,
+) -> ParseError {
+    finish_error(locate_error(text, error.inner()), path_of(error.path()))
 }
 
 fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
@@ -214,11 +217,11 @@ fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
         let problem = full
             .rsplit_once(" at line ")
             .map_or(full.as_str(), |(before, _)| before);
-        finish(place(line, column, problem), found.unwrap_or_default())
+        finish_error(error_at(line, column, problem), found.unwrap_or_default())
     })
 }
 
-fn place(line: u64, column: u64, problem: &str) -> ParseError {
+fn error_at(line: u64, column: u64, problem: &str) -> ParseError {
     ParseError {
         line: (line > 0).then_some(line),
         column: (column > 0).then_some(column),
@@ -234,7 +237,7 @@ where
 {
     serde_path_to_error::deserialize(from).map_err(|error| {
         let path = path_of(error.path());
-        finish(located(error.inner()), path)
+        finish_error(located(error.inner()), path)
     })
 }
 
@@ -244,12 +247,12 @@ fn path_of(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Replaces serde's message about an unknown key by ours, with the nearest known key.
-fn finish(mut error: ParseError, path: String) -> ParseError {
+fn finish_error(mut error: ParseError, path: String) -> ParseError {
     error.key = path;
-    let Some((kind, unknown, known)) = unknown_key(&error.problem) else {
+    let Some((kind, unknown, known)) = parse_unknown_key(&error.problem) else {
         return error;
     };
-    error.nearest = nearest(&unknown, &known);
+    error.nearest = nearest_word(&unknown, &known);
     error.problem = match &error.nearest {
         Some(_) => format!("unknown {kind} `{unknown}`"),
         None => format!("unknown {kind} `{unknown}`; known are {}", known.join(", ")),
@@ -258,7 +261,7 @@ fn finish(mut error: ParseError, path: String) -> ParseError {
 }
 
 /// Splits "unknown field `x`, expected one of `a`, `b`".
-pub(crate) fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
+pub(crate) fn parse_unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
     let (kind, rest) = match message.strip_prefix("unknown field `") {
         Some(rest) => ("key", rest),
         None => ("value", message.strip_prefix("unknown variant `")?),

@@ -234,42 +234,42 @@ impl Problem {
 
     /// Adds a remedy, in place of the general one.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
     /// Adds the role that is needed.
     #[must_use]
-    pub fn role(mut self, role: &str) -> Self {
+    pub fn with_role(mut self, role: &str) -> Self {
         self.role = Some(role.to_owned());
         self
     }
 
     /// Adds the methods that the address accepts.
     #[must_use]
-    pub fn methods(mut self, methods: impl IntoIterator<Item = &'static str>) -> Self {
+    pub fn with_methods(mut self, methods: impl IntoIterator<Item = &'static str>) -> Self {
         self.methods = Some(methods.into_iter().map(str::to_owned).collect());
         self
     }
 
     /// Adds the position in the array of the request.
     #[must_use]
-    pub fn index(mut self, index: usize) -> Self {
+    pub fn with_index(mut self, index: usize) -> Self {
         self.index = Some(index as u64);
         self
     }
 
     /// Adds the path of the field.
     #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
+    pub fn with_key_path(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into()).filter(|key| !key.is_empty());
         self
     }
 
     /// Adds the time after which to try again, in seconds.
     #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Self {
+    pub fn with_retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }

@@ -42,12 +42,12 @@ pub struct Length(pub DurationMs);
 as_text!(Length);
 
 impl Length {
-    fn from_clock(text: &str) -> Option<DurationMs> {
+    fn parse_clock(text: &str) -> Option<DurationMs> {
         let (days, clock) = match text.split_once('-') {
-            Some((days, clock)) => (whole(days)?, clock),
+            Some((days, clock)) => (parse_whole(days)?, clock),
             None => (0, text),
         };
-        let parts: Vec<u64> = clock.split(':').map(whole).collect::<Option<_>>()?;
+        let parts: Vec<u64> = clock.split(':').map(parse_whole).collect::<Option<_>>()?;
         let (hours, minutes, seconds) = match (days, parts.as_slice()) {
             (_, &[h, m, s]) => (h, m, s),
             (0, &[m, s]) if !text.contains('-') => (0, m, s),
@@ -63,7 +63,7 @@ impl Length {
     }
 }
 
-fn whole(text: &str) -> Option<u64> {
+fn parse_whole(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.len() <= 12 && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
@@ -75,7 +75,7 @@ impl FromStr for Length {
         let length = if text.len() > Self::SHAPE.max_length {
             None
         } else if text.contains(':') {
-            Self::from_clock(text)
+            Self::parse_clock(text)
         } else {
             // A bare number is refused, also 0: nobody knows which unit was meant.
             let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());

@@ -65,7 +65,7 @@ impl RankingReport {
             return Vec::new();
         };
         let search = reservation
-            .moving()
+            .rescheduling_search()
             .map_or(&reservation.search, |(search, _)| search);
         let parts = search
             .job
@@ -78,20 +78,25 @@ impl RankingReport {
             .map(
                 |(index, (ranking, part)): (usize, (&Ranking, &CoallocationPart))| {
                     let name = job.name_of(part.component).unwrap_or_default();
-                    Self::of_one(name, ranking, reservation.lead, kept(search, index))
+                    Self::for_component(
+                        name,
+                        ranking,
+                        reservation.lead,
+                        reserved_site(search, index),
+                    )
                 },
             )
             .collect()
     }
 
     /// Reports the ranking of one component, which starts some time after its reservation begins.
-    pub fn of_one(
+    pub fn for_component(
         component: String,
         ranking: &Ranking,
         lead: DurationMs,
         kept: Option<&str>,
     ) -> Self {
-        let (mut order, by) = ranking.best_first();
+        let (mut order, by) = ranking.candidates_best_first();
         let rest: Vec<usize> = (0..ranking.candidates.len())
             .filter(|index| !order.contains(index))
             .collect();
@@ -118,7 +123,7 @@ impl RankingReport {
 }
 
 /// Returns the site of a part's reservation.
-fn kept(search: &ReservationSearch, part: usize) -> Option<&str> {
+fn reserved_site(search: &ReservationSearch, part: usize) -> Option<&str> {
     search
         .reserved()
         .get(part)?
@@ -133,7 +138,7 @@ impl CandidateReport {
         lead: DurationMs,
         is_kept: bool,
     ) -> Self {
-        let prediction = ranking.prediction(candidate);
+        let prediction = ranking.predict_candidate(candidate);
         let done = prediction
             .and_then(|it| it.to_delivery)
             .map(|it| ranking.since + it + lead);
@@ -150,7 +155,7 @@ impl CandidateReport {
             site: candidate.site.to_string(),
             state: state.into(),
             stage_in_ms: candidate.stage_in.map(|length| length.0),
-            start: candidate.start().map(|start| Instant(start + lead)),
+            start: candidate.start_there().map(|start| Instant(start + lead)),
             run_ms: candidate.execution.map(|length| length.0),
             done: done.map(Instant),
             next: next.map(|next| Instant(next + lead)),

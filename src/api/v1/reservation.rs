@@ -103,7 +103,7 @@ pub struct ReservationDocument {
 
 impl ReservationDocument {
     /// Names a shared reservation, and nothing else.
-    pub fn sharing(name: ReservationName) -> Self {
+    pub fn from_shared(name: ReservationName) -> Self {
         Self {
             shared: Some(name),
             ..Self::default()
@@ -111,7 +111,7 @@ impl ReservationDocument {
     }
 
     /// Returns true if no reservation is wanted, and the other keys are kept for later.
-    pub fn declines(&self) -> bool {
+    pub fn declines_reservation(&self) -> bool {
         self.wanted == Some(Wanted::No)
     }
 
@@ -120,7 +120,7 @@ impl ReservationDocument {
     /// # Errors
     ///
     /// The key that is wrong, and why.
-    pub fn wish(&self) -> Result<Option<ReservationTerms>, (&'static str, &'static str)> {
+    pub fn to_terms(&self) -> Result<Option<ReservationTerms>, (&'static str, &'static str)> {
         let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
         let wanted = self.wanted.is_some() || self.reserve_after.is_some();
         let wanted = wanted || self.unreserved.is_some();
@@ -134,7 +134,7 @@ impl ReservationDocument {
             }
             (Some(_), false) => Ok(None),
             (None, _) if self.wanted == Some(Wanted::No) => Ok(None),
-            (None, _) => self.own().map(Some),
+            (None, _) => self.own_terms().map(Some),
         }
     }
 
@@ -143,7 +143,7 @@ impl ReservationDocument {
     /// # Errors
     ///
     /// The key that is wrong, and why.
-    pub fn own(&self) -> Result<ReservationTerms, (&'static str, &'static str)> {
+    pub fn own_terms(&self) -> Result<ReservationTerms, (&'static str, &'static str)> {
         let now = Moment::now();
         let if_needed = self.wanted == Some(Wanted::IfNeeded);
         let missing = ("reservation.earliest", "is missing; say when it may start");
@@ -158,7 +158,7 @@ impl ReservationDocument {
             (None, None) if if_needed => earliest + AHEAD,
             (None, None) => earliest,
         };
-        let reserve_after = self.asked_after(latest.since(now.0))?;
+        let reserve_after = self.ask_delay(latest.since(now.0))?;
         let window = StartWindow::new(earliest, latest);
         let tolerance = self.tolerance.map(|given| given.0);
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
@@ -176,7 +176,7 @@ impl ReservationDocument {
     }
 
     /// Returns the time during which sites are not asked yet, given the latest start.
-    fn asked_after(
+    fn ask_delay(
         &self,
         until_latest: DurationMs,
     ) -> Result<Option<DurationMs>, (&'static str, &'static str)> {
@@ -288,18 +288,21 @@ pub struct HeldReport {
 impl ReservationReport {
     /// Reports on a job's reservation; `None` if the job wants none.
     pub fn of(job: &Job) -> Option<Self> {
-        let wish = job.reservation_wish();
+        let wish = job.reservation_terms();
         wish.or(job.reservation.as_ref().and(job.spec.run.reservation))?;
-        let moving = job.reservation.as_deref().and_then(JobReservations::moving);
+        let moving = job
+            .reservation
+            .as_deref()
+            .and_then(JobReservations::rescheduling_search);
         let wish = moving.map(|(_, wish)| wish).or(wish);
         let held = job
             .reservation
             .iter()
-            .flat_map(|reservation| held(job, reservation));
+            .flat_map(|reservation| held_reports(job, reservation));
         Some(Self {
-            state: state(job).into(),
+            state: reservation_state(job).into(),
             start: job
-                .promised_start()
+                .reserved_start()
                 .filter(|_| job.is_placed())
                 .map(Instant),
             next: job.reservation_refused_until().map(Instant),
@@ -309,7 +312,7 @@ impl ReservationReport {
             flexible: wish.is_some_and(|wish| wish.flexible),
             split: SplitReport::of(job),
             held: held.collect(),
-            claimed: unreserved(job).collect(),
+            claimed: unreserved_reports(job).collect(),
             ranking: Vec::new(),
         })
     }
@@ -363,7 +366,7 @@ impl ReservationRow {
     }
 }
 
-fn held<'a>(
+fn held_reports<'a>(
     job: &'a Job,
     reservation: &'a JobReservations,
 ) -> impl Iterator<Item = HeldReport> + 'a {
@@ -391,7 +394,7 @@ pub(crate) fn part_name(
 }
 
 /// Lists the components without a reservation, each with the site that is asked first.
-pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
+pub(crate) fn unreserved_reports(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
     let reservation = job
         .reservation
         .iter()
@@ -406,13 +409,13 @@ pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + 
 /// Returns when sites are asked for the reservation of a job that waits for idle processors until
 /// then.
 pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
-    let latest = job.reservation_wish()?.window.latest;
-    job.reservation_asked_at()
+    let latest = job.reservation_terms()?.window.latest;
+    job.reservation_due_at()
         .filter(|time| job.claims_first() && *time <= latest)
 }
 
-fn state(job: &Job) -> &'static str {
-    if job.claims_first() && !job.is_being_promised() {
+fn reservation_state(job: &Job) -> &'static str {
+    if job.claims_first() && !job.is_being_reserved() {
         return match job.phase {
             // The job may yet lose what it is claiming.
             JobPhase::Queued { .. }
@@ -434,9 +437,9 @@ fn state(job: &Job) -> &'static str {
     match reservation.search.standing() {
         SearchState::Asks(_) if given_up => "releasing",
         SearchState::Asks(_) => "asking",
-        SearchState::Confirmed if reservation.moving().is_some() => "moving",
+        SearchState::Confirmed if reservation.rescheduling_search().is_some() => "moving",
         SearchState::Confirmed => "confirmed",
-        SearchState::Failed(_) if job.reservation_wish().is_none() => "released",
+        SearchState::Failed(_) if job.reservation_terms().is_none() => "released",
         SearchState::Failed(_) if reservation.spent && !job.is_final() => "wanted",
         SearchState::Failed(_) if given_up => "released",
         SearchState::Failed(_) => "refused",

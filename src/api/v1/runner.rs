@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::document::JobDocument;
-use super::parse::nearest;
+use super::parse::nearest_word;
 use super::quantity::Length;
 use super::spec::SpecProblem;
 use super::{number, text};
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for ValueText {
     }
 }
 
-fn row(values: BTreeMap<Arc<str>, ValueText>) -> SweepRow {
+fn to_row(values: BTreeMap<Arc<str>, ValueText>) -> SweepRow {
     values
         .into_iter()
         .map(|(name, ValueText(value))| (name, value))
@@ -102,7 +102,7 @@ impl SweepDocument {
                     })
                     .collect(),
             ),
-            (None, Some(rows), None) => Over::List(rows.into_iter().map(row).collect()),
+            (None, Some(rows), None) => Over::List(rows.into_iter().map(to_row).collect()),
             (None, None, Some(text)) => Over::Array(text.parse::<Indices>()?),
             _ => {
                 return Err(SpecProblem {
@@ -259,16 +259,16 @@ impl From<RunnerError> for SpecProblem {
         let close = match &error {
             RunnerError::Unknown { name, known } => {
                 let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
-                nearest(name, &known)
+                nearest_word(name, &known)
             }
-            RunnerError::Placeholder { name, known, .. } => nearest(name, known),
+            RunnerError::Placeholder { name, known, .. } => nearest_word(name, known),
             _ => None,
         };
         let hint = close
             .map(|close| format!("; did you mean {close:?}?"))
             .unwrap_or_default();
         SpecProblem {
-            key: error.key().to_owned(),
+            key: error.job_file_key().to_owned(),
             problem: format!("{error}{hint}"),
         }
     }
@@ -301,6 +301,6 @@ impl JobDocument {
             max_tasks,
             max_bytes,
         }
-        .jobs()?)
+        .into_jobs()?)
     }
 }

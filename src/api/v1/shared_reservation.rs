@@ -102,7 +102,7 @@ pub struct SharedAccess {
 }
 
 /// Parses key names. The error has the member with the invalid name, and the problem.
-fn keys<T: FromIterator<KeyName>>(
+fn parse_keys<T: FromIterator<KeyName>>(
     member: &'static str,
     names: &[String],
 ) -> Result<T, (&'static str, String)> {
@@ -119,15 +119,15 @@ impl SharedAccess {
     /// # Errors
     ///
     /// The member that is wrong, and why.
-    pub fn access(&self) -> Result<ReservationAccess, (&'static str, String)> {
+    pub fn to_access(&self) -> Result<ReservationAccess, (&'static str, String)> {
         let changes = !self.add.is_empty() || !self.remove.is_empty();
         match (changes, self.only.is_empty(), self.everybody) {
             (true, true, false) => {
-                let add = keys("add", &self.add)?;
-                let remove = keys("remove", &self.remove)?;
+                let add = parse_keys("add", &self.add)?;
+                let remove = parse_keys("remove", &self.remove)?;
                 Ok(ReservationAccess::Change { add, remove })
             }
-            (false, false, false) => Ok(ReservationAccess::Only(keys("only", &self.only)?)),
+            (false, false, false) => Ok(ReservationAccess::Only(parse_keys("only", &self.only)?)),
             (false, true, true) => Ok(ReservationAccess::Everybody),
             _ => Err((
                 "only",
@@ -143,7 +143,7 @@ impl SharedDocument {
     /// # Errors
     ///
     /// The key that is wrong, and why.
-    pub fn wish(&self, now: Timestamp) -> Result<SharedTerms, (&'static str, String)> {
+    pub fn to_shared_terms(&self, now: Timestamp) -> Result<SharedTerms, (&'static str, String)> {
         if self.lasts.0 == DurationMs::ZERO {
             return Err(("for", "is no time; say how long it is to last".into()));
         }
@@ -155,25 +155,25 @@ impl SharedDocument {
         }
         Ok(SharedTerms {
             name: self.name.clone(),
-            allowed: keys("allow", &self.allow)?,
+            allowed: parse_keys("allow", &self.allow)?,
             resources: Resources::processors(self.processors),
             window: StartWindow::new(window.earliest.max(now), window.latest.max(now)),
             lead: DurationMs::ZERO,
             length: self.lasts.0,
             margin: DurationMs::ZERO,
-            parts: self.parts()?,
+            parts: self.site_parts()?,
             tolerance: self.tolerance.map_or(TOLERANCE, |tolerance| tolerance.0),
         })
     }
 
     /// Returns the site that is asked first, whose record decides for all.
-    pub fn first(&self) -> &SiteName {
+    pub fn first_site(&self) -> &SiteName {
         let others = self.also.iter().map(|part| &part.site);
         others.chain([&self.site]).min().unwrap_or(&self.site)
     }
 
     /// Returns the part of each site, if there are several.
-    fn parts(&self) -> Result<BTreeMap<SiteName, Resources>, (&'static str, String)> {
+    fn site_parts(&self) -> Result<BTreeMap<SiteName, Resources>, (&'static str, String)> {
         if self.also.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -268,12 +268,12 @@ pub struct SharedPartReport {
 impl SharedReport {
     /// Reports on a reservation across all its sites; `None` if no site has a part.
     pub fn of(group: &JointReservation<'_>, view: &View, now: Timestamp) -> Option<Self> {
-        let (site, shared) = group.leader(now)?;
+        let (site, shared) = group.leading_part(now)?;
         let name = &shared.wish.name;
         let jobs: Vec<_> = view
             .jobs
             .values()
-            .filter(|job| job.shares() == Some(name))
+            .filter(|job| job.shared_reservation() == Some(name))
             .collect();
         let unfinished = jobs.iter().filter(|job| !job.is_final());
         let mut reserved_ms = 0;
@@ -285,7 +285,7 @@ impl SharedReport {
             }
             used += jobs
                 .iter()
-                .map(|job| used_ms(job, site, part, now))
+                .map(|job| used_processor_ms(job, site, part, now))
                 .sum::<u64>();
         }
         let parts = group
@@ -300,7 +300,7 @@ impl SharedReport {
         Some(Self {
             name: name.to_string(),
             site: site.to_string(),
-            state: state_of(group, now).into(),
+            state: group_state(group, now).into(),
             processors,
             start: Instant(group.start(now)),
             until: Instant(group.until(now)),
@@ -312,7 +312,7 @@ impl SharedReport {
                 .map(ToString::to_string)
                 .collect(),
             serial: shared.serial.0,
-            next: next(shared).map(Instant),
+            next: next_start(shared).map(Instant),
             jobs: unfinished.map(|job| job.id.0).collect::<Vec<_>>(),
             reserved_s: reserved_ms / 1_000,
             used_s: used / 1_000,
@@ -334,10 +334,10 @@ impl SharedReport {
         let each = each.filter(|(site, shared)| {
             let is_root = shared.wish.parts.keys().next() == Some(*site);
             let is_whole = is_root || shared.accord() == JointState::Kept;
-            is_whole && shared.end() != Some(&SharedEnd::AskedAnew)
+            is_whole && shared.end_reason() != Some(&SharedEnd::AskedAnew)
         });
         let groups = each.filter_map(|(site, shared)| {
-            let group = JointReservation::of(site, shared, &|site| view.site_record(site));
+            let group = JointReservation::around_part(site, shared, &|site| view.site_record(site));
             // Each reservation appears once, with its first part.
             let first = group.parts().first();
             let is_first =
@@ -350,7 +350,7 @@ impl SharedReport {
     }
 
     /// Lists the sites, and marks those that have lost their parts.
-    pub fn sites(&self) -> String {
+    pub fn format_sites(&self) -> String {
         if self.parts.is_empty() {
             return self.site.clone();
         }
@@ -369,7 +369,7 @@ impl SharedPartReport {
     fn of(site: &SiteName, part: &SharedReservation, now: Timestamp) -> Self {
         Self {
             site: site.to_string(),
-            state: state(part, now).into(),
+            state: part_state(part, now).into(),
             processors: part.wish.resources.processors,
             start: Instant(part.start()),
             until: Instant(part.until()),
@@ -379,7 +379,12 @@ impl SharedPartReport {
 }
 
 /// Returns for how long a job used processors of the reservation.
-fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestamp) -> u64 {
+fn used_processor_ms(
+    job: &Job,
+    site: &SiteName,
+    shared: &SharedReservation,
+    now: Timestamp,
+) -> u64 {
     let Some(started) = job.instants.started else {
         return 0;
     };
@@ -391,7 +396,7 @@ fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestam
     };
     let ran = ended.since(started).0;
     let under = job.components.iter().enumerate().filter(|(_, component)| {
-        let promised = component.acquisition().promised();
+        let promised = component.acquisition().reservation_use();
         promised.is_some_and(|it| it.shared && it.serial == shared.serial)
             && component
                 .placement
@@ -402,14 +407,14 @@ fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestam
     processors.map(u64::from).sum::<u64>() * ran
 }
 
-fn next(shared: &SharedReservation) -> Option<Timestamp> {
+fn next_start(shared: &SharedReservation) -> Option<Timestamp> {
     match shared.stage {
         SharedStage::Ended(SharedEnd::Refused { next }) => Some(next? + shared.wish.lead),
         _ => None,
     }
 }
 
-fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
+fn part_state(shared: &SharedReservation, now: Timestamp) -> &'static str {
     match &shared.stage {
         SharedStage::Ended(SharedEnd::Refused { .. }) => "refused",
         SharedStage::Ended(SharedEnd::WrongStart | SharedEnd::Lost) => "lost",
@@ -427,21 +432,21 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
 }
 
 /// Returns the state of all parts together: it is not done before it is done everywhere.
-fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
-    let Some((_, leader)) = group.leader(now) else {
+fn group_state(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
+    let Some((_, leader)) = group.leading_part(now) else {
         return "over";
     };
-    if leader.end().is_none() && group.parts().iter().any(|(_, part)| ends_others(part)) {
+    if leader.end_reason().is_none() && group.parts().iter().any(|(_, part)| ends_others(part)) {
         return "releasing";
     }
-    let of_leader = state(leader, now);
+    let of_leader = part_state(leader, now);
     let parts = group.parts();
     match of_leader {
         "confirmed" if group.is_extending(now) => "extending",
         "confirmed" | "extending" | "asking" => of_leader,
         _ if parts
             .iter()
-            .any(|(_, part)| state(part, now) == "releasing") =>
+            .any(|(_, part)| part_state(part, now) == "releasing") =>
         {
             "releasing"
         }
@@ -451,20 +456,25 @@ fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
 
 // If the end at one site is not the loss of that part alone, the other sites follow soon.
 fn ends_others(part: &SharedReservation) -> bool {
-    match part.end() {
+    match part.end_reason() {
         Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
         end => end.is_some(),
     }
 }
 
 /// Describes the turn of a job that waits in a shared reservation.
-pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
-    let name = job.shares().filter(|_| job.waits_within())?;
+pub fn describe_turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
+    let name = job
+        .shared_reservation()
+        .filter(|_| job.waits_in_shared_reservation())?;
     let Some(group) = view.shared_group(name, now) else {
         return Some(format!("its reservation {name} is no more"));
     };
-    let sites: Vec<&str> = match group.kept(now).next() {
-        Some(_) => group.kept(now).map(|(site, _)| site.as_str()).collect(),
+    let sites: Vec<&str> = match group.usable_parts(now).next() {
+        Some(_) => group
+            .usable_parts(now)
+            .map(|(site, _)| site.as_str())
+            .collect(),
         None => group
             .parts()
             .iter()
@@ -474,7 +484,7 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     let site = sites.join(", ");
     let start = group.start(now);
     let until = Instant(group.until(now));
-    Some(match state_of(&group, now) {
+    Some(match group_state(&group, now) {
         "confirmed" if now < start => {
             format!("reservation {name} at {site} begins at {}", Instant(start))
         }
@@ -482,7 +492,7 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
             format!("reservation {name} at {site} ends at {until}, too early for its wall time")
         }
         "confirmed" | "extending" => {
-            let ahead = ahead(job.id, name, view);
+            let ahead = count_jobs_ahead(job.id, name, view);
             format!("it waits for room in reservation {name} at {site}, with {ahead} job(s) ahead")
         }
         "asking" => format!("{site} is being asked for its reservation {name}"),
@@ -490,10 +500,10 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     })
 }
 
-fn ahead(id: JobId, name: &ReservationName, view: &View) -> usize {
+fn count_jobs_ahead(id: JobId, name: &ReservationName, view: &View) -> usize {
     let before = view
         .jobs
         .range(..id)
-        .filter(|(_, job)| job.shares() == Some(name));
+        .filter(|(_, job)| job.shared_reservation() == Some(name));
     before.filter(|(_, job)| !job.is_final()).count()
 }

@@ -46,7 +46,7 @@ pub struct SpecProblem {
     pub problem: String,
 }
 
-fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, SpecProblem> {
+fn spec_error<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, SpecProblem> {
     Err(SpecProblem {
         key: key.into(),
         problem: problem.into(),
@@ -65,7 +65,7 @@ impl JobDocument {
         let molding = self
             .flexible
             .as_ref()
-            .map(FlexibleDocument::molding)
+            .map(FlexibleDocument::to_molding)
             .unwrap_or_default();
         let request = request_of(self.request, self.flexible, fixed)?;
         let on_unreachable = match (
@@ -73,13 +73,13 @@ impl JobDocument {
             self.rerunnable,
         ) {
             (Some(OnUnreachable::RerunAfter(_)), false) => {
-                return wrong(
+                return spec_error(
                     "on_unreachable",
                     "rerun_after contradicts rerunnable = false; use \"wait\"",
                 );
             }
             (Some(OnUnreachable::RerunAfter(DurationMs::ZERO)), true) => {
-                return wrong("on_unreachable.rerun_after", "must be above 0");
+                return spec_error("on_unreachable.rerun_after", "must be above 0");
             }
             (Some(rule), _) => rule,
             (None, true) => OnUnreachable::RerunAfter(RERUN_AFTER),
@@ -88,22 +88,22 @@ impl JobDocument {
         if let Some(key) = self
             .acquisition
             .as_ref()
-            .and_then(AcquisitionDocument::zero)
+            .and_then(AcquisitionDocument::zero_length_key)
         {
-            return wrong(key, "must be above 0");
+            return spec_error(key, "must be above 0");
         }
         let wish = self
             .reservation
             .as_ref()
-            .map(ReservationDocument::wish)
+            .map(ReservationDocument::to_terms)
             .transpose();
         let reservation = wish
-            .or_else(|(key, problem)| wrong(key, problem))?
+            .or_else(|(key, problem)| spec_error(key, problem))?
             .flatten();
         let declines = self
             .reservation
             .as_ref()
-            .is_some_and(ReservationDocument::declines);
+            .is_some_and(ReservationDocument::declines_reservation);
         let preferences = self
             .preferences
             .filter(|_| !declines)
@@ -113,23 +113,24 @@ impl JobDocument {
             .weights
             .iter()
             .map(|(name, factor)| (&**name, factor.0));
-        let weights = match Weights::of(named) {
-            Err(error) => return wrong("weights", error.to_string()),
+        let weights = match Weights::from_named(named) {
+            Err(error) => return spec_error("weights", error.to_string()),
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
         };
         if let RequestType::Flexible(_) = request
             && let Some(i) = self.component.iter().position(|one| one.nodes.is_some())
         {
             let problem = "the policy splits the processors of a flexible job; leave it out";
-            return wrong(format!("component[{i}].nodes"), problem);
+            return spec_error(format!("component[{i}].nodes"), problem);
         }
         let components = self.component.into_iter().enumerate();
-        let components: Result<Vec<ComponentSpec>, _> =
-            components.map(|(i, one)| component(i, one)).collect();
+        let components: Result<Vec<ComponentSpec>, _> = components
+            .map(|(i, one)| convert_component(i, one))
+            .collect();
         Ok(JobSpec {
             name: self.name,
             request,
-            components: exact(components?),
+            components: shrink_exactly(components?),
             policy: self.policy,
             priority: self.priority.unwrap_or_default().into(),
             wall_time: self.wall_time.0,
@@ -171,7 +172,7 @@ fn request_of(
         (Some(RequestName::Flexible) | None, Some(bounds)) => RequestType::Flexible(bounds.into()),
         (Some(RequestName::Flexible), None) => RequestType::Flexible(Flexible::default()),
         (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
-            return wrong(
+            return spec_error(
                 "flexible",
                 "the request is not flexible; set `request = \"flexible\"`",
             );
@@ -184,30 +185,33 @@ fn request_of(
 
 /// Drops spare capacity, and what is left of the document: the values are kept for long, and for
 /// every job.
-fn exact<T>(mut values: Vec<T>) -> Vec<T> {
+fn shrink_exactly<T>(mut values: Vec<T>) -> Vec<T> {
     values.shrink_to_fit();
     values
 }
 
-fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentSpec, SpecProblem> {
+fn convert_component(
+    index: usize,
+    mut document: ComponentDocument,
+) -> Result<ComponentSpec, SpecProblem> {
     let key = format!("component[{index}]");
-    nodes::spread(&mut document)
-        .or_else(|(field, problem)| wrong(format!("{key}.{field}"), problem))?;
-    let resources = resources(&key, &document)?;
+    nodes::apply_nodes(&mut document)
+        .or_else(|(field, problem)| spec_error(format!("{key}.{field}"), problem))?;
+    let resources = convert_resources(&key, &document)?;
     let at = document.at.into_iter().map(|(place, change)| {
         let key = format!("{key}.at.{place}");
-        Ok((place.0, override_of(&key, change)?))
+        Ok((place.0, convert_override(&key, change)?))
     });
     let restart = document
         .restart
-        .map(|change| override_of(&format!("{key}.restart"), change));
+        .map(|change| convert_override(&format!("{key}.restart"), change));
     let inputs = document.input.into_iter().enumerate();
     let outputs = document.output.into_iter().enumerate();
     Ok(ComponentSpec {
         name: document.name,
         site: document.site,
         resources,
-        constraints: exact(
+        constraints: shrink_exactly(
             document
                 .constraints
                 .into_iter()
@@ -215,7 +219,7 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
                 .collect(),
         ),
         program: Program {
-            executable: executable(&key, document.executable)?,
+            executable: convert_executable(&key, document.executable)?,
             arguments: document.arguments,
             environment: document.environment,
             directory: document.directory,
@@ -223,13 +227,13 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
         }
         .into(),
         inputs: inputs
-            .map(|(i, file)| input(&format!("{key}.input[{i}]"), file))
+            .map(|(i, file)| convert_input(&format!("{key}.input[{i}]"), file))
             .collect::<Result<_, _>>()
-            .map(exact)?,
+            .map(shrink_exactly)?,
         outputs: outputs
-            .map(|(i, file)| output(&format!("{key}.output[{i}]"), file))
+            .map(|(i, file)| convert_output(&format!("{key}.output[{i}]"), file))
             .collect::<Result<_, _>>()
-            .map(exact)?,
+            .map(shrink_exactly)?,
         at: at.collect::<Result<_, SpecProblem>>()?,
         restart: restart.transpose()?.map(Box::new),
         start_after: document
@@ -239,7 +243,7 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
     })
 }
 
-fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecProblem> {
+fn convert_resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecProblem> {
     let mut others = document.resources.clone();
     let memory = document.memory.map(|size| size.0.0.div_ceil(MB));
     let disk = document.disk.map(|size| size.0.0.div_ceil(MB));
@@ -252,13 +256,13 @@ fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecP
     for (field, name, count) in named {
         let Some(count) = count else { continue };
         if count == 0 {
-            return wrong(
+            return spec_error(
                 format!("{key}.{field}"),
                 "must be above 0; leave it out for none",
             );
         }
         if others.insert(name.into(), count).is_some() {
-            return wrong(
+            return spec_error(
                 format!("{key}.{field}"),
                 format!("is also given as resources.{name}"),
             );
@@ -270,7 +274,7 @@ fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecP
     })
 }
 
-fn bound(
+fn check_bound(
     key: &str,
     digest: Option<Digest>,
     size_bytes: Option<u64>,
@@ -281,7 +285,7 @@ fn bound(
             size: Bytes(size),
         })),
         (None, None) => Ok(None),
-        _ => wrong(
+        _ => spec_error(
             key,
             "digest and size_bytes go together; give both or neither",
         ),
@@ -289,16 +293,16 @@ fn bound(
 }
 
 /// Requires a name: a file that is still to be uploaded has none yet.
-fn named(
+fn require_name(
     key: &str,
     file: Option<LogicalName>,
     upload: Option<Arc<str>>,
 ) -> Result<LogicalName, SpecProblem> {
     match (file, upload) {
         (Some(file), None) => Ok(file),
-        (Some(_), Some(_)) => wrong(key, "file and upload exclude each other; give one"),
-        (None, None) => wrong(key, "names no file; add file = \"...\" or upload = \"...\""),
-        (None, Some(_)) => wrong(
+        (Some(_), Some(_)) => spec_error(key, "file and upload exclude each other; give one"),
+        (None, None) => spec_error(key, "names no file; add file = \"...\" or upload = \"...\""),
+        (None, Some(_)) => spec_error(
             key,
             "upload is a path on the machine of `cospan submit`, which sends the file; over HTTP \
              send it to /v1/uploads first, and give its name as file",
@@ -306,29 +310,29 @@ fn named(
     }
 }
 
-fn executable(key: &str, document: ExecutableDocument) -> Result<Executable, SpecProblem> {
+fn convert_executable(key: &str, document: ExecutableDocument) -> Result<Executable, SpecProblem> {
     Ok(match document {
         ExecutableDocument::AtSite(path) => Executable::AtSite(path),
         ExecutableDocument::Staged(file) => {
             let key = format!("{key}.executable");
-            let bound = bound(&key, file.digest, file.size_bytes)?;
+            let bound = check_bound(&key, file.digest, file.size_bytes)?;
             Executable::Staged(FileRef {
-                name: named(&key, file.file, file.upload)?,
+                name: require_name(&key, file.file, file.upload)?,
                 bound,
             })
         }
     })
 }
 
-fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
-    let bound = bound(key, document.digest, document.size_bytes)?;
-    let name = named(key, document.file, document.upload)?;
+fn convert_input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
+    let bound = check_bound(key, document.digest, document.size_bytes)?;
+    let name = require_name(key, document.file, document.upload)?;
     let path = match document.path {
         Some(path) => path,
         None => match last_part(&name) {
             Some(path) => path,
             None => {
-                return wrong(
+                return spec_error(
                     key,
                     "its name ends in no file name; say where: path = \"...\"",
                 );
@@ -353,18 +357,18 @@ fn last_part(name: &LogicalName) -> Option<RelPath> {
         .and_then(|part| RelPath::new(part).ok())
 }
 
-fn output(key: &str, document: OutputDocument) -> Result<OutputSpec, SpecProblem> {
+fn convert_output(key: &str, document: OutputDocument) -> Result<OutputSpec, SpecProblem> {
     let collect = match (document.site, document.register) {
         (Some(site), Some(register)) => Collect::ToSite { site, register },
         (None, None) => Collect::Fetch,
         (Some(_), None) => {
-            return wrong(
+            return spec_error(
                 key,
                 "names a site but no logical name; add register = \"...\"",
             );
         }
         (None, Some(_)) => {
-            return wrong(
+            return spec_error(
                 key,
                 "has a logical name but no site to keep it; add site = \"...\"",
             );
@@ -376,11 +380,11 @@ fn output(key: &str, document: OutputDocument) -> Result<OutputSpec, SpecProblem
     })
 }
 
-fn override_of(key: &str, document: OverrideDocument) -> Result<Override, SpecProblem> {
+fn convert_override(key: &str, document: OverrideDocument) -> Result<Override, SpecProblem> {
     Ok(Override {
         executable: document
             .executable
-            .map(|e| executable(key, e))
+            .map(|e| convert_executable(key, e))
             .transpose()?,
         arguments: document.arguments,
         environment: document.environment,
@@ -407,14 +411,14 @@ impl From<&JobSpec> for JobDocument {
             restart_scope: RestartScopeName::from(spec.run.restart_scope),
             acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
                 .filter(|shown| *shown != AcquisitionDocument::default()),
-            reservation: reservation(spec),
+            reservation: reservation_document(spec),
             preferences: spec.run.preferences.as_ref().map(PreferencesDocument::from),
             weights: spec
                 .run
                 .weights
                 .iter()
-                .flat_map(Weights::named)
-                .map(factor)
+                .flat_map(Weights::by_name)
+                .map(factor_entry)
                 .collect(),
             // A run of a sweep is shown as one job.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
@@ -430,12 +434,17 @@ impl From<&JobSpec> for JobDocument {
     }
 }
 
-fn reservation(spec: &JobSpec) -> Option<ReservationDocument> {
+fn reservation_document(spec: &JobSpec) -> Option<ReservationDocument> {
     let own = spec.run.reservation.as_ref().map(ReservationDocument::from);
-    own.or_else(|| spec.run.within.clone().map(ReservationDocument::sharing))
+    own.or_else(|| {
+        spec.run
+            .within
+            .clone()
+            .map(ReservationDocument::from_shared)
+    })
 }
 
-fn factor((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {
+fn factor_entry((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {
     (name.into(), Factor(weight))
 }
 
@@ -447,7 +456,7 @@ impl From<&ComponentSpec> for ComponentDocument {
         let gpus = others.remove(GPUS);
         let gflops = others.remove(GFLOPS);
         let at = spec.at.iter();
-        let program = spec.program.open();
+        let program = spec.program.unpack();
         Self {
             name: spec.name.clone(),
             site: spec.site.clone(),

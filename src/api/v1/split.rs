@@ -50,13 +50,13 @@ impl SplitReport {
             processors,
             shapes: spec.shapes().count() as u32,
             sites: sites as u32,
-            run_time_ms: spec.time_in(shape, 1).0,
+            run_time_ms: spec.run_time_in(shape, 1).0,
             overhead: if sites > 1 {
                 spec.run.molding.overhead
             } else {
                 0
             },
-            wall_time_ms: spec.time_in(shape, sites).0,
+            wall_time_ms: spec.run_time_in(shape, sites).0,
         }
     }
 }

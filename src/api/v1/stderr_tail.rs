@@ -53,13 +53,16 @@ pub fn last_lines(tail: &[u8], whole: bool) -> (Vec<String>, bool) {
     let first = lines.len().saturating_sub(LINES);
     let shortened = !whole || first > 0 || lines.iter().any(|line| line.chars().count() > WIDTH);
     (
-        lines[first..].iter().map(|line| harmless(line)).collect(),
+        lines[first..]
+            .iter()
+            .map(|line| sanitize_line(line))
+            .collect(),
         shortened,
     )
 }
 
 /// Makes a line harmless: it moves no cursor, hides nothing, and turns no other text around.
-fn harmless(line: &str) -> String {
+fn sanitize_line(line: &str) -> String {
     // A terminal shows what follows the last carriage return.
     let shown = line
         .trim_end_matches('\r')

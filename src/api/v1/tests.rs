@@ -202,7 +202,7 @@ fn the_three_notations_say_the_same() {
         (toml, JobFormat::Toml),
         (yaml, JobFormat::Yaml),
     ] {
-        assert_eq!(JobFormat::guess(text), format, "{text}");
+        assert_eq!(JobFormat::guess_format(text), format, "{text}");
     }
     let staged = "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: {file: run.sh}\n";
     assert!(parse(staged, JobFormat::Yaml).is_ok());

@@ -40,14 +40,14 @@ impl Moment {
     /// The text is not a time, or the time lies before 1970.
     pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, InvalidMoment> {
         let text = text.trim();
-        let read = relative(text, now).or_else(|| absolute(text, now));
+        let read = parse_relative(text, now).or_else(|| parse_absolute(text, now));
         let ms = read.and_then(|at| u64::try_from(at.timestamp().as_millisecond()).ok());
         ms.map(|ms| Self(Timestamp(ms)))
             .ok_or_else(|| InvalidMoment(text.chars().take(60).collect()))
     }
 }
 
-fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
+fn parse_relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     if text == "now" {
         return Some(now.clone());
     }
@@ -88,7 +88,7 @@ fn resolve_time(date: jiff::civil::Date, time: &str, now: &ZonedDateTime) -> Opt
         .ok()
 }
 
-fn absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
+fn parse_absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let zone = now.time_zone();
     text.parse::<ZonedDateTime>()
         .ok()

@@ -59,7 +59,7 @@ impl TreeReport {
             entries: listing
                 .leaves()
                 .iter()
-                .map(entry)
+                .map(convert_entry)
                 .collect::<Result<_, _>>()?,
         })
     }
@@ -84,7 +84,7 @@ impl TreeReport {
     }
 }
 
-fn entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
+fn convert_entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
     let path = read_text(&leaf.path)?;
     RelPath::new(&path).map_err(|error| error.to_string())?;
     Ok(match &leaf.kind {

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::decisions;
 use super::memory_site::StubSite;
-use super::placement_run::{PlaneScene, in_messages, job, scene_of};
+use super::placement_run::{PlaneScene, message_bids, plain_job, run_scene_with};
 use crate::bench::report::BenchReport;
 
 /// The policy by which sites bid.
@@ -32,23 +32,25 @@ const ROOM: u32 = 1_000;
 const FLOOR_ROUNDS: u32 = 200;
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
-    crate::cli::progress("bids");
-    report.figure("bid_us", answer_us(quick)?, "us", "<= 1");
+    crate::cli::print_progress("bids");
+    report.add_figure("bid_us", answer_us(quick)?, "us", "<= 1");
     let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
     let at = place.join("bids");
-    let (rate, messages) = scene_of(&at, in_messages(), SITES, 0, move |s| by_rounds(s, jobs))?;
-    report.figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
+    let (rate, messages) = run_scene_with(&at, message_bids(), SITES, 0, move |s| {
+        place_by_rounds(s, jobs)
+    })?;
+    report.add_figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
     // 3n + 2m: each component goes to one site.
-    report.figure("messages_per_round", messages, "", "<= 302");
+    report.add_figure("messages_per_round", messages, "", "<= 302");
     let few = if quick { 100 } else { 400 };
     // All costs but those of the round are the same under another policy.
     let round = measure_cpu(&place.join("rounds"), few, POLICY)?
         - measure_cpu(&place.join("no-rounds"), few, "worst-fit")?;
     let floor = message_floor()?;
-    report.floor("floor_messages_per_s", 1.0 / floor, "1/s");
+    report.add_floor("floor_messages_per_s", 1.0 / floor, "1/s");
     let messages = (3 * MANY_SITES + 2) as f64;
-    report.figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
-    report.figure(
+    report.add_figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
+    report.add_figure(
         "bid_round_over_floor",
         round / (messages * floor),
         "",
@@ -58,16 +60,16 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
 }
 
 fn measure_cpu(place: &Path, jobs: usize, policy: &'static str) -> Result<f64> {
-    scene_of(place, in_messages(), MANY_SITES, 0, move |s| {
+    run_scene_with(place, message_bids(), MANY_SITES, 0, move |s| {
         cpu_per_job(s, jobs, policy)
     })
 }
 
 /// Microseconds that one site takes to answer a job with input, in all dimensions that exist.
 fn answer_us(quick: bool) -> Result<f64> {
-    let grid = decisions::grid(|_| 5_000)?;
-    let [.., reading] = decisions::components();
-    let request = Arc::new(decisions::request(POLICY, reading)?);
+    let grid = decisions::sample_grid(|_| 5_000)?;
+    let [.., reading] = decisions::sample_components();
+    let request = Arc::new(decisions::placement_request(POLICY, reading)?);
     let ground = BidBasis::new(&request, grid.clone());
     let asked = AnnouncedNeed::new(request);
     let free: Vec<_> = grid.usable().to_vec();
@@ -77,7 +79,7 @@ fn answer_us(quick: bool) -> Result<f64> {
         let begun = Instant::now();
         for _ in 0..turns {
             for (site, free) in free.iter().enumerate() {
-                let _ = black_box(asked.answer(black_box(&ground), site, free));
+                let _ = black_box(asked.answer_at(black_box(&ground), site, free));
             }
         }
         let mean_us = begun.elapsed().as_secs_f64() * 1e6 / f64::from(turns) / free.len() as f64;
@@ -87,7 +89,7 @@ fn answer_us(quick: bool) -> Result<f64> {
 }
 
 fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
-    let spec = JobSpec::clone(&*job(&[1])?);
+    let spec = JobSpec::clone(&*plain_job(&[1])?);
     Ok(Arc::new(JobSpec {
         policy: Some(PolicyName::new(policy)?),
         ..spec
@@ -98,7 +100,7 @@ fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
 async fn make_room(scene: &PlaneScene) -> Result<()> {
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
     scene
-        .until("all sites have room", |plane: &ControlPlane| {
+        .wait_until("all sites have room", |plane: &ControlPlane| {
             scene
                 .sites
                 .iter()
@@ -108,27 +110,27 @@ async fn make_room(scene: &PlaneScene) -> Result<()> {
 }
 
 fn has_room(plane: &ControlPlane, site: &StubSite) -> Option<bool> {
-    let report = plane.shared().live.site(site.name())?;
+    let report = plane.shared().live.site_report(site.name())?;
     Some(report.idle.as_ref()?.1.processors == ROOM)
 }
 
-async fn all_placed(scene: &PlaneScene) -> Result<()> {
+async fn await_all_placed(scene: &PlaneScene) -> Result<()> {
     scene
-        .until("all are placed", |plane| {
-            PlaneScene::count(plane, PhaseKind::Queued) == 0
+        .wait_until("all are placed", |plane| {
+            PlaneScene::count_in_phase(plane, PhaseKind::Queued) == 0
         })
         .await
 }
 
 /// Jobs per second that rounds place durably, and the messages of a round.
-async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
+async fn place_by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
     scene
         .sites
         .iter()
         .for_each(|site| site.swallow_submissions());
-    scene.fill(jobs, |_| job_under(POLICY)).await?;
+    scene.submit_many(jobs, |_| job_under(POLICY)).await?;
     ensure!(
-        PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        PlaneScene::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     // No round covered the first job: it keeps its place and may be announced again.
@@ -136,7 +138,7 @@ async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
     tokio::time::sleep(Duration::from_millis(interval.0)).await;
     let begun = Instant::now();
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
-    all_placed(&scene).await?;
+    await_all_placed(&scene).await?;
     let rate = jobs as f64 / begun.elapsed().as_secs_f64();
     let metrics = &scene.plane.shared().metrics;
     let rounds = metrics.bid_rounds.with_label_values(&["placed"]).get();
@@ -148,7 +150,7 @@ async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
 }
 
 /// Processor time of this thread, in seconds, as Linux counts it.
-fn cpu() -> Result<f64> {
+fn thread_cpu_seconds() -> Result<f64> {
     let counts = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = counts
         .split(' ')
@@ -166,10 +168,10 @@ async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Re
         .iter()
         .for_each(|site| site.swallow_submissions());
     make_room(&scene).await?;
-    let before = cpu()?;
-    scene.fill(jobs, |_| job_under(policy)).await?;
-    all_placed(&scene).await?;
-    Ok((cpu()? - before) / jobs as f64)
+    let before = thread_cpu_seconds()?;
+    scene.submit_many(jobs, |_| job_under(policy)).await?;
+    await_all_placed(&scene).await?;
+    Ok((thread_cpu_seconds()? - before) / jobs as f64)
 }
 
 /// Passes the message to the next relay; the last one notifies the caller.
@@ -238,9 +240,9 @@ fn message_floor() -> Result<f64> {
             to: many,
         };
         let hub = hub.start();
-        let before = cpu()?;
+        let before = thread_cpu_seconds()?;
         hub.do_send(RelayMessage::Back);
         is_done.await.context("the relay ended")?;
-        Ok((cpu()? - before) / f64::from(2 * FLOOR_ROUNDS * MANY_SITES as u32))
+        Ok((thread_cpu_seconds()? - before) / f64::from(2 * FLOOR_ROUNDS * MANY_SITES as u32))
     })
 }

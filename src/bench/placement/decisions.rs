@@ -13,7 +13,7 @@ use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
     Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
-    PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, place,
+    PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, try_to_place,
 };
 use cospan_domain::queue::{
     PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob,
@@ -50,32 +50,36 @@ const DECIDE: [(&str, &str); 6] = [
 
 /// Measures a decision on a job of one component under each policy: the slowest of several
 /// settings.
-pub(super) fn decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
+pub(super) fn bench_decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
     let batches = if quick { 1 } else { BATCHES };
     let grids = [
-        grid(|_| 5_000)?,
-        grid(|index| 5_000 + 37 * index as u32)?,
-        grid(|index| if index % FILE_SITE == 0 { 0 } else { 5_000 })?,
+        sample_grid(|_| 5_000)?,
+        sample_grid(|index| 5_000 + 37 * index as u32)?,
+        sample_grid(|index| if index % FILE_SITE == 0 { 0 } else { 5_000 })?,
     ];
     let mut worst: f64 = 0.0;
     for policy in POLICIES {
         let mut slowest: f64 = 0.0;
         for grid in &grids {
-            for component in components() {
-                slowest = slowest.max(decide(grid, &request(policy.name(), component)?, batches));
+            for component in sample_components() {
+                slowest = slowest.max(decision_us(
+                    grid,
+                    &placement_request(policy.name(), component)?,
+                    batches,
+                ));
             }
         }
         worst = worst.max(slowest);
         if let Some((_, name)) = DECIDE.iter().find(|(known, _)| *known == policy.name()) {
-            report.figure(*name, slowest, "us", "");
+            report.add_figure(*name, slowest, "us", "");
         }
     }
-    report.figure("decide_us", worst, "us", "<= 4");
+    report.add_figure("decide_us", worst, "us", "<= 4");
     Ok(())
 }
 
 /// Builds a plain component, a demanding one, and one with input.
-pub(super) fn components() -> [ComponentRequest; 3] {
+pub(super) fn sample_components() -> [ComponentRequest; 3] {
     let plain = ComponentRequest::of_resources(Resources::processors(4));
     let mut demanding = plain.clone();
     demanding.constraints = vec![Constraint {
@@ -92,7 +96,10 @@ pub(super) fn components() -> [ComponentRequest; 3] {
     [plain, demanding, reading]
 }
 
-pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
+pub(super) fn placement_request(
+    policy: &str,
+    component: ComponentRequest,
+) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
     let flexible = RequestType::Flexible(Flexible::default());
     let is_served = POLICIES
@@ -107,7 +114,7 @@ pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<Place
 }
 
 /// A grid of 100 sites with eight files of three replicas each, and a link between every two sites.
-pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
+pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
     let names: Vec<SiteName> = (0..SITES)
         .map(|index| SiteName::new(&format!("site{index:03}")))
         .collect::<Result<_, _>>()?;
@@ -127,7 +134,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             asked_at: Timestamp(0),
         }),
         serves_files: true,
-        ..GridSite::unheard(name.clone())
+        ..GridSite::never_answered(name.clone())
     });
     let pairs = names
         .iter()
@@ -157,8 +164,8 @@ fn with_memory(processors: u32) -> Resources {
 }
 
 /// Mean time of one decision in microseconds.
-fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
-    let fresh = Remaining::of(grid);
+fn decision_us(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
+    let fresh = Remaining::of_grid(grid);
     let mut remaining = fresh.clone();
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
@@ -173,7 +180,7 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
                     history: &mut PairHistory::All,
                     observer: &mut Silent,
                 };
-                let _ = black_box(place(black_box(request), &mut context));
+                let _ = black_box(try_to_place(black_box(request), &mut context));
             }
             spent += begin.elapsed();
         }
@@ -183,8 +190,8 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
 }
 
 /// Measures scans of queues in which nothing fits.
-pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
-    let grid = grid(|_| 3)?;
+pub(super) fn bench_scans(report: &mut BenchReport, most: u64) -> Result<()> {
+    let grid = sample_grid(|_| 3)?;
     let mut points = Vec::new();
     for jobs in [most / 100, most / 10, most] {
         // A scan counts the tries of the class whose turn it is.
@@ -194,11 +201,11 @@ pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
         let longest = apart.1.max(together.1);
         points.push((jobs as f64, whole));
         if jobs == most {
-            report.figure("scan_100k_s", whole, "s", "<= 1");
-            report.figure("scan_slice_max_ms", longest * 1e3, "ms", "");
+            report.add_figure("scan_100k_s", whole, "s", "<= 1");
+            report.add_figure("scan_slice_max_ms", longest * 1e3, "ms", "");
         }
     }
-    report.figure("scan_growth_exponent", slope(&points), "", "<= 1.15");
+    report.add_figure("scan_growth_exponent", slope(&points), "", "<= 1.15");
     Ok(())
 }
 
@@ -207,14 +214,14 @@ fn time_scans(
     grid: &Arc<GridSnapshot>,
     class: fn(u64) -> Priority,
 ) -> Result<(f64, f64)> {
-    let mut queues = queues(jobs, class)?;
-    let runs = (0..RUNS as u64).map(|run| scan(&mut queues, grid, run));
+    let mut queues = fill_queues(jobs, class)?;
+    let runs = (0..RUNS as u64).map(|run| time_scan(&mut queues, grid, run));
     Ok(runs.fold((f64::INFINITY, 0.0), |best, run| {
         (best.0.min(run.0), best.1.max(run.1))
     }))
 }
 
-fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {
+fn fill_queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {
     let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
     for job in 0..jobs {
         // Not even the smallest of the jobs fits what is idle.
@@ -227,21 +234,21 @@ fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues>
             not_before: Timestamp(0),
             frozen: false,
             max_tries: None,
-            request: Arc::new(request("worst-fit", component)?),
+            request: Arc::new(placement_request("worst-fit", component)?),
         });
     }
     Ok(queues)
 }
 
 /// Seconds of a whole scan by the clock, tries counted, and of its longest slice.
-fn scan(queues: &mut PlacementQueues, grid: &Arc<GridSnapshot>, run: u64) -> (f64, f64) {
+fn time_scan(queues: &mut PlacementQueues, grid: &Arc<GridSnapshot>, run: u64) -> (f64, f64) {
     let mut longest = Duration::ZERO;
     let begin = Instant::now();
     let now = Timestamp(1_000_000 + run * 60_000);
     let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(grid), now);
     loop {
         let slice = Instant::now();
-        let step = queues.step(&mut scan, &mut SliceBudget::about_one_ms());
+        let step = queues.step_scan(&mut scan, &mut SliceBudget::about_one_ms());
         longest = longest.max(slice.elapsed());
         if let ScanStep::Done(_) = step {
             return (begin.elapsed().as_secs_f64(), longest.as_secs_f64());

@@ -36,7 +36,7 @@ enum StubPhase {
 }
 
 impl StubPhase {
-    fn seen(self) -> Observation {
+    fn as_observation(self) -> Observation {
         let host = HOST.into();
         let at = Timestamp(0);
         match self {
@@ -96,7 +96,7 @@ impl StubSite {
     /// Sets the number of idle processors and notifies all watchers.
     pub(super) fn set_idle(&self, idle: u32) {
         self.idle.store(idle, Ordering::SeqCst);
-        self.tell();
+        self.notify();
     }
 
     /// Makes the site answer nothing from now on.
@@ -109,43 +109,43 @@ impl StubSite {
         self.swallows.store(true, Ordering::SeqCst);
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    async fn heard(&self) {
+    async fn wait_if_mute(&self) {
         if self.mute.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<AttemptTag, StubPhase>) -> T) -> T {
+    fn with_attempts<T>(&self, act: impl FnOnce(&mut BTreeMap<AttemptTag, StubPhase>) -> T) -> T {
         act(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn all(&self) -> Resources {
+    fn total_resources(&self) -> Resources {
         Resources::processors(PROCESSORS)
     }
 }
 
-fn no_files<T>() -> Result<T, SiteError> {
+fn refuse_files<T>() -> Result<T, SiteError> {
     Err(SiteError::Refused("this site has no files".into()))
 }
 
 #[async_trait]
 impl Attempts for StubSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         Ok(SiteStatus {
             site_clock: None,
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
-            attempts: self.with(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
+            attempts: self.with_attempts(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
                 let seen = tags.iter().map(|tag| {
                     let seen = attempts
                         .get(tag)
-                        .map_or(Observation::Absent, |life| life.seen());
+                        .map_or(Observation::Absent, |life| life.as_observation());
                     (*tag, seen)
                 });
                 seen.collect()
@@ -155,12 +155,12 @@ impl Attempts for StubSite {
     }
 
     async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         if self.swallows.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        self.with(|attempts| attempts.insert(order.tag, StubPhase::AtGate));
-        self.tell();
+        self.with_attempts(|attempts| attempts.insert(order.tag, StubPhase::AtGate));
+        self.notify();
         let lrm_id = LrmId::new(&order.tag.to_string());
         Ok(Submitted {
             lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))?,
@@ -168,13 +168,13 @@ impl Attempts for StubSite {
     }
 
     async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         Ok(TagLookup { found: Vec::new() })
     }
 
     async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
-        self.heard().await;
-        self.with(|attempts| {
+        self.wait_if_mute().await;
+        self.with_attempts(|attempts| {
             if let Some(life) = attempts.get_mut(&tag) {
                 *life = if matches!(life, StubPhase::Runs) {
                     StubPhase::Killed
@@ -183,7 +183,7 @@ impl Attempts for StubSite {
                 };
             }
         });
-        self.tell();
+        self.notify();
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Attempts for StubSite {
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         Ok(Vec::new())
     }
 }
@@ -208,15 +208,15 @@ impl Gate for StubSite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         let open = matches!(decision, GateDecision::Go(_));
         let life = if open {
             StubPhase::Runs
         } else {
             StubPhase::NeverRan
         };
-        self.with(|attempts| attempts.insert(tag, life));
-        self.tell();
+        self.with_attempts(|attempts| attempts.insert(tag, life));
+        self.notify();
         Ok(if open {
             GateState::Opened
         } else {
@@ -228,15 +228,15 @@ impl Gate for StubSite {
 #[async_trait]
 impl Files for StubSite {
     async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
-        no_files()
+        refuse_files()
     }
 
     async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
-        no_files()
+        refuse_files()
     }
 
     async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        no_files()
+        refuse_files()
     }
 
     async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
@@ -252,7 +252,7 @@ impl Files for StubSite {
     }
 
     async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
-        no_files()
+        refuse_files()
     }
 }
 
@@ -273,10 +273,10 @@ impl Site for StubSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.heard().await;
+        self.wait_if_mute().await;
         Ok(SiteDescription {
-            total: self.all(),
-            largest_component: self.all(),
+            total: self.total_resources(),
+            largest_component: self.total_resources(),
             labels: Labels::from([(NAME_LABEL.into(), [self.name.as_str().into()].into())]),
             capabilities: Capabilities {
                 reservations: self.grants.is_some(),

@@ -21,7 +21,7 @@ use cospan_domain::job::spec::{Flexible, JobSpec, Priority, RequestType};
 use cospan_domain::placement::Policy;
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::units::DurationMs;
-use cospan_simulator::jobs::shared_job;
+use cospan_simulator::jobs::build_shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_sites::port::Site;
 use cospan_storage::record::Loader;
@@ -46,11 +46,11 @@ const LOOK: Duration = Duration::from_micros(500);
 const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
-    crate::cli::progress("placements that become durable");
-    let rate = scene(&place.join("durable"), 1, 0, move |s| {
-        durable(s, reduce_count(20_000, quick), || job(&[1]))
+    crate::cli::print_progress("placements that become durable");
+    let rate = run_scene(&place.join("durable"), 1, 0, move |s| {
+        durable_rate(s, reduce_count(20_000, quick), || plain_job(&[1]))
     })?;
-    report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
+    report.add_figure("place_durable_per_s", rate, "1/s", ">= 10000");
     // Where sites bid, the number of sites counts: see `bids`.
     for policy in POLICIES
         .iter()
@@ -58,44 +58,44 @@ pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Resu
         .filter(|policy| !policy.takes_bids())
     {
         let at = place.join(policy.name());
-        let rate = scene(&at, 1, 0, move |s| {
-            durable(s, reduce_count(5_000, quick), move || job_under(policy))
+        let rate = run_scene(&at, 1, 0, move |s| {
+            durable_rate(s, reduce_count(5_000, quick), move || job_under(policy))
         })?;
         let name = format!("place_durable_per_s_{}", policy.name().replace('-', "_"));
-        report.figure(name, rate, "1/s", "");
+        report.add_figure(name, rate, "1/s", "");
     }
-    crate::cli::progress("a scan beside which everybody else has a turn");
-    let stall = scene_of(&place.join("stall"), often_scanned(), 100, 3, move |s| {
-        stall(s, reduce_count(100_000, quick))
+    crate::cli::print_progress("a scan beside which everybody else has a turn");
+    let stall = run_scene_with(&place.join("stall"), frequent_scans(), 100, 3, move |s| {
+        longest_stall(s, reduce_count(100_000, quick))
     })?;
-    report.figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
-    crate::cli::progress("one job that fits among many that do not");
-    let mut freed = scene(&place.join("freed"), 1, 0, move |s| {
-        freed(s, reduce_count(10_000, quick))
+    report.add_figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
+    crate::cli::print_progress("one job that fits among many that do not");
+    let mut freed = run_scene(&place.join("freed"), 1, 0, move |s| {
+        placement_delays(s, reduce_count(10_000, quick))
     })?;
-    report.figure(
+    report.add_figure(
         "freed_to_placed_p50_ms",
-        at(&mut freed, 0.5) * 1e3,
+        quantile_at(&mut freed, 0.5) * 1e3,
         "ms",
         "",
     );
-    report.figure(
+    report.add_figure(
         "freed_to_placed_p99_ms",
-        at(&mut freed, 0.99) * 1e3,
+        quantile_at(&mut freed, 0.99) * 1e3,
         "ms",
         "<= 10",
     );
-    crate::cli::progress("jobs of three components, until they run");
-    let rate = scene(&place.join("coalloc"), 3, PROCESSORS, move |s| {
-        coalloc(s, reduce_count(2_000, quick))
+    crate::cli::print_progress("jobs of three components, until they run");
+    let rate = run_scene(&place.join("coalloc"), 3, PROCESSORS, move |s| {
+        coallocation_rate(s, reduce_count(2_000, quick))
     })?;
-    report.figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
-    crate::cli::progress("a thousand sites, of which a hundred fall silent");
+    report.add_figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
+    crate::cli::print_progress("a thousand sites, of which a hundred fall silent");
     let count = reduce_count(400, quick);
     let well = median_taken(&place.join("well"), count, 0)?;
     let ill = median_taken(&place.join("ill"), count, 100)?;
-    report.figure("place_1000_sites_ms", well * 1e3, "ms", "");
-    report.figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
+    report.add_figure("place_1000_sites_ms", well * 1e3, "ms", "");
+    report.add_figure("place_with_dead_sites_ratio", ill / well, "", "<= 1.1");
     Ok(())
 }
 
@@ -104,12 +104,14 @@ fn reduce_count(count: usize, quick: bool) -> usize {
 }
 
 fn median_taken(place: &Path, jobs: usize, silent: usize) -> Result<f64> {
-    let mut taken = scene(place, 1_000, 64, move |s| one_by_one(s, jobs, silent))?;
-    Ok(at(&mut taken, 0.5))
+    let mut taken = run_scene(place, 1_000, 64, move |s| {
+        sequential_delays(s, jobs, silent)
+    })?;
+    Ok(quantile_at(&mut taken, 0.5))
 }
 
 /// The value below which this share of the values lies.
-fn at(values: &mut [f64], share: f64) -> f64 {
+fn quantile_at(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values
         .get(((values.len() as f64 - 1.0) * share).round() as usize)
@@ -136,62 +138,65 @@ impl cospan_actors::notifier::Messenger for Nobody {
 }
 
 /// Settings that scan the queues each second, not only on events.
-fn often_scanned() -> Settings {
+fn frequent_scans() -> Settings {
     let mut settings = default_settings();
     settings.queue.scan_interval = DurationMs::from_secs(1);
     settings
 }
 
 /// Settings under which sites bid in messages.
-pub(super) fn in_messages() -> Settings {
+pub(super) fn message_bids() -> Settings {
     let mut settings = default_settings();
     settings.bids.in_messages = true;
     settings
 }
 
 /// Runs `work` with a control plane of this many sites, each with this many idle processors.
-pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
+pub(super) fn run_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
     idle: u32,
     work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
-    scene_of(place, default_settings(), sites, idle, work)
+    run_scene_with(place, default_settings(), sites, idle, work)
 }
 
 /// Does the same with other settings.
-pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
+pub(super) fn run_scene_with<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     settings: Settings,
     sites: usize,
     idle: u32,
     work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
-    let stubs = named(sites, |name| Ok(StubSite::new(name, idle)))?;
-    scene_at(place, settings, stubs, work)
+    let stubs = named_sites(sites, |name| Ok(StubSite::new(name, idle)))?;
+    run_scene_at(place, settings, stubs, work)
 }
 
 /// Does the same with sites that grant reservations.
-pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
+pub(crate) fn run_granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
     work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
-    scene_at(
+    run_scene_at(
         place,
         default_settings(),
-        named(sites, StubSite::granting)?,
+        named_sites(sites, StubSite::granting)?,
         work,
     )
 }
 
-fn named(sites: usize, stub: impl Fn(SiteName) -> Result<StubSite>) -> Result<Vec<Arc<StubSite>>> {
+fn named_sites(
+    sites: usize,
+    stub: impl Fn(SiteName) -> Result<StubSite>,
+) -> Result<Vec<Arc<StubSite>>> {
     (0..sites)
         .map(|index: usize| Ok(Arc::new(stub(SiteName::new(&format!("s{index:03}"))?)?)))
         .collect()
 }
 
-fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
+fn run_scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     settings: Settings,
     sites: Vec<Arc<StubSite>>,
@@ -199,15 +204,15 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
 ) -> Result<T> {
     let place = place.to_owned();
     actix_web::rt::System::new().block_on(async move {
-        let plane = start(&place, settings, &sites)?;
+        let plane = start_plane(&place, settings, &sites)?;
         let scene = PlaneScene { plane, sites };
         scene
-            .until("all sites have answered", |plane| {
+            .wait_until("all sites have answered", |plane| {
                 scene.sites.iter().all(|site| {
                     plane
                         .shared()
                         .live
-                        .site(site.name())
+                        .site_report(site.name())
                         .is_some_and(|report| report.idle.is_some())
                 })
             })
@@ -222,21 +227,21 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
     })
 }
 
-fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
+fn start_plane(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
     let (sink, reports) = wiring::report_channel();
     let mut loader = Loader::default();
     let mut damage = None;
     let options = StoreOptions::new(EngineKind::Sled);
     let opened = cospan_storage::open_and_load(place, &options, sink, &mut |stored| {
         if damage.is_none() {
-            damage = loader.take(stored).err();
+            damage = loader.take_value(stored).err();
         }
     })?;
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
     let parts = SharedParts {
-        clock: SteadyClock::of_machine(),
+        clock: SteadyClock::of_process(),
         seed: 1,
         settings,
         instance: opened.instance,
@@ -251,15 +256,15 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
         store: opened.journal,
         messenger: Arc::new(Nobody),
         on_fatal: Box::new(|problem| {
-            crate::cli::progress(&format!("the control plane ended: {problem}"));
+            crate::cli::print_progress(&format!("the control plane ended: {problem}"));
             std::process::exit(1);
         }),
     };
-    Ok(wiring::start(parts, remains, reports))
+    Ok(wiring::start_control_plane(parts, remains, reports))
 }
 
 impl PlaneScene {
-    pub(crate) async fn until(
+    pub(crate) async fn wait_until(
         &self,
         what: &str,
         mut holds: impl FnMut(&ControlPlane) -> bool,
@@ -276,7 +281,7 @@ impl PlaneScene {
 
     /// Counts the jobs in this phase by the counters that exist: looking at each job would take
     /// more of the arbiter's time than placing it.
-    pub(crate) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
+    pub(crate) fn count_in_phase(plane: &ControlPlane, phase: PhaseKind) -> usize {
         let gauge = plane
             .shared()
             .metrics
@@ -287,12 +292,15 @@ impl PlaneScene {
 
     /// Waits for the commit that places the job. It asks nothing meanwhile, so that the arbiter is
     /// as idle as it is for others.
-    pub(crate) async fn placed(commits: &mut Receiver<Committed>, id: JobId) -> Result<()> {
+    pub(crate) async fn await_placement(
+        commits: &mut Receiver<Committed>,
+        id: JobId,
+    ) -> Result<()> {
         let placed = async {
             loop {
                 if let JournalChange::Job { new, .. } = &*commits.recv().await?.change
                     && new.id == id
-                    && !waits(new)
+                    && !is_waiting(new)
                 {
                     return Ok(());
                 }
@@ -303,20 +311,20 @@ impl PlaneScene {
             .context("a job was not placed in time")?
     }
 
-    async fn ask(&self, what: ApiRequest) -> Result<ApiAnswer> {
+    async fn ask_intake(&self, what: ApiRequest) -> Result<ApiAnswer> {
         let by = KeyName::new("bench")?;
-        let answer = self.plane.command(ApiCommand { by, what }).await;
+        let answer = self.plane.execute_command(ApiCommand { by, what }).await;
         answer.map_err(|refusal| anyhow::anyhow!("refused: {refusal:?}"))
     }
 
-    async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
+    async fn submit_jobs(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
         let answer = self
-            .ask(ApiRequest::Submit(
+            .ask_intake(ApiRequest::Submit(
                 specs
                     .into_iter()
                     .map(|spec| Submission {
                         allow_unplaceable: true,
-                        ..Submission::of(spec)
+                        ..Submission::from_spec(spec)
                     })
                     .collect(),
             ))
@@ -328,17 +336,17 @@ impl PlaneScene {
     }
 
     /// Counted tries of a waiting job that failed.
-    async fn tries(&self, job: JobId) -> Result<u32> {
+    async fn failed_tries(&self, job: JobId) -> Result<u32> {
         Ok(self
             .plane
-            .standing(job)
+            .queue_standing(job)
             .await
             .context("the job does not wait")?
             .tries)
     }
 
     /// Submits this many jobs in batches and returns their numbers.
-    pub(crate) async fn fill(
+    pub(crate) async fn submit_many(
         &self,
         count: usize,
         job: impl Fn(usize) -> Result<Arc<JobSpec>>,
@@ -347,7 +355,7 @@ impl PlaneScene {
         for first in (0..count).step_by(BATCH) {
             let numbers = first..count.min(first + BATCH);
             ids.extend(
-                self.submit(numbers.map(&job).collect::<Result<_>>()?)
+                self.submit_jobs(numbers.map(&job).collect::<Result<_>>()?)
                     .await?,
             );
         }
@@ -355,13 +363,13 @@ impl PlaneScene {
     }
 }
 
-pub(crate) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
-    shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
+pub(crate) fn plain_job(components: &[u32]) -> Result<Arc<JobSpec>> {
+    build_shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
 }
 
 /// Builds a job of one processor that this policy places.
 fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
-    let mut spec = JobSpec::clone(&*job(&[1])?);
+    let mut spec = JobSpec::clone(&*plain_job(&[1])?);
     let kinds = [
         RequestType::NonFixed,
         RequestType::Flexible(Flexible::default()),
@@ -372,29 +380,29 @@ fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
     Ok(Arc::new(spec))
 }
 
-fn waits(job: &Job) -> bool {
+fn is_waiting(job: &Job) -> bool {
     matches!(job.phase, JobPhase::Queued { .. })
 }
 
 /// Jobs per second that leave their queue once there is room for all. Their submissions are never
 /// answered, so that little else is done.
-async fn durable(
+async fn durable_rate(
     scene: PlaneScene,
     jobs: usize,
     job: impl Fn() -> Result<Arc<JobSpec>>,
 ) -> Result<f64> {
     let site = scene.sites.first().context("a site")?.clone();
     site.swallow_submissions();
-    scene.fill(jobs, |_| job()).await?;
+    scene.submit_many(jobs, |_| job()).await?;
     ensure!(
-        PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        PlaneScene::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     let begun = Instant::now();
     site.set_idle(PROCESSORS);
     scene
-        .until("all are placed", |plane| {
-            PlaneScene::count(plane, PhaseKind::Queued) == 0
+        .wait_until("all are placed", |plane| {
+            PlaneScene::count_in_phase(plane, PhaseKind::Queued) == 0
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -402,14 +410,16 @@ async fn durable(
 
 /// The longest time, in seconds, in which no other task on the arbiter got a turn while a queue in
 /// which nothing fits was scanned: by events, and in its regular scan, when every try counts.
-async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
+async fn longest_stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
     // Not even the smallest of the jobs fits what is idle.
     let ids = scene
-        .fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32]))
+        .submit_many(jobs, |number| {
+            plain_job(&[4 + (number * 7_919 % 1_000) as u32])
+        })
         .await?;
     let last = *ids.last().context("a job")?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = scene.tries(last).await?;
+    let before = scene.failed_tries(last).await?;
     let mut longest = Duration::ZERO;
     for idle in [2, 3].repeat(5) {
         scene.sites.iter().for_each(|site| site.set_idle(idle));
@@ -420,7 +430,7 @@ async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
             longest = longest.max(turn.elapsed());
         }
     }
-    let counted = scene.tries(last).await? - before;
+    let counted = scene.failed_tries(last).await? - before;
     ensure!(
         counted >= 2,
         "only {counted} whole scans were made of {jobs} jobs"
@@ -429,26 +439,26 @@ async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
 }
 
 /// Builds a job of this size in this class.
-fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
+fn job_in_class(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
     Ok(Arc::new(JobSpec {
         priority,
-        ..JobSpec::clone(&*job(&[processors])?)
+        ..JobSpec::clone(&*plain_job(&[processors])?)
     }))
 }
 
 /// Seconds from the site's report until the placement of the one job that fits is durable. The job
 /// may be of any class and anywhere in its queue. Jobs that are to fit are among the others from
 /// the beginning, and stay frozen until their turn.
-async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
+async fn placement_delays(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let site = scene.sites.first().context("a site")?.clone();
     let mut chance = StdRng::seed_from_u64(1);
     let turns = TURNS.min(jobs / 2);
     let small = rand::seq::index::sample(&mut chance, jobs, turns).into_vec();
     let fits: BTreeSet<usize> = small.iter().copied().collect();
     let ids = scene
-        .fill(jobs, |number| {
+        .submit_many(jobs, |number| {
             let class = Priority::ALL[number * 7_919 % Priority::ALL.len()];
-            classed(
+            job_in_class(
                 if fits.contains(&number) {
                     4
                 } else {
@@ -462,20 +472,20 @@ async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
         .into_iter()
         .filter_map(|number| ids.get(number).copied())
         .collect();
-    scene.ask(ApiRequest::Freeze(small.clone())).await?;
+    scene.ask_intake(ApiRequest::Freeze(small.clone())).await?;
     let mut taken = Vec::new();
     for id in small {
-        scene.ask(ApiRequest::Thaw(vec![id])).await?;
+        scene.ask_intake(ApiRequest::Thaw(vec![id])).await?;
         let mut commits = scene.plane.shared().subscribe();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
-        PlaneScene::placed(&mut commits, id).await?;
+        PlaneScene::await_placement(&mut commits, id).await?;
         taken.push(begun.elapsed().as_secs_f64());
         site.set_idle(0);
-        scene.ask(ApiRequest::Cancel(vec![id])).await?;
+        scene.ask_intake(ApiRequest::Cancel(vec![id])).await?;
         scene
-            .until("the job is cancelled", |plane: &ControlPlane| {
+            .wait_until("the job is cancelled", |plane: &ControlPlane| {
                 plane.view().jobs.get(&id).is_none_or(|j| j.is_final())
             })
             .await?;
@@ -484,17 +494,21 @@ async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
 }
 
 /// Jobs of three components per second, from submission until all payloads run.
-async fn coalloc(scene: PlaneScene, jobs: usize) -> Result<f64> {
+async fn coallocation_rate(scene: PlaneScene, jobs: usize) -> Result<f64> {
     let begun = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
         let count = BATCH.min(jobs - first);
         scene
-            .submit((0..count).map(|_| job(&[1, 1, 1])).collect::<Result<_>>()?)
+            .submit_jobs(
+                (0..count)
+                    .map(|_| plain_job(&[1, 1, 1]))
+                    .collect::<Result<_>>()?,
+            )
             .await?;
     }
     scene
-        .until("all run", |plane| {
-            PlaneScene::count(plane, PhaseKind::Running) == jobs
+        .wait_until("all run", |plane| {
+            PlaneScene::count_in_phase(plane, PhaseKind::Running) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -502,7 +516,7 @@ async fn coalloc(scene: PlaneScene, jobs: usize) -> Result<f64> {
 
 /// Seconds from submission to durable placement, for one job after the other, in the second half of
 /// the run; at its beginning this many sites fall silent.
-async fn one_by_one(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
+async fn sequential_delays(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
     let mut taken = Vec::new();
     for number in 0..jobs {
         if number == jobs / 2 {
@@ -516,9 +530,9 @@ async fn one_by_one(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec
         }
         let mut commits = scene.plane.shared().subscribe();
         let begun = Instant::now();
-        let ids = scene.submit(vec![job(&[1])?]).await?;
+        let ids = scene.submit_jobs(vec![plain_job(&[1])?]).await?;
         let id = *ids.first().context("a job")?;
-        PlaneScene::placed(&mut commits, id).await?;
+        PlaneScene::await_placement(&mut commits, id).await?;
         if number >= jobs / 2 {
             taken.push(begun.elapsed().as_secs_f64());
         }

@@ -22,7 +22,7 @@ impl Grants {
         Ok(Self(Mutex::new(ReservationLedger::new(timeline))))
     }
 
-    fn with<T>(
+    fn with_ledger<T>(
         &self,
         act: impl FnOnce(&mut ReservationLedger<ReservationTag>) -> T,
     ) -> Result<T, SiteError> {
@@ -42,31 +42,31 @@ impl Reservations for Grants {
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
-        self.with(|ledger| ledger.request(order.tag, &order.request, NEVER))
+        self.with_ledger(|ledger| ledger.request(order.tag, &order.request, NEVER))
     }
 
     async fn modify(
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
-        self.with(|ledger| ledger.modify(&order.tag, order.number, &order.request))
+        self.with_ledger(|ledger| ledger.modify(&order.tag, order.number, &order.request))
     }
 
     async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
-        self.with(|ledger| ledger.renew(&tag, NEVER))
+        self.with_ledger(|ledger| ledger.renew(&tag, NEVER))
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.with(|ledger| ledger.confirm(&tag))
+        self.with_ledger(|ledger| ledger.confirm(&tag))
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.with(|ledger| ledger.cancel(&tag))
+        self.with_ledger(|ledger| ledger.cancel(&tag))
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
-        self.with(|ledger| {
-            ledger.find(&tag).map(|lease| ReservationSeen {
+        self.with_ledger(|ledger| {
+            ledger.find_by_tag(&tag).map(|lease| ReservationSeen {
                 span: lease.span,
                 resources: ledger.timeline().kinds().resources(&lease.amounts),
                 confirmed: lease.expires.is_none(),

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::reservation::Timeline;
 use cospan_domain::reservation::flexco::{
-    JobShape, MetaJob, Operations, Plans, SiteOffer, SplitBounds, reschedule,
+    JobShape, MetaJob, Operations, Plans, SiteOffer, SplitBounds, reschedule_job,
 };
 use cospan_domain::reservation::timeline::FOREVER;
 use cospan_domain::resources::Resources;
@@ -43,14 +43,14 @@ struct FlexCoScene {
 }
 
 pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
-    crate::cli::progress("rescheduling over 4 sites with 1,000 planned jobs");
+    crate::cli::print_progress("rescheduling over 4 sites with 1,000 planned jobs");
     let draws = if quick { 2 } else { 10 };
     let mut one = Vec::new();
     let mut ends = Vec::new();
     let mut moved = 0;
     for seed in 0..draws {
-        let scene = FlexCoScene::drawn(&mut StdRng::seed_from_u64(seed))?;
-        one.extend(scene.searches()?);
+        let scene = FlexCoScene::draw(&mut StdRng::seed_from_u64(seed))?;
+        one.extend(scene.time_searches()?);
         for (site, job) in &scene.running {
             let mut plans = scene.plans.clone();
             let begin = Instant::now();
@@ -60,21 +60,21 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     }
     ensure!(moved > 0, "no early end moved anything");
     let each = moved as f64 / ends.len() as f64;
-    report.figure(
+    report.add_figure(
         "reschedule_one_us",
         quantile(&mut one, 0.99),
         "us",
         "<= 300",
     );
-    report.figure("reschedule_one_p50_us", quantile(&mut one, 0.5), "us", "");
-    report.figure("reschedule_ms", quantile(&mut ends, 0.99), "ms", "<= 50");
-    report.figure("reschedule_p50_ms", quantile(&mut ends, 0.5), "ms", "");
-    report.figure("reschedule_moved", each, "jobs", "");
+    report.add_figure("reschedule_one_p50_us", quantile(&mut one, 0.5), "us", "");
+    report.add_figure("reschedule_ms", quantile(&mut ends, 0.99), "ms", "<= 50");
+    report.add_figure("reschedule_p50_ms", quantile(&mut ends, 0.5), "ms", "");
+    report.add_figure("reschedule_moved", each, "jobs", "");
     Ok(())
 }
 
 impl FlexCoScene {
-    fn drawn(chance: &mut StdRng) -> Result<Self> {
+    fn draw(chance: &mut StdRng) -> Result<Self> {
         let mut plans = Plans::default();
         let names = (0..SITES)
             .map(|site| SiteName::new(&format!("s{site}")))
@@ -88,11 +88,11 @@ impl FlexCoScene {
         let mut planned = 0;
         for number in 0.. {
             let id = JobId(number);
-            let run_time = run_time(chance);
+            let run_time = draw_run_time(chance);
             let start = if number.is_multiple_of(META_EACH) {
                 // More than a quarter of them need more than one site has.
                 let processors = chance.random_range(32..=PROCESSORS * 3 / 2);
-                let job = meta(processors, run_time);
+                let job = meta_job(processors, run_time);
                 let plan = plans.submit_meta(id, job.clone(), ALLOWED, Timestamp(0));
                 metas.insert(id, job);
                 plan.map(|plan| plan.start)
@@ -110,7 +110,7 @@ impl FlexCoScene {
                 break;
             }
         }
-        metas.retain(|id, _| plans.meta(*id).is_some_and(|plan| plan.start > NOW));
+        metas.retain(|id, _| plans.plan_of_meta(*id).is_some_and(|plan| plan.start > NOW));
         Ok(Self {
             plans,
             names,
@@ -120,14 +120,14 @@ impl FlexCoScene {
     }
 
     /// Microseconds of a search for each waiting job that spans sites, after an early end.
-    fn searches(&self) -> Result<Vec<f64>> {
+    fn time_searches(&self) -> Result<Vec<f64>> {
         let mut plans = self.plans.clone();
         if let Some((site, job)) = self.running.first() {
             plans.end_local(site, *job, NOW);
         }
         let mut taken = Vec::new();
         for (id, job) in &self.metas {
-            let Some(present) = plans.meta(*id).filter(|plan| plan.parts.len() > 1) else {
+            let Some(present) = plans.plan_of_meta(*id).filter(|plan| plan.parts.len() > 1) else {
                 continue;
             };
             let mut free = Vec::new();
@@ -137,7 +137,7 @@ impl FlexCoScene {
                 };
                 let part = job.shapes[present.shape]
                     .resources
-                    .portion(present.at(name));
+                    .portion(present.processors_at(name));
                 timeline.release(present.span(), &timeline.amounts(&part)?);
                 free.push((name, timeline));
             }
@@ -146,19 +146,26 @@ impl FlexCoScene {
                 .map(|(name, time)| SiteOffer { name, time })
                 .collect();
             let begin = Instant::now();
-            black_box(reschedule(black_box(job), present, ALLOWED, &sites, 0, NOW));
+            black_box(reschedule_job(
+                black_box(job),
+                present,
+                ALLOWED,
+                &sites,
+                0,
+                NOW,
+            ));
             taken.push(begin.elapsed().as_secs_f64() * 1e6);
         }
         Ok(taken)
     }
 }
 
-fn run_time(chance: &mut StdRng) -> DurationMs {
+fn draw_run_time(chance: &mut StdRng) -> DurationMs {
     let minutes = [5, 30, 60, 240, 720][chance.random_range(0..5)];
     DurationMs(chance.random_range(1..=minutes) * MINUTE)
 }
 
-fn meta(processors: u32, run_time: DurationMs) -> MetaJob {
+fn meta_job(processors: u32, run_time: DurationMs) -> MetaJob {
     MetaJob {
         shapes: vec![JobShape {
             resources: Resources::processors(processors),

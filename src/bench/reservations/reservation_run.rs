@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use tokio::sync::broadcast::Receiver;
 
 use super::quantile;
-use crate::bench::placement::{NAME_LABEL, PROCESSORS, PlaneScene, granting_scene, job};
+use crate::bench::placement::{NAME_LABEL, PROCESSORS, PlaneScene, plain_job, run_granting_scene};
 use crate::bench::report::BenchReport;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -31,47 +31,47 @@ const CLIENTS: [usize; 4] = [1, 3, 7, 15];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
-    crate::cli::progress("jobs with one reservation each at one site");
-    let rate = granting_scene(&place.join("one"), 1, move |s| {
-        promised(s, reduce_count(10_000, quick), &[1])
+    crate::cli::print_progress("jobs with one reservation each at one site");
+    let rate = run_granting_scene(&place.join("one"), 1, move |s| {
+        confirmed_rate(s, reduce_count(10_000, quick), &[1])
     })?;
-    report.figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
+    report.add_figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
     for clients in CLIENTS {
-        crate::cli::progress(&format!("jobs of {clients} clients at a time"));
+        crate::cli::print_progress(&format!("jobs of {clients} clients at a time"));
         let place = place.join(format!("of-{clients}"));
-        let (rate, mean) = granting_scene(&place, 1, move |s| {
-            by_turns(s, clients, reduce_count(2_000, quick))
+        let (rate, mean) = run_granting_scene(&place, 1, move |s| {
+            clients_rate(s, clients, reduce_count(2_000, quick))
         })?;
-        report.figure(
+        report.add_figure(
             format!("reserve_per_min_{clients}_clients"),
             rate * 60.0,
             "1/min",
             "",
         );
-        report.figure(
+        report.add_figure(
             format!("reserve_response_ms_{clients}_clients"),
             mean * 1e3,
             "ms",
             "",
         );
     }
-    crate::cli::progress("co-allocations of three components");
+    crate::cli::print_progress("co-allocations of three components");
     let parts = &[1, 1, 1];
-    let rate = granting_scene(&place.join("three"), 3, move |s| {
-        promised(s, reduce_count(2_000, quick), parts)
+    let rate = run_granting_scene(&place.join("three"), 3, move |s| {
+        confirmed_rate(s, reduce_count(2_000, quick), parts)
     })?;
-    report.figure("coalloc_per_s", rate, "1/s", ">= 300");
-    crate::cli::progress("augmenting paths of length 3");
-    let mut taken = granting_scene(&place.join("path"), 3, move |s| {
-        augmented(s, reduce_count(200, quick))
+    report.add_figure("coalloc_per_s", rate, "1/s", ">= 300");
+    crate::cli::print_progress("augmenting paths of length 3");
+    let mut taken = run_granting_scene(&place.join("path"), 3, move |s| {
+        path_seconds(s, reduce_count(200, quick))
     })?;
-    report.figure(
+    report.add_figure(
         "augment_ms",
         quantile(&mut taken, 0.99) * 1e3,
         "ms",
         "<= 10",
     );
-    report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
+    report.add_figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
     Ok(())
 }
 
@@ -81,10 +81,10 @@ fn reduce_count(count: usize, quick: bool) -> usize {
 
 /// Jobs per second of this many clients, each of which submits its next job when the previous one
 /// has its reserved start; and the mean time in seconds from submission to the reserved start.
-async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+async fn clients_rate(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let each = jobs / clients;
-    let waited = join_all((0..clients).map(|client| one_by_one(&scene, client, each)))
+    let waited = join_all((0..clients).map(|client| client_wait_seconds(&scene, client, each)))
         .await
         .into_iter()
         .sum::<Result<f64>>()?;
@@ -93,7 +93,7 @@ async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64
 }
 
 /// Seconds in all that a client waited for reserved starts.
-async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
+async fn client_wait_seconds(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
     let mut waited = 0.0;
     for _ in 0..jobs {
         let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
@@ -102,30 +102,30 @@ async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f6
             window,
             ..ReservationTerms::default()
         };
-        let mut spec = JobSpec::clone(&*job(&[1])?);
+        let mut spec = JobSpec::clone(&*plain_job(&[1])?);
         spec.run.reservation = Some(wish);
         let spec = Arc::new(spec);
         let mut commits = scene.plane.shared().subscribe();
         let begun = Instant::now();
         let id = scene
-            .fill(1, |_| Ok(spec.clone()))
+            .submit_many(1, |_| Ok(spec.clone()))
             .await?
             .into_iter()
             .next()
             .context("a job")?;
-        PlaneScene::placed(&mut commits, id).await?;
+        PlaneScene::await_placement(&mut commits, id).await?;
         waited += begun.elapsed().as_secs_f64();
     }
     Ok(waited)
 }
 
 /// Jobs per second, from submission until all their reservations are confirmed.
-async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
+async fn confirmed_rate(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
     let earliest = scene.plane.now() + HOUR;
     let begun = Instant::now();
     scene
-        .fill(jobs, |number: usize| {
-            let mut spec = JobSpec::clone(&*job(components)?);
+        .submit_many(jobs, |number: usize| {
+            let mut spec = JobSpec::clone(&*plain_job(components)?);
             let earliest = earliest + DurationMs(number as u64 * 1_000);
             spec.run.reservation = Some(ReservationTerms {
                 window: StartWindow::new(earliest, earliest + DAY),
@@ -135,8 +135,8 @@ async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) ->
         })
         .await?;
     scene
-        .until("all are promised a start", |p| {
-            PlaneScene::count(p, PhaseKind::Placed) == jobs
+        .wait_until("all are promised a start", |p| {
+            PlaneScene::count_in_phase(p, PhaseKind::Placed) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -144,19 +144,19 @@ async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) ->
 
 /// Seconds of each of the augmenting paths over three components: from the refusal that makes a
 /// path necessary until each component has a reservation, with every step durable.
-async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
+async fn path_seconds(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let first = scene.plane.now() + HOUR;
     let mut taken = Vec::new();
     for number in 0..jobs {
-        let spec = crossed(first + DurationMs(number as u64 * 2 * DAY.0))?;
+        let spec = crossed_job(first + DurationMs(number as u64 * 2 * DAY.0))?;
         let mut commits = scene.plane.shared().subscribe();
         let id = scene
-            .fill(1, |_| Ok(spec.clone()))
+            .submit_many(1, |_| Ok(spec.clone()))
             .await?
             .into_iter()
             .next()
             .context("a job")?;
-        taken.push(tokio::time::timeout(PATIENCE, path(&mut commits, id)).await??);
+        taken.push(tokio::time::timeout(PATIENCE, time_path(&mut commits, id)).await??);
     }
     Ok(taken)
 }
@@ -164,8 +164,8 @@ async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
 /// Builds a job each of whose components fills a site. The first may use sites 0 and 1, the second
 /// 1 and 2, the third 0 alone, which the first has already: the first must move to where the second
 /// is.
-fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
-    let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
+fn crossed_job(start: Timestamp) -> Result<Arc<JobSpec>> {
+    let mut spec = JobSpec::clone(&*plain_job(&[PROCESSORS; 3])?);
     let window = StartWindow::exactly(start);
     spec.run.reservation = Some(ReservationTerms {
         window,
@@ -184,7 +184,7 @@ fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
 
 /// Seconds from the commit with which the job begins an augmenting path to that with which it has
 /// all reservations.
-async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
+async fn time_path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {
         let committed = commits.recv().await?;

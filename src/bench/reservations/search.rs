@@ -52,13 +52,13 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     } else {
         (BOOKINGS, 300)
     };
-    crate::cli::progress("co-allocations of 8 components over 100 sites");
+    crate::cli::print_progress("co-allocations of 8 components over 100 sites");
     let mut chance = StdRng::seed_from_u64(3);
     let ledgers = (0..SITES)
         .map(|number| {
             Ok((
                 SiteName::new(&format!("s{number:03}"))?,
-                site(bookings, &mut chance)?,
+                draw_site(bookings, &mut chance)?,
             ))
         })
         .collect::<Result<SiteLedgers>>()?;
@@ -66,35 +66,35 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     let mut searched = Vec::new();
     for _ in 0..draws {
         let mut supposed = ledgers.clone();
-        let wanted = wanted(&ledgers, end, &mut chance);
-        searched.push(search(wanted, &mut supposed));
+        let wanted = draw_coallocation(&ledgers, end, &mut chance);
+        searched.push(run_search(wanted, &mut supposed));
     }
-    narrowed(report, &ledgers, end, draws / 3);
+    bench_narrowing(report, &ledgers, end, draws / 3);
     let mut times: Vec<f64> = searched.iter().map(|one| one.seconds * 1e3).collect();
     let total: f64 = times.iter().sum();
     let asked: u32 = searched.iter().map(|one| one.asked).sum();
-    report.figure(
+    report.add_figure(
         "coalloc_search_ms",
         quantile(&mut times, 0.99),
         "ms",
         "<= 20",
     );
-    report.figure("coalloc_search_p50_ms", quantile(&mut times, 0.5), "ms", "");
-    report.figure(
+    report.add_figure("coalloc_search_p50_ms", quantile(&mut times, 0.5), "ms", "");
+    report.add_figure(
         "coalloc_us_per_ask",
         total * 1e3 / f64::from(asked.max(1)),
         "us",
         "<= 6",
     );
     let mut windows: Vec<f64> = searched.iter().map(|one| f64::from(one.windows)).collect();
-    report.figure(
+    report.add_figure(
         "coalloc_windows_p50",
         quantile(&mut windows, 0.5),
         "",
         ">= 3",
     );
     let augmented = searched.iter().filter(|one| one.handed_over > 0).count();
-    report.figure(
+    report.add_figure(
         "coalloc_augmented_share",
         augmented as f64 / draws as f64,
         "",
@@ -105,7 +105,7 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
 
 /// Measures the same searches with ever narrower tolerances: windows, and the reservations that an
 /// augmenting path touches.
-fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
+fn bench_narrowing(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
     for minutes in NARROWING {
         let mut chance = StdRng::seed_from_u64(4);
         let mut windows = 0_u32;
@@ -115,20 +115,20 @@ fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: us
             let tolerance = DurationMs(minutes * MINUTE);
             let wanted = Coallocation {
                 tolerance,
-                ..wanted(ledgers, end, &mut chance)
+                ..draw_coallocation(ledgers, end, &mut chance)
             };
-            let one = search(wanted, &mut ledgers.clone());
+            let one = run_search(wanted, &mut ledgers.clone());
             windows += one.windows;
             paths += one.paths;
             handed_over += one.handed_over;
         }
-        report.figure(
+        report.add_figure(
             format!("coalloc_windows_within_{minutes}_min"),
             f64::from(windows) / (draws as f64).max(1.0),
             "",
             "",
         );
-        report.figure(
+        report.add_figure(
             format!("coalloc_path_length_within_{minutes}_min"),
             1.0 + f64::from(handed_over) / f64::from(paths).max(1.0),
             "",
@@ -138,14 +138,14 @@ fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: us
 }
 
 /// Builds a site with this many reservations.
-fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial>> {
+fn draw_site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial>> {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
     let end = bookings as u64 * APART;
     for _ in 0..bookings {
         let need = timeline.amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
         let length = DurationMs(chance.random_range(MINUTE..4 * HOUR));
         let from = Timestamp(chance.random_range(0..end));
-        if let Some(at) = timeline.earliest(&TimelineOpening::after(from, need, length)) {
+        if let Some(at) = timeline.earliest_start(&TimelineOpening::after(from, need, length)) {
             timeline.book(Span::new(at, at + length), &need);
         }
     }
@@ -153,7 +153,7 @@ fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial
 }
 
 /// Builds a job whose components can each go to a few sites, some of them to the same.
-fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation {
+fn draw_coallocation(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation {
     let names: Vec<&SiteName> = ledgers.keys().collect();
     let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
     let parts = (0..COMPONENTS).map(|component| CoallocationPart {
@@ -178,7 +178,7 @@ fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation 
     }
 }
 
-fn search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
+fn run_search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
     let begin = Instant::now();
     let mut search = ReservationSearch::new(wanted);
     let mut asked = 0;
@@ -193,7 +193,7 @@ fn search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
             break;
         };
         let outcome = ask.answered_by(ledger, &search.job, Timestamp(u64::MAX));
-        search.record(outcome);
+        search.record_outcome(outcome);
     }
     let windows = search.windows_tried;
     Searched {

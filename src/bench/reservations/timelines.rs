@@ -27,28 +27,28 @@ const APART: u64 = 510_000;
 
 pub(super) fn bench(report: &mut BenchReport, quick: bool, log: Option<&ClusterLog>) -> Result<()> {
     let asked = if quick { 2_000 } else { 50_000 };
-    crate::cli::progress("questions to a timeline of 10,000 bookings");
+    crate::cli::print_progress("questions to a timeline of 10,000 bookings");
     let mut chance = StdRng::seed_from_u64(1);
-    let (timeline, end) = drawn(BOOKINGS, &mut chance)?;
-    let mut fits = fits(&timeline, end, asked, &mut chance, request)?;
-    report.figure("fit_us", quantile(&mut fits, 0.99), "us", "<= 10");
-    report.figure("fit_p50_us", quantile(&mut fits, 0.5), "us", "");
-    let mut books = books(timeline, end, asked, &mut chance)?;
-    report.figure("book_us", quantile(&mut books, 0.99), "us", "<= 25");
-    crate::cli::progress("timelines of 100 to 100,000 bookings");
+    let (timeline, end) = draw_timeline(BOOKINGS, &mut chance)?;
+    let mut fits = time_fits(&timeline, end, asked, &mut chance, draw_request)?;
+    report.add_figure("fit_us", quantile(&mut fits, 0.99), "us", "<= 10");
+    report.add_figure("fit_p50_us", quantile(&mut fits, 0.5), "us", "");
+    let mut books = time_occupying(timeline, end, asked, &mut chance)?;
+    report.add_figure("book_us", quantile(&mut books, 0.99), "us", "<= 25");
+    crate::cli::print_progress("timelines of 100 to 100,000 bookings");
     let most = if quick { 10_000 } else { 100_000 };
     let growth = match log {
-        Some(log) => growth_of_log(log, most, asked / 5)?,
-        None => growth(most, asked / 5)?,
+        Some(log) => fit_growth_of_log(log, most, asked / 5)?,
+        None => fit_growth(most, asked / 5)?,
     };
-    report.figure("fit_growth_exponent", growth, "", "<= 0.4");
-    crate::cli::progress("profiles in which no gap is long enough");
-    let worst = too_short()?.max(too_small()?);
-    report.figure("fit_worst_over_scan", worst, "", "<= 2");
+    report.add_figure("fit_growth_exponent", growth, "", "<= 0.4");
+    crate::cli::print_progress("profiles in which no gap is long enough");
+    let worst = too_short_ratio()?.max(too_small_ratio()?);
+    report.add_figure("fit_worst_over_scan", worst, "", "<= 2");
     Ok(())
 }
 
-fn resources(processors: u32) -> Resources {
+fn some_resources(processors: u32) -> Resources {
     let share = u64::from(processors);
     let memory = share * (MEMORY_MB / u64::from(PROCESSORS));
     Resources {
@@ -61,73 +61,73 @@ fn resources(processors: u32) -> Resources {
     }
 }
 
-fn empty(processors: u32) -> Result<Timeline> {
-    let mut all = resources(processors);
+fn empty_timeline(processors: u32) -> Result<Timeline> {
+    let mut all = some_resources(processors);
     all.others.insert("gpus".into(), GPUS);
     Ok(Timeline::new(Timestamp(0), &all)?)
 }
 
-fn request(chance: &mut StdRng) -> (Resources, DurationMs) {
+fn draw_request(chance: &mut StdRng) -> (Resources, DurationMs) {
     let processors = 1 << chance.random_range(0..=8);
     let minutes = [5, 30, 60, 240, 720][chance.random_range(0..5)];
     (
-        resources(processors),
+        some_resources(processors),
         DurationMs(chance.random_range(1..=minutes) * MINUTE),
     )
 }
 
 /// Occupies this many spans, each at the earliest place after a drawn instant, as requests come;
 /// returns the timeline and the last of those instants.
-fn drawn(bookings: usize, chance: &mut StdRng) -> Result<(Timeline, u64)> {
-    let mut timeline = empty(PROCESSORS)?;
+fn draw_timeline(bookings: usize, chance: &mut StdRng) -> Result<(Timeline, u64)> {
+    let mut timeline = empty_timeline(PROCESSORS)?;
     let end = bookings as u64 * APART;
     for _ in 0..bookings {
-        let (need, length) = request(chance);
+        let (need, length) = draw_request(chance);
         let from = Timestamp(chance.random_range(0..end));
-        book_earliest(&mut timeline, from, &need, length)?;
+        occupy_earliest(&mut timeline, from, &need, length)?;
     }
     Ok((timeline, end))
 }
 
-fn book_earliest(
+fn occupy_earliest(
     timeline: &mut Timeline,
     from: Timestamp,
     need: &Resources,
     length: DurationMs,
 ) -> Result<()> {
     let need = timeline.amounts(need)?;
-    if let Some(at) = timeline.earliest(&TimelineOpening::after(from, need, length)) {
+    if let Some(at) = timeline.earliest_start(&TimelineOpening::after(from, need, length)) {
         timeline.book(Span::new(at, at + length), &need);
     }
     Ok(())
 }
 
 /// Measures how the time of a fit grows with the drawn spans.
-fn growth(most: usize, asked: usize) -> Result<f64> {
+fn fit_growth(most: usize, asked: usize) -> Result<f64> {
     let mut points = Vec::new();
-    for size in sizes(most) {
+    for size in timeline_sizes(most) {
         let mut chance = StdRng::seed_from_u64(2);
-        let (timeline, end) = drawn(size, &mut chance)?;
+        let (timeline, end) = draw_timeline(size, &mut chance)?;
         points.push((
             size as f64,
-            fit_us(&timeline, end, asked, &mut chance, request)?,
+            fit_us(&timeline, end, asked, &mut chance, draw_request)?,
         ));
     }
     Ok(slope(&points))
 }
 
 /// Does the same with the first jobs of a log, in their order, each for its run time.
-fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
+fn fit_growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
     let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
     let mut points = Vec::new();
-    for size in sizes(most.min(jobs.len())) {
-        let mut timeline = empty(log.processors)?;
+    for size in timeline_sizes(most.min(jobs.len())) {
+        let mut timeline = empty_timeline(log.processors)?;
         let jobs = &jobs[..size];
         for job in jobs {
-            let need = resources(job.components.iter().sum());
-            book_earliest(&mut timeline, job.at, &need, job.run_time)?;
+            let need = some_resources(job.components.iter().sum());
+            occupy_earliest(&mut timeline, job.at, &need, job.run_time)?;
         }
         let end = jobs.last().map_or(1, |job| job.at.0 + 1);
         let mut chance = StdRng::seed_from_u64(2);
@@ -135,14 +135,14 @@ fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
             size as f64,
             fit_us(&timeline, end, asked, &mut chance, |chance: &mut StdRng| {
                 let job: &WorkloadJob = &jobs[chance.random_range(0..jobs.len())];
-                (resources(job.components.iter().sum()), job.run_time)
+                (some_resources(job.components.iter().sum()), job.run_time)
             })?,
         ));
     }
     Ok(slope(&points))
 }
 
-fn sizes(most: usize) -> impl Iterator<Item = usize> {
+fn timeline_sizes(most: usize) -> impl Iterator<Item = usize> {
     [100, 1_000, 10_000, 100_000]
         .into_iter()
         .filter(move |size| *size <= most)
@@ -158,14 +158,14 @@ fn fit_us(
 ) -> Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..3 {
-        let taken = fits(timeline, end, count, chance, &request)?;
+        let taken = time_fits(timeline, end, count, chance, &request)?;
         least = least.min(taken.iter().sum::<f64>() / taken.len() as f64);
     }
     Ok(least)
 }
 
 /// Microseconds of each of the fits.
-fn fits(
+fn time_fits(
     timeline: &Timeline,
     end: u64,
     count: usize,
@@ -178,17 +178,22 @@ fn fits(
         let need = timeline.amounts(&need)?;
         let wanted = TimelineOpening::after(Timestamp(chance.random_range(0..end)), need, length);
         let begin = Instant::now();
-        black_box(timeline.earliest(black_box(&wanted)));
+        black_box(timeline.earliest_start(black_box(&wanted)));
         taken.push(begin.elapsed().as_secs_f64() * 1e6);
     }
     Ok(taken)
 }
 
 /// Microseconds of each of the spans that are occupied and freed again.
-fn books(mut timeline: Timeline, end: u64, count: usize, chance: &mut StdRng) -> Result<Vec<f64>> {
+fn time_occupying(
+    mut timeline: Timeline,
+    end: u64,
+    count: usize,
+    chance: &mut StdRng,
+) -> Result<Vec<f64>> {
     let mut taken = Vec::with_capacity(count);
     for _ in 0..count {
-        let (need, length) = request(chance);
+        let (need, length) = draw_request(chance);
         let need = timeline.amounts(&need)?;
         let from = Timestamp(chance.random_range(0..end));
         let span = Span::new(from, from + length);
@@ -201,23 +206,23 @@ fn books(mut timeline: Timeline, end: u64, count: usize, chance: &mut StdRng) ->
 }
 
 /// Gaps that are too short for anything, each between two spans of the whole site.
-fn too_short() -> Result<f64> {
-    let mut timeline = empty(PROCESSORS)?;
-    let all = timeline.amounts(&resources(PROCESSORS))?;
+fn too_short_ratio() -> Result<f64> {
+    let mut timeline = empty_timeline(PROCESSORS)?;
+    let all = timeline.amounts(&some_resources(PROCESSORS))?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(2 * number * MINUTE);
         timeline.book(Span::new(from, from + DurationMs(MINUTE)), &all);
     }
-    over_scan(
+    fit_over_scan(
         &timeline,
-        &timeline.amounts(&resources(1))?,
+        &timeline.amounts(&some_resources(1))?,
         DurationMs(MINUTE + 1),
     )
 }
 
 /// Long gaps that lack one processor, each beside a short one that lacks none.
-fn too_small() -> Result<f64> {
-    let mut timeline = empty(PROCESSORS)?;
+fn too_small_ratio() -> Result<f64> {
+    let mut timeline = empty_timeline(PROCESSORS)?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(number * MINUTE);
         let missing = if number % 8 == 7 {
@@ -225,18 +230,18 @@ fn too_small() -> Result<f64> {
         } else {
             PROCESSORS / 2 + 1
         };
-        let need = timeline.amounts(&resources(missing))?;
+        let need = timeline.amounts(&some_resources(missing))?;
         timeline.book(Span::new(from, from + DurationMs(MINUTE)), &need);
     }
-    over_scan(
+    fit_over_scan(
         &timeline,
-        &timeline.amounts(&resources(PROCESSORS / 2))?,
+        &timeline.amounts(&some_resources(PROCESSORS / 2))?,
         DurationMs(5 * MINUTE),
     )
 }
 
 /// The time of a fit relative to a plain scan over the same steps: the least of several runs.
-fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
+fn fit_over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
     let wanted = TimelineOpening::after(Timestamp(0), *need, length);
     let mut steps = Vec::new();
     let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
@@ -245,14 +250,14 @@ fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<
         ControlFlow::Continue(())
     });
     anyhow::ensure!(
-        scan(&steps, &wanted) == timeline.earliest(&wanted),
+        scan_steps(&steps, &wanted) == timeline.earliest_start(&wanted),
         "they do not agree"
     );
     let fit = best_time(&|| {
-        black_box(timeline.earliest(black_box(&wanted)));
+        black_box(timeline.earliest_start(black_box(&wanted)));
     });
     let scan = best_time(&|| {
-        black_box(scan(black_box(&steps), &wanted));
+        black_box(scan_steps(black_box(&steps), &wanted));
     });
     Ok(fit / scan)
 }
@@ -267,13 +272,13 @@ fn best_time(act: &dyn Fn()) -> f64 {
     best
 }
 
-fn scan(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {
+fn scan_steps(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {
     let mut since = None;
     for (at, free) in steps {
         if let Some(since) = since.filter(|since: &Timestamp| *since + wanted.length <= *at) {
             return Some(since);
         }
-        since = free.cover(&wanted.need).then(|| since.unwrap_or(*at));
+        since = free.covers_need(&wanted.need).then(|| since.unwrap_or(*at));
     }
     since
 }
@@ -285,7 +290,7 @@ mod tests {
     #[test]
     fn the_scan_beside_which_fits_are_timed_finds_the_same() {
         let mut chance = StdRng::seed_from_u64(7);
-        let (timeline, end) = drawn(200, &mut chance).unwrap();
+        let (timeline, end) = draw_timeline(200, &mut chance).unwrap();
         let mut steps = Vec::new();
         let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
         let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
@@ -294,10 +299,13 @@ mod tests {
         });
         assert!(end > 0 && steps.len() > 100);
         for _ in 0..100 {
-            let (need, length) = request(&mut chance);
+            let (need, length) = draw_request(&mut chance);
             let need = timeline.amounts(&need).unwrap();
             let wanted = TimelineOpening::after(Timestamp(0), need, length);
-            assert_eq!(scan(&steps, &wanted), timeline.earliest(&wanted));
+            assert_eq!(
+                scan_steps(&steps, &wanted),
+                timeline.earliest_start(&wanted)
+            );
         }
     }
 }

@@ -10,13 +10,13 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::clusters::BenchLane;
 use super::payloads::{self, Payloads};
-use super::setup::{document, prepare, spawn};
+use super::setup::{job_document, prepare, spawn_server};
 use crate::api::v1::commands::JobSelection;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::parse::{JobFormat, parse_all};
 use crate::bench::server::free_port;
 use crate::client::{BulkOrder, Client, ServerAddress, SiteAction, SubmitOptions};
-use crate::testbed::{Account, Testbed, TestbedCluster, said};
+use crate::testbed::{Account, Testbed, TestbedCluster, capture_output};
 
 /// Directory of all files of the bench.
 pub(super) const BASE: &str = "/var/tmp/cospan-bench";
@@ -61,18 +61,23 @@ pub(super) fn now() -> f64 {
 impl BenchGround {
     /// Starts the clusters of a lane and the server.
     pub(super) fn start(lane: &BenchLane) -> Result<Self> {
-        crate::cli::progress(&format!("clusters under Slurm: {}", lane.name));
+        crate::cli::print_progress(&format!("clusters under Slurm: {}", lane.name));
         let testbed = Testbed::below(BASE)?;
-        let account = testbed.account()?;
+        let account = testbed.ensure_account()?;
         // The first installs what is missing.
         let (first, others) = lane
             .clusters
             .split_first()
             .context("a lane without clusters")?;
-        testbed.up(*first)?;
-        side_by_side(others, |cluster| Ok(testbed.up(*cluster)?))?;
-        let ssh = lane.ssh.map(|port| testbed.ssh(port)).transpose()?;
-        let place = testbed.base().join(format!("bench-{}", lane.name));
+        testbed.start_cluster(*first)?;
+        run_side_by_side(others, |cluster| Ok(testbed.start_cluster(*cluster)?))?;
+        let ssh = lane
+            .ssh
+            .map(|port| testbed.start_ssh_server(port))
+            .transpose()?;
+        let place = testbed
+            .base_directory()
+            .join(format!("bench-{}", lane.name));
         if place.exists() {
             fs::remove_dir_all(&place)?;
         }
@@ -80,9 +85,9 @@ impl BenchGround {
         let port = free_port()?;
         prepare(&place, &testbed, lane.clusters, ssh.as_deref(), port)?;
         for path in ["", "payloads", "alone", "queries"] {
-            account.own(&place.join(path))?;
+            account.chown_file(&place.join(path))?;
         }
-        let server = spawn(&place, &account)?;
+        let server = spawn_server(&place, &account)?;
         let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
         let client = Client::new(address.clone(), None, None)?;
         let clusters = lane.clusters;
@@ -106,7 +111,7 @@ impl BenchGround {
 
     fn await_ready(&mut self) -> Result<()> {
         let begin = Instant::now();
-        while self.client.text("/readyz").is_err() {
+        while self.client.get_text("/readyz").is_err() {
             if let Some(status) = self.server.try_wait()? {
                 let log = self.place.join("server.log");
                 bail!(
@@ -123,14 +128,14 @@ impl BenchGround {
     }
 
     fn await_site(&self, cluster: TestbedCluster) -> Result<()> {
-        self.wait("the cluster answers", || {
-            let mut sites = self.client.sites()?.sites.into_iter();
+        self.wait_until("the cluster answers", || {
+            let mut sites = self.client.list_sites()?.sites.into_iter();
             Ok(sites.any(|site| site.name == cluster.name && site.state == "usable"))
         })
     }
 
     /// Waits until the condition holds.
-    pub(super) fn wait(&self, what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
+    pub(super) fn wait_until(&self, what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
         let begin = Instant::now();
         while !holds()? {
             if begin.elapsed() > END_MAX {
@@ -147,24 +152,24 @@ impl BenchGround {
     /// Submits a job whose payloads take this many seconds; returns its number.
     pub(super) fn submit(&self, parts: &[BenchComponent], seconds: u32, more: &str) -> Result<u64> {
         let script = payloads::script(&self.place, seconds);
-        self.submit_script(parts, &script, more)
+        self.submit_script_job(parts, &script, more)
     }
 
     /// Submits a job whose payloads run this script; returns its number.
-    pub(super) fn submit_script(
+    pub(super) fn submit_script_job(
         &self,
         parts: &[BenchComponent],
         script: &str,
         more: &str,
     ) -> Result<u64> {
-        let text = document(parts, script, more);
+        let text = job_document(parts, script, more);
         let jobs = parse_all(&text, JobFormat::Toml)?;
         let submitted = self.client.submit(&jobs, &SubmitOptions::default())?;
         Ok(submitted.jobs.first().context("no number")?.id)
     }
 
     /// Reads the current report of a job.
-    pub(super) fn job(&self, id: u64) -> Result<JobReport> {
+    pub(super) fn job_report(&self, id: u64) -> Result<JobReport> {
         Ok(self.client.job(id)?)
     }
 
@@ -175,11 +180,11 @@ impl BenchGround {
         jobs: &[u64],
         holds: impl Fn(&JobReport) -> bool,
     ) -> Result<Vec<JobReport>> {
-        self.wait(what, || {
+        self.wait_until(what, || {
             jobs.iter()
-                .try_fold(true, |all, id| Ok(all && holds(&self.job(*id)?)))
+                .try_fold(true, |all, id| Ok(all && holds(&self.job_report(*id)?)))
         })?;
-        jobs.iter().map(|id| self.job(*id)).collect()
+        jobs.iter().map(|id| self.job_report(*id)).collect()
     }
 
     /// Waits for the jobs to end, and keeps these clusters in service meanwhile. Jobs that have not
@@ -192,15 +197,18 @@ impl BenchGround {
         let begin = Instant::now();
         let mut recount_at = RECOUNT_EVERY;
         loop {
-            let all: Vec<_> = jobs.iter().map(|id| self.job(*id)).collect::<Result<_>>()?;
+            let all: Vec<_> = jobs
+                .iter()
+                .map(|id| self.job_report(*id))
+                .collect::<Result<_>>()?;
             if all.iter().all(|job| job.phase.is_final()) || begin.elapsed() > END_MAX {
                 return Ok(all);
             }
             kept.iter()
-                .for_each(|cluster| self.keep_in_service(*cluster, &[]));
+                .for_each(|cluster| self.restore_service(*cluster, &[]));
             if begin.elapsed() > recount_at {
                 recount_at += RECOUNT_EVERY;
-                kept.iter().for_each(|cluster| self.recount(*cluster));
+                kept.iter().for_each(|cluster| self.recount_jobs(*cluster));
             }
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -211,7 +219,8 @@ impl BenchGround {
             ids: jobs.to_vec(),
             ..JobSelection::default()
         };
-        self.client.order(BulkOrder::Cancel, &selection)?;
+        self.client
+            .send_job_command(BulkOrder::Cancel, &selection)?;
         Ok(())
     }
 
@@ -219,11 +228,11 @@ impl BenchGround {
     pub(super) fn await_written(&self, cluster: TestbedCluster) -> Result<()> {
         let file = self
             .testbed
-            .base()
+            .base_directory()
             .join(cluster.name)
             .join("state/job_state");
         let since = SystemTime::now();
-        self.wait("the controller writes its jobs down", || {
+        self.wait_until("the controller writes its jobs down", || {
             // The new file replaces the old one, unless nothing is new.
             let written = fs::metadata(&file).and_then(|data| data.modified());
             Ok(written.is_ok_and(|at| at > since) || since.elapsed()? > WRITTEN_WITHIN)
@@ -232,65 +241,72 @@ impl BenchGround {
 
     /// Waits until the user has nothing in the queue.
     pub(super) fn await_empty(&self, cluster: TestbedCluster) -> Result<()> {
-        self.wait("an empty queue", || {
+        self.wait_until("an empty queue", || {
             Ok(self
-                .operate(cluster, &["squeue", "-h", "-u", &self.account.name])?
+                .run_as_operator(cluster, &["squeue", "-h", "-u", &self.account.name])?
                 .is_empty())
         })
     }
 
     /// Reads the lines that payloads have written so far.
-    pub(super) fn payloads(&self) -> Result<Payloads> {
-        Payloads::read(&self.place.join("payloads"))
+    pub(super) fn read_payloads(&self) -> Result<Payloads> {
+        Payloads::read_log(&self.place.join("payloads"))
     }
 
     /// Counts the queries that alpha has received so far.
-    pub(super) fn queries(&self) -> Result<usize> {
+    pub(super) fn count_queries(&self) -> Result<usize> {
         Ok(fs::read_to_string(self.place.join("queries"))?
             .lines()
             .count())
     }
 
     /// Runs a command of Slurm as the user; returns its output.
-    pub(super) fn slurm(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
-        let mut command = self.command(cluster, words);
+    pub(super) fn run_slurm(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
+        let mut command = self.slurm_command(cluster, words);
         self.account.run_as(&mut command, &self.place);
-        said(&mut command)?.map_err(anyhow::Error::msg)
+        capture_output(&mut command)?.map_err(anyhow::Error::msg)
     }
 
     /// Runs a command of Slurm as the clusters' operator; returns its output.
-    pub(super) fn operate(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
-        said(&mut self.command(cluster, words))?.map_err(anyhow::Error::msg)
+    pub(super) fn run_as_operator(
+        &self,
+        cluster: TestbedCluster,
+        words: &[&str],
+    ) -> Result<String> {
+        capture_output(&mut self.slurm_command(cluster, words))?.map_err(anyhow::Error::msg)
     }
 
-    fn command(&self, cluster: TestbedCluster, words: &[&str]) -> Command {
+    fn slurm_command(&self, cluster: TestbedCluster, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
-            .env("SLURM_CONF", self.testbed.conf(cluster.name));
+            .env("SLURM_CONF", self.testbed.config_file_path(cluster.name));
         command.current_dir(&self.place);
         command
     }
 
     /// Cancels all that the user has in the queue.
-    pub(super) fn clear(&self, cluster: TestbedCluster) -> Result<()> {
-        self.operate(cluster, &["scancel", "--user", &self.account.name])?;
+    pub(super) fn cancel_all(&self, cluster: TestbedCluster) -> Result<()> {
+        self.run_as_operator(cluster, &["scancel", "--user", &self.account.name])?;
         self.await_empty(cluster)
     }
 
     /// Makes the server use a cluster again whose breaker is open.
-    pub(super) fn reopen(&self, cluster: TestbedCluster) -> Result<()> {
-        self.client.order_site(cluster.name, &SiteAction::Reset)?;
+    pub(super) fn reset_site(&self, cluster: TestbedCluster) -> Result<()> {
+        self.client
+            .send_site_command(cluster.name, &SiteAction::Reset)?;
         self.await_site(cluster)
     }
 
     /// Waits until the node takes work: it may have come back by itself, or Slurm drained it
     /// because Slurm gave a number out twice.
-    pub(super) fn resume(&self, cluster: TestbedCluster) -> Result<()> {
+    pub(super) fn resume_node(&self, cluster: TestbedCluster) -> Result<()> {
         let node = format!("nodename={}0", cluster.name);
-        self.wait("the node takes work", || {
-            let _came_back = self.operate(cluster, &["scontrol", "update", &node, "state=resume"]);
-            let state = self.operate(cluster, &["sinfo", "-h", "-p", "normal", "-o", "%T"])?;
+        self.wait_until("the node takes work", || {
+            let _came_back =
+                self.run_as_operator(cluster, &["scontrol", "update", &node, "state=resume"]);
+            let state =
+                self.run_as_operator(cluster, &["sinfo", "-h", "-p", "normal", "-o", "%T"])?;
             Ok(["idle", "mixed", "allocated"].contains(&state.as_str()))
         })
     }
@@ -298,34 +314,40 @@ impl BenchGround {
     /// Does what operators do after a controller forgot jobs and gave numbers out twice: it resumes
     /// nodes that Slurm drained for it, releases jobs that Slurm holds for it, and resets the
     /// breaker of the cluster.
-    pub(super) fn keep_in_service(&self, cluster: TestbedCluster, held: &[String]) {
+    pub(super) fn restore_service(&self, cluster: TestbedCluster, held: &[String]) {
         let node = format!("nodename={}0", cluster.name);
         let control = ["timeout", "2", "scontrol"];
         // The node may be in service already, and the job not held.
-        let _ = self.operate(
+        let _ = self.run_as_operator(
             cluster,
             &[&control[..], &["update", &node, "state=resume"]].concat(),
         );
         for job in held {
-            let _ = self.operate(cluster, &[&control[..], &["release", job]].concat());
+            let _ = self.run_as_operator(cluster, &[&control[..], &["release", job]].concat());
         }
-        let sites = self.client.sites().map(|all| all.sites).unwrap_or_default();
+        let sites = self
+            .client
+            .list_sites()
+            .map(|all| all.sites)
+            .unwrap_or_default();
         if sites.iter().any(|site| {
             site.name == cluster.name && matches!(site.state.as_str(), "unusable" | "probing")
         }) {
-            let _ = self.client.order_site(cluster.name, &SiteAction::Reset);
+            let _ = self
+                .client
+                .send_site_command(cluster.name, &SiteAction::Reset);
         }
     }
 
     /// Makes nodes report their jobs. A controller that was killed can take what ended just before
     /// for still running, and keeps its processors up to its time limit.
-    fn recount(&self, cluster: TestbedCluster) {
+    fn recount_jobs(&self, cluster: TestbedCluster) {
         // The controller may be away.
-        let _ = self.operate(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
+        let _ = self.run_as_operator(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
     }
 
     /// This program, run as the user.
-    pub(super) fn program(&self) -> Command {
+    pub(super) fn program_command(&self) -> Command {
         let mut command = Command::new(self.place.join("cospan"));
         self.account.run_as(&mut command, &self.place);
         command.current_dir(&self.place);
@@ -333,10 +355,10 @@ impl BenchGround {
     }
 
     /// Creates a directory that belongs to the user.
-    pub(super) fn directory(&self, name: &str) -> Result<PathBuf> {
+    pub(super) fn create_directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.place.join(name);
         fs::create_dir_all(&path)?;
-        self.account.own(&path)?;
+        self.account.chown_file(&path)?;
         Ok(path)
     }
 }
@@ -353,12 +375,12 @@ impl Drop for BenchGround {
             .map(|cluster| cluster.name)
             .chain(ssh)
             .collect();
-        let _ = side_by_side(&names, |name| Ok(self.testbed.down(name)?));
+        let _ = run_side_by_side(&names, |name| Ok(self.testbed.end_cluster(name)?));
     }
 }
 
 /// Runs the work on all items at once; returns the results in their order, or the first error.
-pub(super) fn side_by_side<T: Sync, R: Send>(
+pub(super) fn run_side_by_side<T: Sync, R: Send>(
     all: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
@@ -368,12 +390,12 @@ pub(super) fn side_by_side<T: Sync, R: Send>(
             .iter()
             .map(|one| scope.spawn(move || work(one)))
             .collect();
-        works.into_iter().map(joined).collect()
+        works.into_iter().map(join_thread).collect()
     })
 }
 
 /// The result of a thread.
-pub(super) fn joined<R>(work: ScopedJoinHandle<'_, Result<R>>) -> Result<R> {
+pub(super) fn join_thread<R>(work: ScopedJoinHandle<'_, Result<R>>) -> Result<R> {
     work.join()
         .map_err(|_| anyhow!("a part of the bench panicked"))?
 }

@@ -64,21 +64,21 @@ pub fn measure_calls(plan: &CallsPlan) -> Result<CallFigures> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(measure(plan))
+    runtime.block_on(measure_all(plan))
 }
 
-async fn measure(plan: &CallsPlan) -> Result<CallFigures> {
-    let site = SlurmSite::new(config(plan)?, Arc::new(ChildExec::of_this_process()))?;
-    site.initialise().await?;
-    let mut tags = (1..).map(tag);
+async fn measure_all(plan: &CallsPlan) -> Result<CallFigures> {
+    let site = SlurmSite::new(site_config(plan)?, Arc::new(ChildExec::of_this_process()))?;
+    site.make_root().await?;
+    let mut tags = (1..).map(tag_of);
     let mut submitted: Vec<AttemptTag> = tags.by_ref().take(1).collect();
-    site.submit(&order(submitted[0])).await?;
+    site.submit(&attempt_request(submitted[0])).await?;
     let mut ratios = Vec::new();
     let mut raw = Vec::new();
     for _ in 0..plan.pairs {
         let block: Vec<AttemptTag> = tags.by_ref().take(BLOCK).collect();
-        let ours = rate(BLOCK, submit_all(&site, &block)).await?;
-        let bare = rate(BLOCK, sbatch_all(plan)).await?;
+        let ours = rate_of(BLOCK, submit_all(&site, &block)).await?;
+        let bare = rate_of(BLOCK, sbatch_all(plan)).await?;
         submitted.extend(block);
         ratios.push(ours / bare);
         raw.push(bare);
@@ -88,7 +88,7 @@ async fn measure(plan: &CallsPlan) -> Result<CallFigures> {
         .collect();
     submit_all(&site, &more).await?;
     submitted.extend(more);
-    let (status_ms, status_wall_ms) = status(plan, &submitted).await?;
+    let (status_ms, status_wall_ms) = time_status(plan, &submitted).await?;
     Ok(CallFigures {
         submit_ratio: quantile(&mut ratios, 0.5),
         sbatch_per_s: quantile(&mut raw, 0.5),
@@ -97,7 +97,7 @@ async fn measure(plan: &CallsPlan) -> Result<CallFigures> {
     })
 }
 
-fn config(plan: &CallsPlan) -> Result<SlurmConfig> {
+fn site_config(plan: &CallsPlan) -> Result<SlurmConfig> {
     let total = Resources::processors(1_000_000);
     let agent = std::env::current_exe()?.into();
     let mut config = SlurmConfig::new(
@@ -110,7 +110,7 @@ fn config(plan: &CallsPlan) -> Result<SlurmConfig> {
     Ok(config)
 }
 
-fn tag(job: u64) -> AttemptTag {
+fn tag_of(job: u64) -> AttemptTag {
     let instance = InstanceId::from_random(0xbe_0c);
     AttemptTag {
         instance,
@@ -120,7 +120,7 @@ fn tag(job: u64) -> AttemptTag {
     }
 }
 
-fn order(tag: AttemptTag) -> SubmitRequest {
+fn attempt_request(tag: AttemptTag) -> SubmitRequest {
     let program = Program {
         executable: Executable::AtSite("/bin/true".into()),
         arguments: Vec::new(),
@@ -128,11 +128,11 @@ fn order(tag: AttemptTag) -> SubmitRequest {
         directory: None,
         setup: Vec::new(),
     };
-    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
+    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
-    let orders: Vec<SubmitRequest> = tags.iter().map(|tag| order(*tag)).collect();
+    let orders: Vec<SubmitRequest> = tags.iter().map(|tag| attempt_request(*tag)).collect();
     let calls = orders.iter().map(|order| site.submit(order));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
@@ -143,7 +143,7 @@ async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
 
 /// Submits the adapter's script by `sbatch` alone.
 async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
-    let stub = stub(&plan.root)?;
+    let stub = write_stub(&plan.root)?;
     let calls = (0..BLOCK).map(|_| sbatch_once(plan, &stub));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
@@ -167,7 +167,7 @@ async fn sbatch_once(plan: &CallsPlan, stub: &Path) -> Result<()> {
         .with_context(|| format!("sbatch: {said}"))
 }
 
-fn stub(root: &Path) -> Result<PathBuf> {
+fn write_stub(root: &Path) -> Result<PathBuf> {
     let files = std::fs::read_dir(root)?
         .filter_map(Result::ok)
         .map(|entry| entry.path());
@@ -180,13 +180,13 @@ fn stub(root: &Path) -> Result<PathBuf> {
         .context("the adapter left no script")
 }
 
-async fn rate(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {
+async fn rate_of(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {
     let begin = Instant::now();
     work.await?;
     Ok(count as f64 / begin.elapsed().as_secs_f64())
 }
 
-async fn status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
+async fn time_status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
     let ssh = SshConfig {
         host: "testbed".into(),
         config: Some(plan.ssh.clone()),
@@ -195,21 +195,21 @@ async fn status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
         patience: Duration::from_secs(15),
     };
     let exec = SshExec::new(ssh).map_err(anyhow::Error::msg)?;
-    let site = SlurmSite::remote(config(plan)?, Arc::new(exec))?;
+    let site = SlurmSite::remote(site_config(plan)?, Arc::new(exec))?;
     site.status(tags).await?;
-    let before = ticks()?;
+    let before = cpu_ticks()?;
     let mut walls = Vec::new();
     for _ in 0..POLLS {
         let begin = Instant::now();
         site.status(tags).await?;
         walls.push(begin.elapsed().as_secs_f64() * 1_000.0);
     }
-    let used = (ticks()? - before) as f64 / TICKS_PER_S * 1_000.0 / POLLS as f64;
+    let used = (cpu_ticks()? - before) as f64 / TICKS_PER_S * 1_000.0 / POLLS as f64;
     Ok((used, quantile(&mut walls, 0.5)))
 }
 
 /// Processor time of this process alone, in clock ticks.
-fn ticks() -> Result<u64> {
+fn cpu_ticks() -> Result<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let rest = stat.rsplit_once(')').context("no stat")?.1;
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround, side_by_side};
+use super::bench_clusters::{BenchComponent, BenchGround, run_side_by_side};
 use super::clusters::JUDGED;
 use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
@@ -47,11 +47,11 @@ const DEEDS: [ForcedEnding; 5] = [
 /// Runs this many batches of each kind; each kind on its own cluster, all at once.
 pub(super) fn measure(ground: &BenchGround, batches: u32) -> Result<Judged> {
     let kinds: Vec<(ForcedEnding, TestbedCluster)> = DEEDS.into_iter().zip(JUDGED).collect();
-    let all = side_by_side(&kinds, |(deed, cluster)| {
+    let all = run_side_by_side(&kinds, |(deed, cluster)| {
         let mut judged = Judged::default();
         for batch in 0..batches {
-            crate::cli::progress(&format!("{deed:?}, {} of {batches}", batch + 1));
-            judge(ground, *deed, *cluster, &mut judged)?;
+            crate::cli::print_progress(&format!("{deed:?}, {} of {batches}", batch + 1));
+            judge_batch(ground, *deed, *cluster, &mut judged)?;
         }
         Ok(judged)
     })?;
@@ -62,7 +62,7 @@ pub(super) fn measure(ground: &BenchGround, batches: u32) -> Result<Judged> {
     }))
 }
 
-fn judge(
+fn judge_batch(
     ground: &BenchGround,
     deed: ForcedEnding,
     cluster: TestbedCluster,
@@ -73,14 +73,14 @@ fn judge(
         processors: 1,
     };
     let jobs: Vec<u64> = (0..BATCH)
-        .map(|_| ground.submit_script(&[part], PAYLOAD, ""))
+        .map(|_| ground.submit_script_job(&[part], PAYLOAD, ""))
         .collect::<Result<_>>()?;
     let running = ground.await_jobs("running", &jobs, |job| job.phase.state == "running")?;
     let numbers: Vec<String> = running
         .iter()
         .filter_map(|job| job.components[0].lrm_id.clone())
         .collect();
-    do_it(ground, deed, cluster, &numbers)?;
+    end_payloads(ground, deed, cluster, &numbers)?;
     // An attempt that was withdrawn before it ran is not judged here.
     let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
     ground.await_jobs("judged", &jobs, |job: &JobReport| {
@@ -96,22 +96,22 @@ fn judge(
         .count();
     for job in ended
         .iter()
-        .filter(|job| !is_judged_so(job, before[&job.id], deed))
+        .filter(|job| !is_judged_correctly(job, before[&job.id], deed))
     {
         judged.misjudged += 1;
         let id = job.id;
         let setbacks = &job.setbacks;
-        crate::cli::progress(&format!(
+        crate::cli::print_progress(&format!(
             "{deed:?}: job {id} was judged otherwise: {setbacks:?}"
         ));
     }
     if matches!(deed, ForcedEnding::NodeFailed) {
-        ground.resume(cluster)?;
+        ground.resume_node(cluster)?;
     }
-    ground.reopen(cluster)
+    ground.reset_site(cluster)
 }
 
-fn do_it(
+fn end_payloads(
     ground: &BenchGround,
     deed: ForcedEnding,
     cluster: TestbedCluster,
@@ -122,12 +122,12 @@ fn do_it(
     match deed {
         ForcedEnding::Cancelled => {
             let words: Vec<&str> = ["scancel"].into_iter().chain(all).collect();
-            ground.operate(cluster, &words)?;
+            ground.run_as_operator(cluster, &words)?;
         }
         ForcedEnding::Deleted => {
             let words = ["scancel", "--full", "--signal=KILL"];
             let words: Vec<&str> = words.into_iter().chain(all).collect();
-            ground.operate(cluster, &words)?;
+            ground.run_as_operator(cluster, &words)?;
         }
         ForcedEnding::Preempted => {
             let wide = cluster.processors.to_string();
@@ -142,16 +142,16 @@ fn do_it(
                 "sleep 3",
             ];
             let words: Vec<&str> = ["sbatch"].into_iter().chain(work).collect();
-            ground.slurm(cluster, &words)?;
+            ground.run_slurm(cluster, &words)?;
         }
         ForcedEnding::TimedOut => {
             let job = format!("jobid={list}");
-            ground.operate(cluster, &["scontrol", "update", &job, "timelimit=1"])?;
+            ground.run_as_operator(cluster, &["scontrol", "update", &job, "timelimit=1"])?;
         }
         ForcedEnding::NodeFailed => {
             let node = format!("nodename={}0", cluster.name);
             let words = ["scontrol", "update", &node, "state=down", "reason=bench"];
-            ground.operate(cluster, &words)?;
+            ground.run_as_operator(cluster, &words)?;
         }
     }
     Ok(())
@@ -159,7 +159,7 @@ fn do_it(
 
 /// Compares whose error it was, and how it is reported, with the table of ends. A component that
 /// restarted meanwhile reports another attempt.
-fn is_judged_so(job: &JobReport, before: &JobReport, deed: ForcedEnding) -> bool {
+fn is_judged_correctly(job: &JobReport, before: &JobReport, deed: ForcedEnding) -> bool {
     let (sites, says) = match deed {
         ForcedEnding::Cancelled | ForcedEnding::Deleted => (false, "CANCELLED"),
         ForcedEnding::Preempted => (false, "PREEMPTED"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround, joined, now};
+use super::bench_clusters::{BenchComponent, BenchGround, join_thread, now};
 use super::clusters::KILLED;
 use crate::testbed::TestbedCluster;
 
@@ -35,32 +35,32 @@ pub(super) struct Kills {
 pub(super) fn measure(ground: &BenchGround, rounds: u32, settle: Duration) -> Result<Kills> {
     let [submitting, cancelling] = KILLED;
     let (mut kills, undone) = std::thread::scope(|scope| {
-        let submissions = scope.spawn(|| after_submissions(ground, submitting, rounds, settle));
+        let submissions = scope.spawn(|| kill_rounds(ground, submitting, rounds, settle));
         let cancels = scope.spawn(|| -> Result<usize> {
             (0..rounds).try_fold(0, |undone, round| {
                 let text = format!("killed after cancels, round {} of {rounds}", round + 1);
-                crate::cli::progress(&text);
-                Ok(undone + after_cancels(ground, cancelling, settle)?)
+                crate::cli::print_progress(&text);
+                Ok(undone + begun_after_cancel(ground, cancelling, settle)?)
             })
         });
-        Ok::<_, anyhow::Error>((joined(submissions)?, joined(cancels)?))
+        Ok::<_, anyhow::Error>((join_thread(submissions)?, join_thread(cancels)?))
     })?;
     kills.undone = undone;
     Ok(kills)
 }
 
-fn after_submissions(
+fn kill_rounds(
     ground: &BenchGround,
     cluster: TestbedCluster,
     rounds: u32,
     settle: Duration,
 ) -> Result<Kills> {
     let mut kills = Kills::default();
-    crate::cli::progress("slurmctld frozen");
-    freeze(ground, cluster, &mut kills)?;
+    crate::cli::print_progress("slurmctld frozen");
+    measure_frozen(ground, cluster, &mut kills)?;
     for round in 0..rounds {
         let text = format!("killed after submissions, round {} of {rounds}", round + 1);
-        crate::cli::progress(&text);
+        crate::cli::print_progress(&text);
         kill_after_submissions(ground, cluster, round, settle, &mut kills)?;
     }
     Ok(kills)
@@ -98,14 +98,14 @@ fn kill_after_submissions(
     })?;
     ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
-    ground.testbed.up(cluster)?;
-    ground.resume(cluster)?;
+    ground.testbed.start_cluster(cluster)?;
+    ground.resume_node(cluster)?;
     // Slurm gives the numbers of the forgotten jobs out again.
-    let foreign = foreign_jobs(ground, cluster, round)?;
-    kills.doubled += count(ground, cluster, &jobs, &mut kills.lost)?;
+    let foreign = start_foreign_jobs(ground, cluster, round)?;
+    kills.doubled += count_doubled(ground, cluster, &jobs, &mut kills.lost)?;
     kills.foreign += foreign
         .iter()
-        .filter(|job| !await_end(ground, cluster, job))
+        .filter(|job| !await_foreign_end(ground, cluster, job))
         .count();
     Ok(())
 }
@@ -117,12 +117,12 @@ struct ForeignJob {
     marker: PathBuf,
 }
 
-fn foreign_jobs(
+fn start_foreign_jobs(
     ground: &BenchGround,
     cluster: TestbedCluster,
     round: u32,
 ) -> Result<Vec<ForeignJob>> {
-    let place = ground.directory("foreign")?;
+    let place = ground.create_directory("foreign")?;
     (0..JOBS)
         .map(|number| {
             let marker = place.join(format!("{round}-{number}"));
@@ -138,42 +138,46 @@ fn foreign_jobs(
                 &work,
             ];
             Ok(ForeignJob {
-                number: ground.slurm(cluster, &words)?,
+                number: ground.run_slurm(cluster, &words)?,
                 marker,
             })
         })
         .collect()
 }
 
-fn await_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) -> bool {
+fn await_foreign_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) -> bool {
     let number = std::slice::from_ref(&job.number);
     ground
-        .wait("a foreign job ends", || {
-            ground.keep_in_service(cluster, number);
+        .wait_until("a foreign job ends", || {
+            ground.restore_service(cluster, number);
             Ok(job.marker.exists())
         })
         .is_ok()
 }
 
 /// Counts the payloads that ran twice, and adds the lost jobs to `lost`.
-fn count(
+fn count_doubled(
     ground: &BenchGround,
     cluster: TestbedCluster,
     jobs: &[u64],
     lost: &mut usize,
 ) -> Result<usize> {
     let ended = ground.await_ends(jobs, &[cluster])?;
-    let payloads = ground.payloads()?;
-    let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
+    let payloads = ground.read_payloads()?;
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.result_of(job)).collect();
     for one in came_to.iter().filter(|one| one.is_lost || one.doubled > 0) {
-        crate::cli::progress(&one.told);
+        crate::cli::print_progress(&one.told);
     }
     *lost += came_to.iter().filter(|one| one.is_lost).count();
     Ok(came_to.iter().map(|one| one.doubled).sum())
 }
 
 /// Counts the payloads that began although their cancel had been acknowledged.
-fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration) -> Result<usize> {
+fn begun_after_cancel(
+    ground: &BenchGround,
+    cluster: TestbedCluster,
+    settle: Duration,
+) -> Result<usize> {
     let wide = cluster.processors.to_string();
     let filler = [
         "sbatch",
@@ -185,7 +189,7 @@ fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration
         "--wrap",
         "sleep 300",
     ];
-    let filler = ground.slurm(cluster, &filler)?;
+    let filler = ground.run_slurm(cluster, &filler)?;
     let jobs = submit_some(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
     ground.await_jobs("in Slurm's queue", &jobs, |job| {
         job.components[0].state == "waiting-at-site"
@@ -197,23 +201,23 @@ fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration
     let cancelled = now();
     ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
-    ground.testbed.up(cluster)?;
-    ground.resume(cluster)?;
-    ground.slurm(cluster, &["scancel", &filler])?;
+    ground.testbed.start_cluster(cluster)?;
+    ground.resume_node(cluster)?;
+    ground.run_slurm(cluster, &["scancel", &filler])?;
     // Wait until nothing is left that could begin.
     ground.await_empty(cluster)?;
-    let payloads = ground.payloads()?;
+    let payloads = ground.read_payloads()?;
     Ok(jobs
         .iter()
-        .map(|id| payloads.begun_after(*id, cancelled))
+        .map(|id| payloads.count_begun_after(*id, cancelled))
         .sum())
 }
 
-fn freeze(ground: &BenchGround, cluster: TestbedCluster, kills: &mut Kills) -> Result<()> {
+fn measure_frozen(ground: &BenchGround, cluster: TestbedCluster, kills: &mut Kills) -> Result<()> {
     ground.testbed.freeze_controller(cluster.name, true)?;
     let jobs = submit_some(ground, cluster, 1, 2, "");
     std::thread::sleep(FROZEN);
     ground.testbed.freeze_controller(cluster.name, false)?;
-    kills.frozen_doubled += count(ground, cluster, &jobs?, &mut kills.lost)?;
+    kills.frozen_doubled += count_doubled(ground, cluster, &jobs?, &mut kills.lost)?;
     Ok(())
 }

@@ -7,21 +7,21 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::bench_clusters::side_by_side;
-use crate::cli::{last_act, progress};
+use super::bench_clusters::run_side_by_side;
+use crate::cli::{last_act, print_progress};
 use crate::testbed::Testbed;
 
 /// Locks the testbed's directory, so that only one run works below it.
 ///
 /// # Errors
 /// Another run holds the lock.
-pub(super) fn only_run(testbed: &Testbed) -> Result<File> {
-    fs::create_dir_all(testbed.base())?;
-    let lock = File::create(testbed.base().join("lock"))?;
+pub(super) fn lock_testbed(testbed: &Testbed) -> Result<File> {
+    fs::create_dir_all(testbed.base_directory())?;
+    let lock = File::create(testbed.base_directory().join("lock"))?;
     lock.try_lock().with_context(|| {
         format!(
             "another run works below {}: wait for its end",
-            testbed.base().display()
+            testbed.base_directory().display()
         )
     })?;
     Ok(lock)
@@ -32,7 +32,7 @@ pub(super) fn end_at_interrupt(testbed: &Testbed) {
     let testbed = testbed.clone();
     last_act(move || {
         // The next start reports what cannot be ended, and tries again.
-        let _ = end(&testbed);
+        let _ = end_all(&testbed);
     });
 }
 
@@ -40,16 +40,16 @@ pub(super) fn end_at_interrupt(testbed: &Testbed) {
 ///
 /// # Errors
 /// A cluster does not end.
-pub(super) fn end(testbed: &Testbed) -> Result<()> {
-    let clusters = clusters_below(testbed.base());
-    let servers = kill_programs_below(testbed.base());
+pub(super) fn end_all(testbed: &Testbed) -> Result<()> {
+    let clusters = clusters_below(testbed.base_directory());
+    let servers = kill_programs_below(testbed.base_directory());
     if clusters.is_empty() && servers == 0 {
         return Ok(());
     }
-    progress("ending clusters and servers of the bench");
-    side_by_side(&clusters, |name| Ok(testbed.down(name)?))?;
+    print_progress("ending clusters and servers of the bench");
+    run_side_by_side(&clusters, |name| Ok(testbed.end_cluster(name)?))?;
     // The programs that started payloads are still left.
-    kill_programs_below(testbed.base());
+    kill_programs_below(testbed.base_directory());
     Ok(())
 }
 

@@ -20,8 +20,8 @@ use anyhow::{Context, Result};
 pub use calls::{CallFigures, CallsPlan, measure_calls};
 
 use super::report::{BenchReport, MUST_BE_NONE};
-use crate::testbed::{Testbed, said};
-use bench_clusters::{BASE, BenchGround, joined};
+use crate::testbed::{Testbed, capture_output};
+use bench_clusters::{BASE, BenchGround, join_thread};
 use clusters::{BETA, BOTH, BenchLane, JUDGED, KILLED};
 use killed_payloads::Judged;
 use kills::Kills;
@@ -74,23 +74,27 @@ pub(super) fn bench(full: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("sites");
     let testbed = Testbed::below(BASE)?;
     testbed.check_free()?;
-    let _only_run = leftovers::only_run(&testbed)?;
-    leftovers::end(&testbed)?;
+    let _only_run = leftovers::lock_testbed(&testbed)?;
+    leftovers::end_all(&testbed)?;
     leftovers::end_at_interrupt(&testbed);
     let ground = BenchGround::start(&BOTH)?;
-    together(&ground, &extent, &mut report)?;
-    asked(&ground, &extent, &mut report)?;
+    measure_together(&ground, &extent, &mut report)?;
+    measure_queries(&ground, &extent, &mut report)?;
     let (judged, kills, soak) = std::thread::scope(|scope| {
-        let judged = scope.spawn(|| judged(&extent));
-        let kills = scope.spawn(|| kills(&extent));
+        let judged = scope.spawn(|| measure_judged(&extent));
+        let kills = scope.spawn(|| measure_kills(&extent));
         let soak = scope.spawn(|| soak::measure(&ground, extent.soak));
-        Ok::<_, anyhow::Error>((joined(judged)?, joined(kills)?, joined(soak)?))
+        Ok::<_, anyhow::Error>((
+            join_thread(judged)?,
+            join_thread(kills)?,
+            join_thread(soak)?,
+        ))
     })?;
-    tell(judged, kills, soak, &mut report);
+    write_report(judged, kills, soak, &mut report);
     Ok(report)
 }
 
-fn judged(extent: &BenchExtent) -> Result<Judged> {
+fn measure_judged(extent: &BenchExtent) -> Result<Judged> {
     let ground = BenchGround::start(&BenchLane {
         name: "judged",
         clusters: &JUDGED,
@@ -99,7 +103,7 @@ fn judged(extent: &BenchExtent) -> Result<Judged> {
     killed_payloads::measure(&ground, extent.batches)
 }
 
-fn kills(extent: &BenchExtent) -> Result<Kills> {
+fn measure_kills(extent: &BenchExtent) -> Result<Kills> {
     let ground = BenchGround::start(&BenchLane {
         name: "killed",
         clusters: &KILLED,
@@ -108,67 +112,77 @@ fn kills(extent: &BenchExtent) -> Result<Kills> {
     kills::measure(&ground, extent.rounds, extent.settle)
 }
 
-fn together(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
+fn measure_together(
+    ground: &BenchGround,
+    extent: &BenchExtent,
+    report: &mut BenchReport,
+) -> Result<()> {
     let together = two_clusters::measure(ground, extent.jobs)?;
-    report.floor("floor_slurm_start_s", together.raw, "s");
-    report.figure("coalloc_two_slurms_s", together.start, "s", "<= 4");
-    report.figure("start_spread_p95_s", together.spread, "s", "<= 1");
-    report.figure("start_seen_p95_s", together.seen, "s", "<= 2");
+    report.add_floor("floor_slurm_start_s", together.raw, "s");
+    report.add_figure("coalloc_two_slurms_s", together.start, "s", "<= 4");
+    report.add_figure("start_spread_p95_s", together.spread, "s", "<= 1");
+    report.add_figure("start_seen_p95_s", together.seen, "s", "<= 2");
     Ok(())
 }
 
-fn asked(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
+fn measure_queries(
+    ground: &BenchGround,
+    extent: &BenchExtent,
+    report: &mut BenchReport,
+) -> Result<()> {
     let (idle, calls) = std::thread::scope(|scope| {
-        let idle = scope.spawn(|| queries::idle(ground, extent.length));
+        let idle = scope.spawn(|| queries::idle_rate(ground, extent.length));
         // Another process calls the other cluster meanwhile.
-        let calls = scope.spawn(|| calls(ground, extent));
-        Ok::<_, anyhow::Error>((joined(idle)?, joined(calls)?))
+        let calls = scope.spawn(|| run_calls(ground, extent));
+        Ok::<_, anyhow::Error>((join_thread(idle)?, join_thread(calls)?))
     })?;
-    let busy = queries::busy(ground, extent.length)?;
-    report.figure("queries_per_min_idle", idle, "1/min", "<= 2");
-    report.figure("queries_per_min_busy", busy, "1/min", "<= 30");
-    report.floor("floor_sbatch_per_s_8way", calls.sbatch_per_s, "1/s");
-    report.figure(
+    let busy = queries::busy_rate(ground, extent.length)?;
+    report.add_figure("queries_per_min_idle", idle, "1/min", "<= 2");
+    report.add_figure("queries_per_min_busy", busy, "1/min", "<= 30");
+    report.add_floor("floor_sbatch_per_s_8way", calls.sbatch_per_s, "1/s");
+    report.add_figure(
         "slurm_submit_ratio_8way",
         calls.submit_ratio,
         "ratio",
         ">= 0.6",
     );
     let name = format!("status_{}_ms", extent.attempts);
-    report.figure(name, calls.status_ms, "ms of processor time", "<= 50");
-    report.figure("status_wall_ms", calls.status_wall_ms, "ms", "");
+    report.add_figure(name, calls.status_ms, "ms of processor time", "<= 50");
+    report.add_figure("status_wall_ms", calls.status_wall_ms, "ms", "");
     Ok(())
 }
 
-fn calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> {
-    crate::cli::progress("calls beside bare commands");
-    ground.operate(
+fn run_calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> {
+    crate::cli::print_progress("calls beside bare commands");
+    ground.run_as_operator(
         BETA,
         &["scontrol", "update", "partitionname=normal", "state=down"],
     )?;
-    let mut command = ground.program();
+    let mut command = ground.program_command();
     command.args(["-o", "json", "bench", "site-calls"]);
     command
         .arg("--root")
-        .arg(ground.directory("calls")?.join("root"));
-    command.arg("--conf").arg(ground.testbed.conf(BETA.name));
+        .arg(ground.create_directory("calls")?.join("root"));
+    command
+        .arg("--conf")
+        .arg(ground.testbed.config_file_path(BETA.name));
     command
         .arg("--ssh")
         .arg(ground.ssh.as_ref().context("no way by SSH")?);
     command.args(["--pairs", &extent.pairs.to_string()]);
     command.args(["--attempts", &extent.attempts.to_string()]);
-    let said = said(&mut command)?
+    let said = capture_output(&mut command)?
         .map_err(anyhow::Error::msg)
         .context("calls")?;
-    ground.clear(BETA)?;
-    ground.operate(
+    ground.cancel_all(BETA)?;
+    ground.run_as_operator(
         BETA,
         &["scontrol", "update", "partitionname=normal", "state=up"],
     )?;
     Ok(serde_json::from_str(&said)?)
 }
 
-fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
+fn write_report(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
     let figures: [(&'static str, usize, &'static str); 8] = [
         ("false_success", judged.false_success, "payloads"),
         ("misjudged", judged.misjudged, "payloads"),
@@ -180,13 +194,13 @@ fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
         ("soak_violations", soak.violations, "jobs"),
     ];
     for (name, count, unit) in figures {
-        report.figure(name, count as f64, unit, MUST_BE_NONE);
+        report.add_figure(name, count as f64, unit, MUST_BE_NONE);
     }
-    report.figure(
+    report.add_figure(
         "payloads_ended_by_others",
         judged.payloads as f64,
         "payloads",
         "",
     );
-    report.figure("soak_jobs", soak.jobs as f64, "jobs", "");
+    report.add_figure("soak_jobs", soak.jobs as f64, "jobs", "");
 }

@@ -67,15 +67,15 @@ pub(super) struct CameTo {
 
 impl Payloads {
     /// Reads the log.
-    pub(super) fn read(log: &Path) -> Result<Self> {
+    pub(super) fn read_log(log: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(log).context("no log of payloads")?;
-        Ok(Self(text.lines().filter_map(deed).collect()))
+        Ok(Self(text.lines().filter_map(parse_line).collect()))
     }
 
     /// Sums up a job that should have ended.
-    pub(super) fn came_to(&self, job: &JobReport) -> CameTo {
+    pub(super) fn result_of(&self, job: &JobReport) -> CameTo {
         let whole = self.is_whole(job.id, job.components.len());
-        let doubled = self.doubled(job.id, job.components.len());
+        let doubled = self.count_doubled(job.id, job.components.len());
         let spread = self.spread(job.id);
         let id = job.id;
         let state = &job.phase.state;
@@ -91,13 +91,15 @@ impl Payloads {
         }
     }
 
-    fn of(&self, job: u64) -> impl Iterator<Item = &PayloadLine> {
+    fn lines_of(&self, job: u64) -> impl Iterator<Item = &PayloadLine> {
         self.0.iter().filter(move |deed| deed.job == job)
     }
 
     /// Times at which the last attempts of a job's components began.
     pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
-        let began = self.of(job).filter(|deed| deed.what == PayloadMark::Began);
+        let began = self
+            .lines_of(job)
+            .filter(|deed| deed.what == PayloadMark::Began);
         let last: BTreeMap<u32, f64> = began.map(|deed| (deed.component, deed.at)).collect();
         last.into_values().collect()
     }
@@ -115,10 +117,10 @@ impl Payloads {
     /// that followed one in which all components went through theirs. A payload that was killed
     /// half-way ran once, and so did one that went through its work in a round in which another did
     /// not.
-    pub(super) fn doubled(&self, job: u64, components: usize) -> usize {
+    pub(super) fn count_doubled(&self, job: u64, components: usize) -> usize {
         let mut times = BTreeMap::<_, u32>::new();
         let mut ended = BTreeMap::<_, BTreeSet<u32>>::new();
-        for deed in self.of(job) {
+        for deed in self.lines_of(job) {
             let turn = match deed.what {
                 PayloadMark::Began => (deed.turn.0, Some(deed.turn.1)),
                 PayloadMark::Beside | PayloadMark::Ended => (deed.turn.0, None),
@@ -142,7 +144,7 @@ impl Payloads {
     /// Returns true if the last attempt of each of the components went through its work.
     pub(super) fn is_whole(&self, job: u64, components: usize) -> bool {
         let mut last = BTreeMap::new();
-        for deed in self.of(job) {
+        for deed in self.lines_of(job) {
             let known = last.entry(deed.component).or_insert((deed.turn, false));
             if deed.turn >= known.0 {
                 *known = (deed.turn, deed.what == PayloadMark::Ended);
@@ -152,14 +154,14 @@ impl Payloads {
     }
 
     /// Counts the payloads of a job that began after a time.
-    pub(super) fn begun_after(&self, job: u64, at: f64) -> usize {
-        self.of(job)
+    pub(super) fn count_begun_after(&self, job: u64, at: f64) -> usize {
+        self.lines_of(job)
             .filter(|deed| deed.what == PayloadMark::Began && deed.at > at)
             .count()
     }
 }
 
-fn deed(line: &str) -> Option<PayloadLine> {
+fn parse_line(line: &str) -> Option<PayloadLine> {
     let mut words = line.split(' ');
     let what = match words.next()? {
         "begin" => PayloadMark::Began,
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     fn payloads(lines: &[&str]) -> Payloads {
-        Payloads(lines.iter().filter_map(|line| deed(line)).collect())
+        Payloads(lines.iter().filter_map(|line| parse_line(line)).collect())
     }
 
     #[test]
@@ -200,29 +202,29 @@ mod tests {
             "begin cn-7-0-2 2 9",
             "end cn-7-0-2 2 10",
         ];
-        assert_eq!(payloads(&tried_again).doubled(7, 1), 0);
+        assert_eq!(payloads(&tried_again).count_doubled(7, 1), 0);
         let done_twice = [
             "begin cn-7-0-1 1 1",
             "end cn-7-0-1 1 2",
             "begin cn-7-0-2 2 3",
             "end cn-7-0-2 2 4",
         ];
-        assert_eq!(payloads(&done_twice).doubled(7, 1), 1);
-        assert_eq!(payloads(&done_twice).doubled(8, 1), 0, "another job");
+        assert_eq!(payloads(&done_twice).count_doubled(7, 1), 1);
+        assert_eq!(payloads(&done_twice).count_doubled(8, 1), 0, "another job");
     }
 
     #[test]
     fn an_attempt_that_begins_anew_within_its_round_ran_twice() {
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7, 1),
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).count_doubled(7, 1),
             1
         );
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7, 1),
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).count_doubled(7, 1),
             0
         );
         assert_eq!(
-            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7, 2),
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).count_doubled(7, 2),
             0
         );
         let restarted = [
@@ -232,7 +234,7 @@ mod tests {
             "end cn-7-0-2 1 4",
         ];
         assert_eq!(
-            payloads(&restarted).doubled(7, 2),
+            payloads(&restarted).count_doubled(7, 2),
             1,
             "of one component in one round"
         );
@@ -248,12 +250,12 @@ mod tests {
         ];
         all.extend(["begin cn-7-1-2 2 3", "end cn-7-0-2 2 4", "end cn-7-1-2 2 4"]);
         assert_eq!(
-            payloads(&all).doubled(7, 2),
+            payloads(&all).count_doubled(7, 2),
             0,
             "one was killed in the first"
         );
         all.push("end cn-7-0-1 1 2");
-        assert_eq!(payloads(&all).doubled(7, 2), 1);
+        assert_eq!(payloads(&all).count_doubled(7, 2), 1);
     }
 
     #[test]
@@ -263,7 +265,7 @@ mod tests {
             "beside cn-7-0-2 2 9",
             "begin cn-7-0-2 2 9",
         ];
-        assert_eq!(payloads(&second).doubled(7, 1), 1);
+        assert_eq!(payloads(&second).count_doubled(7, 1), 1);
     }
 
     #[test]
@@ -286,7 +288,7 @@ mod tests {
         assert!(start(1, 0).wait().unwrap().success());
         let mut lasting = start(2, 2);
         let since = Instant::now();
-        while Payloads::read(&log).unwrap().0.len() < 3 {
+        while Payloads::read_log(&log).unwrap().0.len() < 3 {
             assert!(
                 since.elapsed() < Duration::from_secs(30),
                 "the second does not begin"
@@ -295,7 +297,7 @@ mod tests {
         }
         assert!(start(3, 0).wait().unwrap().success());
         assert!(lasting.wait().unwrap().success());
-        let all = Payloads::read(&log).unwrap().0;
+        let all = Payloads::read_log(&log).unwrap().0;
         let did = |attempt| all.iter().filter(move |deed| deed.turn.1 == attempt);
         let what: Vec<Vec<PayloadMark>> = (1..4)
             .map(|attempt| did(attempt).map(|deed| deed.what).collect())
@@ -320,6 +322,6 @@ mod tests {
         assert!(!payloads(&both[..3]).is_whole(7, 2), "one was killed");
         assert!(!payloads(&both).is_whole(7, 3), "one never began");
         assert_eq!(payloads(&both).spread(7), 0.25);
-        assert_eq!(payloads(&both).begun_after(7, 1.1), 1);
+        assert_eq!(payloads(&both).count_begun_after(7, 1.1), 1);
     }
 }

@@ -8,20 +8,20 @@ use super::bench_clusters::{BenchComponent, BenchGround};
 use super::clusters::ALPHA;
 
 /// Queries of alpha per minute while there are no jobs.
-pub(super) fn idle(ground: &BenchGround, length: Duration) -> Result<f64> {
-    crate::cli::progress("queries while nothing runs");
+pub(super) fn idle_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
+    crate::cli::print_progress("queries while nothing runs");
     // Jobs that have just ended are still being tidied up.
     std::thread::sleep(length / 2);
-    rate(ground, || {
+    query_rate(ground, || {
         std::thread::sleep(length);
         Ok(())
     })
 }
 
 /// Queries of alpha per minute while jobs come and go.
-pub(super) fn busy(ground: &BenchGround, length: Duration) -> Result<f64> {
-    crate::cli::progress("queries while jobs come and go");
-    rate(ground, || {
+pub(super) fn busy_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
+    crate::cli::print_progress("queries while jobs come and go");
+    query_rate(ground, || {
         let begin = Instant::now();
         let part = BenchComponent {
             site: Some(ALPHA.name),
@@ -38,10 +38,10 @@ pub(super) fn busy(ground: &BenchGround, length: Duration) -> Result<f64> {
     })
 }
 
-fn rate(ground: &BenchGround, work: impl Fn() -> Result<()>) -> Result<f64> {
+fn query_rate(ground: &BenchGround, work: impl Fn() -> Result<()>) -> Result<f64> {
     let begin = Instant::now();
-    let before = ground.queries()?;
+    let before = ground.count_queries()?;
     work()?;
-    let queries = ground.queries()? - before;
+    let queries = ground.count_queries()? - before;
     Ok(queries as f64 / begin.elapsed().as_secs_f64() * 60.0)
 }

@@ -16,7 +16,7 @@ use crate::testbed::{Account, Testbed, TestbedCluster};
 const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
 
 /// Writes a job file.
-pub(super) fn document(parts: &[BenchComponent], script: &str, more: &str) -> String {
+pub(super) fn job_document(parts: &[BenchComponent], script: &str, more: &str) -> String {
     let request = if parts.iter().all(|part| part.site.is_some()) {
         "fixed"
     } else {
@@ -86,7 +86,7 @@ fn configuration(
     } in clusters
     {
         let root = place.join("sites").join(name);
-        let conf = testbed.conf(name);
+        let conf = testbed.config_file_path(name);
         text += &format!(
             "[[site]]\nname = {name:?}\nkind = \"slurm\"\nroot = {root:?}\n\
              slurm_conf = {conf:?}\nprocessors = {processors}\n"
@@ -99,7 +99,7 @@ fn configuration(
 }
 
 /// Starts the server as the user.
-pub(super) fn spawn(place: &Path, account: &Account) -> Result<Child> {
+pub(super) fn spawn_server(place: &Path, account: &Account) -> Result<Child> {
     let log = fs::File::create(place.join("server.log"))?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(place.join("cospan"));

@@ -36,33 +36,33 @@ pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
     while begin.elapsed() < length {
         while alive.len() < ALIVE {
             let number = jobs.len();
-            let id = ground.submit(&parts(number), 2 + number as u32 % 9, "")?;
+            let id = ground.submit(&parts_of(number), 2 + number as u32 % 9, "")?;
             jobs.push(id);
             alive.push(id);
         }
         if begin.elapsed() >= next {
             let passed = begin.elapsed().as_secs();
             let all = length.as_secs();
-            crate::cli::progress(&format!("soak: {passed} s of {all} s, the next trouble"));
-            others_work(ground);
-            trouble(ground, troubles)?;
+            crate::cli::print_progress(&format!("soak: {passed} s of {all} s, the next trouble"));
+            submit_foreign_job(ground);
+            inject_fault(ground, troubles)?;
             troubles += 1;
             next += TROUBLE_EVERY;
         }
         std::thread::sleep(Duration::from_millis(500));
         let mut left = Vec::new();
         for id in alive {
-            if !ground.job(id)?.phase.is_final() {
+            if !ground.job_report(id)?.phase.is_final() {
                 left.push(id);
             }
         }
         alive = left;
     }
-    judge(ground, &jobs)
+    judge_jobs(ground, &jobs)
 }
 
 /// Draws one to three components for one site, the other, or any.
-fn parts(number: usize) -> Vec<BenchComponent> {
+fn parts_of(number: usize) -> Vec<BenchComponent> {
     let sites = [ALPHA.name, BETA.name];
     let anywhere = number.is_multiple_of(4);
     (0..=number % 3)
@@ -74,14 +74,14 @@ fn parts(number: usize) -> Vec<BenchComponent> {
 }
 
 /// Submits a job of another user. Slurm may refuse it while a fault lasts.
-fn others_work(ground: &BenchGround) {
+fn submit_foreign_job(ground: &BenchGround) {
     for cluster in [ALPHA, BETA] {
         let work = ["sbatch", "-o", "/dev/null", "-n", "4", "--wrap", "sleep 5"];
-        let _refused = ground.slurm(cluster, &work);
+        let _refused = ground.run_slurm(cluster, &work);
     }
 }
 
-fn trouble(ground: &BenchGround, number: usize) -> Result<()> {
+fn inject_fault(ground: &BenchGround, number: usize) -> Result<()> {
     let cluster = if number.is_multiple_of(2) {
         ALPHA
     } else {
@@ -91,8 +91,8 @@ fn trouble(ground: &BenchGround, number: usize) -> Result<()> {
         0 => {
             ground.testbed.kill_controller(cluster.name)?;
             std::thread::sleep(BROKEN_FOR);
-            ground.testbed.up(cluster)?;
-            ground.resume(cluster)?;
+            ground.testbed.start_cluster(cluster)?;
+            ground.resume_node(cluster)?;
         }
         1 => {
             ground.testbed.freeze_controller(cluster.name, true)?;
@@ -104,22 +104,22 @@ fn trouble(ground: &BenchGround, number: usize) -> Result<()> {
     Ok(())
 }
 
-fn judge(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
-    crate::cli::progress("soak: all is mended, the last jobs end");
+fn judge_jobs(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
+    crate::cli::print_progress("soak: all is mended, the last jobs end");
     let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
-    let payloads = ground.payloads()?;
-    let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
+    let payloads = ground.read_payloads()?;
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.result_of(job)).collect();
     let broken: Vec<_> = came_to
         .iter()
         .filter(|one| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX)
         .collect();
     broken
         .iter()
-        .for_each(|one| crate::cli::progress(&one.told));
+        .for_each(|one| crate::cli::print_progress(&one.told));
     if !broken.is_empty() {
         [ALPHA, BETA]
             .into_iter()
-            .for_each(|cluster| tell_queue(ground, cluster));
+            .for_each(|cluster| print_queue(ground, cluster));
     }
     Ok(Soak {
         jobs: jobs.len(),
@@ -128,14 +128,14 @@ fn judge(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
 }
 
 /// Prints what a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
-fn tell_queue(ground: &BenchGround, cluster: TestbedCluster) {
+fn print_queue(ground: &BenchGround, cluster: TestbedCluster) {
     for words in [
         &["sinfo"][..],
         &["squeue", "-t", "all", "-o", "%i %T %r %C %j"],
     ] {
         let said = ground
-            .operate(cluster, words)
+            .run_as_operator(cluster, words)
             .unwrap_or_else(|error| error.to_string());
-        crate::cli::progress(&format!("{}: {}\n{said}", cluster.name, words[0]));
+        crate::cli::print_progress(&format!("{}: {}\n{said}", cluster.name, words[0]));
     }
 }

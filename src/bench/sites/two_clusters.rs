@@ -32,18 +32,18 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
     let mut spread = vec![];
     let mut seen = vec![];
     for number in 0..jobs {
-        crate::cli::progress(&format!(
+        crate::cli::print_progress(&format!(
             "one job over two clusters, {} of {jobs}",
             number + 1
         ));
-        raw.push(raw_start(ground, number)?);
+        raw.push(slurm_start_seconds(ground, number)?);
         let submitted = now();
         let id = ground.submit(&parts, 2, "")?;
         // The next job finds enough processors while this one ends.
         let job = ground.await_jobs("started", &[id], |job: &JobReport| {
             job.instants.started.is_some() || job.phase.is_final()
         })?;
-        let payloads = ground.payloads()?;
+        let payloads = ground.read_payloads()?;
         let last = payloads
             .beginnings(id)
             .into_iter()
@@ -65,12 +65,12 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
     })
 }
 
-fn raw_start(ground: &BenchGround, number: u32) -> Result<f64> {
-    let marker = ground.directory("raw")?.join(number.to_string());
+fn slurm_start_seconds(ground: &BenchGround, number: u32) -> Result<f64> {
+    let marker = ground.create_directory("raw")?.join(number.to_string());
     let work = format!("date +%s.%N > {0}.part; mv {0}.part {0}", marker.display());
     let submitted = now();
-    ground.slurm(ALPHA, &["sbatch", "-o", "/dev/null", "--wrap", &work])?;
-    ground.wait("Slurm's own job", || Ok(marker.exists()))?;
+    ground.run_slurm(ALPHA, &["sbatch", "-o", "/dev/null", "--wrap", &work])?;
+    ground.wait_until("Slurm's own job", || Ok(marker.exists()))?;
     let began: f64 = std::fs::read_to_string(&marker)?.trim().parse()?;
     Ok(began - submitted)
 }

@@ -28,11 +28,14 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Starts the server as a process that outlives the terminal, and waits until it answers.
-pub(crate) fn start(context: &mut CommandContext, data: &Path) -> Result<CliExit, CliError> {
+pub(crate) fn start_background(
+    context: &mut CommandContext,
+    data: &Path,
+) -> Result<CliExit, CliError> {
     data_directory::prepare(data)
         .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
-    if let Some(running) = look(data)? {
-        return told(
+    if let Some(running) = find_running(data)? {
+        return print_running(
             context,
             data,
             &running,
@@ -48,15 +51,15 @@ pub(crate) fn start(context: &mut CommandContext, data: &Path) -> Result<CliExit
     let begin = log
         .seek(SeekFrom::End(0))
         .map_err(|error| CliError::file("read", &file, &error))?;
-    let mut child = spawn(&log)?;
+    let mut child = spawn_detached(&log)?;
     let begun = Instant::now();
     loop {
-        match look(data)? {
+        match find_running(data)? {
             Some(running) if running.process == child.id() => {
-                hear_sites(context);
-                return told(context, data, &running, "the server answers");
+                wait_for_sites(context);
+                return print_running(context, data, &running, "the server answers");
             }
-            _ => still_alive(&mut child, &mut log, begin)?,
+            _ => fail_if_ended(&mut child, &mut log, begin)?,
         }
         if begun.elapsed() > READY_MAX {
             return Err(CliError::usage(
@@ -74,14 +77,14 @@ pub(crate) fn start(context: &mut CommandContext, data: &Path) -> Result<CliExit
 
 /// Waits a little for the first report of each site, so that a `site list` right afterwards does
 /// not show them as unknown. A site that does not answer delays nobody.
-fn hear_sites(context: &CommandContext) {
+fn wait_for_sites(context: &CommandContext) {
     if context.names_server() {
         return;
     }
     let begun = Instant::now();
     while let Ok(client) = context.client()
         && client
-            .sites()
+            .list_sites()
             .is_ok_and(|list| list.sites.iter().any(|site| site.state == "unknown"))
         && begun.elapsed() < SITES_MAX
     {
@@ -90,7 +93,7 @@ fn hear_sites(context: &CommandContext) {
 }
 
 /// Starts this program with the same arguments, but as the leader of its own session.
-fn spawn(log: &File) -> Result<Child, CliError> {
+fn spawn_detached(log: &File) -> Result<Child, CliError> {
     let program = std::env::current_exe().map_err(report_failure)?;
     let arguments = std::env::args_os()
         .skip(1)
@@ -113,7 +116,7 @@ fn report_failure(error: std::io::Error) -> CliError {
 }
 
 /// Fails with the process's own message if it has ended.
-fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliError> {
+fn fail_if_ended(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliError> {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
     };
@@ -136,11 +139,11 @@ fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliE
     })
 }
 
-fn look(data: &Path) -> Result<Option<RunningProcess>, CliError> {
-    RunningProcess::look(data).map_err(|error| CliError::file("look into", data, &error))
+fn find_running(data: &Path) -> Result<Option<RunningProcess>, CliError> {
+    RunningProcess::find_running(data).map_err(|error| CliError::file("look into", data, &error))
 }
 
-fn told(
+fn print_running(
     context: &mut CommandContext,
     data: &Path,
     running: &RunningProcess,
@@ -160,10 +163,10 @@ fn told(
 }
 
 /// Stops the server that works with the configured data directory, and waits for its end.
-pub(crate) fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
+pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let Some(RunningProcess { process, .. }) = look(&data)? else {
+    let Some(RunningProcess { process, .. }) = find_running(&data)? else {
         let remedy = "name its configuration with --config or COSPAN_CONFIG";
         let message = format!(
             "no server runs here with the data directory {}",
@@ -177,9 +180,9 @@ pub(crate) fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
             quiet: false,
         });
     };
-    end(process)?;
+    signal_end(process)?;
     let begun = Instant::now();
-    while look(&data)?.is_some_and(|running| running.process == process) {
+    while find_running(&data)?.is_some_and(|running| running.process == process) {
         if begun.elapsed() > STOP_MAX {
             return Err(CliError::usage(
                 format!(
@@ -197,7 +200,7 @@ pub(crate) fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
     Ok(CliExit::Done)
 }
 
-fn end(process: u32) -> Result<(), CliError> {
+fn signal_end(process: u32) -> Result<(), CliError> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     match pid.map(|pid| kill_process(pid, Signal::TERM)) {
         // It ended by itself in the meantime.

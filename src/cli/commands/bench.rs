@@ -18,17 +18,17 @@ pub(crate) fn run(
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
         BenchCommand::Place(args) => (Bench::Place, args),
-        BenchCommand::Reserve(args) => (Bench::Reserve(log_of(args)), &args.every),
-        BenchCommand::Simulate(args) => (Bench::Simulate(log_of(args)), &args.every),
+        BenchCommand::Reserve(args) => (Bench::Reserve(cluster_log(args)), &args.every),
+        BenchCommand::Simulate(args) => (Bench::Simulate(cluster_log(args)), &args.every),
         BenchCommand::Sites { full } => {
             let plan = BenchPlan {
                 bench: Bench::Sites { full: *full },
                 directory: ".".into(),
                 quick: false,
             };
-            let report = bench::run(&plan).map_err(failed)?;
-            context.out.answer(&report, table)?;
-            return without_mistakes(&report);
+            let report = bench::run(&plan).map_err(bench_error)?;
+            context.out.answer(&report, format_bench)?;
+            return exit_for_report(&report);
         }
         BenchCommand::SiteCalls {
             root,
@@ -47,16 +47,16 @@ pub(crate) fn run(
                 pairs: *pairs,
                 attempts: *attempts,
             };
-            let calls = bench::measure_calls(&plan).map_err(failed)?;
+            let calls = bench::measure_calls(&plan).map_err(bench_error)?;
             context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
             return Ok(CliExit::Done);
         }
         BenchCommand::FloorServer { port, directory } => {
-            bench::serve_floor(directory, *port).map_err(failed)?;
+            bench::serve_floor(directory, *port).map_err(bench_error)?;
             return Ok(CliExit::Done);
         }
         BenchCommand::ForgeStore { directory } => {
-            bench::forge_store(directory).map_err(failed)?;
+            bench::forge_store(directory).map_err(bench_error)?;
             return Ok(CliExit::Done);
         }
     };
@@ -66,12 +66,12 @@ pub(crate) fn run(
         directory: directory.clone(),
         quick: *quick,
     };
-    let report = bench::run(&plan).map_err(failed)?;
-    context.out.answer(&report, table)?;
+    let report = bench::run(&plan).map_err(bench_error)?;
+    context.out.answer(&report, format_bench)?;
     Ok(CliExit::Done)
 }
 
-fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
+fn cluster_log(args: &LogBenchArgs) -> Option<ClusterLog> {
     args.log.clone().map(|file| ClusterLog {
         file,
         processors: args.processors,
@@ -79,9 +79,9 @@ fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
 }
 
 /// A missed target is only reported; a wrong result is an error.
-fn without_mistakes(report: &BenchReport) -> Result<CliExit, CliError> {
+fn exit_for_report(report: &BenchReport) -> Result<CliExit, CliError> {
     let mistakes: Vec<String> = report
-        .mistakes()
+        .failed_figures()
         .iter()
         .map(|figure: &&BenchFigure| format!("{} is {}", figure.name, figure.value))
         .collect();
@@ -100,7 +100,7 @@ fn without_mistakes(report: &BenchReport) -> Result<CliExit, CliError> {
     })
 }
 
-fn failed(error: anyhow::Error) -> CliError {
+fn bench_error(error: anyhow::Error) -> CliError {
     CliError {
         exit: CliExit::JobFailed,
         message: format!("the bench did not come to its end: {error:#}"),
@@ -109,7 +109,7 @@ fn failed(error: anyhow::Error) -> CliError {
     }
 }
 
-fn table(report: &BenchReport) -> String {
+fn format_bench(report: &BenchReport) -> String {
     let mut text = String::from("FIGURE\tVALUE\tUNIT\tTARGET\n");
     for figure in report.figures.iter().chain(&report.floors) {
         let BenchFigure {
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn mistakes_that_a_bench_found_are_an_error_and_slowness_is_none() {
-        assert!(without_mistakes(&report(0.0, "0")).is_ok());
-        assert!(without_mistakes(&report(9.0, "<= 4")).is_ok());
-        let Err(error) = without_mistakes(&report(2.0, "0")) else {
+        assert!(exit_for_report(&report(0.0, "0")).is_ok());
+        assert!(exit_for_report(&report(9.0, "<= 4")).is_ok());
+        let Err(error) = exit_for_report(&report(2.0, "0")) else {
             panic!("two are lost")
         };
         assert_eq!(error.message, "slurm_kill_lost is 2, and must be 0");

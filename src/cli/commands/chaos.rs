@@ -14,8 +14,8 @@ use crate::chaos::fault_plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::clock;
-use crate::cli::print::{bold, columns, fields, note, state};
+use crate::cli::local_time::format_clock;
+use crate::cli::print::{bold, color_state, format_columns, format_name_values, print_note};
 
 /// Runs `chaos ...`.
 pub(crate) fn run(
@@ -24,22 +24,22 @@ pub(crate) fn run(
 ) -> Result<CliExit, CliError> {
     match command {
         ChaosCommand::Inject(args) => inject(context, args),
-        ChaosCommand::Status => status(context),
-        ChaosCommand::Stop => stop(context),
-        ChaosCommand::Report => report(context),
+        ChaosCommand::Status => print_status(context),
+        ChaosCommand::Stop => stop_faults(context),
+        ChaosCommand::Report => print_report(context),
     }
 }
 
 fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExit, CliError> {
     let (name, text) = read_plan(&args.plan)?;
     let client = context.client()?;
-    let status = client.chaos()?;
+    let status = client.chaos_status()?;
     if !status.allowed {
-        return Err(not_allowed());
+        return Err(not_allowed_error());
     }
     let lasting = args.lasting.map(|Length(lasting)| lasting);
-    let plan =
-        fault_plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
+    let plan = fault_plan::parse_plan(Path::new(&name), &text, lasting, &status.into()).map_err(
+        |problems| {
             let count = problems.len();
             let noun = if problems.len() == 1 {
                 "problem"
@@ -53,10 +53,11 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
                 remedy: None,
                 quiet: false,
             }
-        })?;
-    let rehearsal = client.inject(&plan, args.dry_run)?;
+        },
+    )?;
+    let rehearsal = client.inject_faults(&plan, args.dry_run)?;
     context.out.answer(&rehearsal, rehearsal_text)?;
-    note(if args.dry_run {
+    print_note(if args.dry_run {
         "nothing was injected: this is what would run"
     } else {
         "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
@@ -77,7 +78,7 @@ fn read_plan(file: &Path) -> Result<(String, String), CliError> {
     Ok((name.to_owned(), text))
 }
 
-fn not_allowed() -> CliError {
+fn not_allowed_error() -> CliError {
     let remedy = "set allowed = true in [chaos] of its configuration, and restart it";
     CliError {
         exit: CliExit::Refused,
@@ -88,21 +89,21 @@ fn not_allowed() -> CliError {
 }
 
 /// Shows the bounds, and the running rehearsal.
-fn status(context: &mut CommandContext) -> Result<CliExit, CliError> {
-    let status = context.client()?.chaos()?;
+fn print_status(context: &mut CommandContext) -> Result<CliExit, CliError> {
+    let status = context.client()?.chaos_status()?;
     context.out.answer(&status, status_text)?;
     Ok(CliExit::Done)
 }
 
 /// Ends all faults at once.
-fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn stop_faults(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let report = context.client()?.stop_chaos()?;
     context.out.answer(&report, report_text)?;
     Ok(CliExit::Done)
 }
 
 /// Shows the injected faults, and their effects on the control plane.
-fn report(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn print_report(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let report = context.client()?.chaos_report()?;
     context.out.answer(&report, report_text)?;
     Ok(CliExit::Done)
@@ -125,13 +126,13 @@ fn status_text(status: &ChaosStatus) -> String {
 
 fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
     let end = match (&rehearsal.ended_at, &rehearsal.stopped_by) {
-        (None, _) => clock(rehearsal.ends_at),
-        (Some(at), None) => format!("{}, when its time was over", clock(*at)),
-        (Some(at), Some(by)) => format!("{}, stopped by {by}", clock(*at)),
+        (None, _) => format_clock(rehearsal.ends_at),
+        (Some(at), None) => format!("{}, when its time was over", format_clock(*at)),
+        (Some(at), Some(by)) => format!("{}, stopped by {by}", format_clock(*at)),
     };
-    let whole = fields(&[
+    let whole = format_name_values(&[
         ("By", rehearsal.by.clone()),
-        ("From", clock(rehearsal.begun_at)),
+        ("From", format_clock(rehearsal.begun_at)),
         ("Until", end),
         ("Seed", rehearsal.seed.to_string()),
     ]);
@@ -147,8 +148,8 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
                 one.sites.join(", "),
                 format!("{}{delay}", one.fault),
                 format!("{} %", one.probability * 100.0),
-                clock(one.from),
-                clock(one.until),
+                format_clock(one.from),
+                format_clock(one.until),
                 one.state.clone(),
                 if one.calls.len() == CallKind::ALL.len() {
                     "all".into()
@@ -159,7 +160,7 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
         })
         .collect();
     let heading = ["SITES", "FAULT", "SHARE", "FROM", "UNTIL", "NOW", "CALLS"];
-    format!("{whole}\n{}", columns(&heading, &rows))
+    format!("{whole}\n{}", format_columns(&heading, &rows))
 }
 
 fn report_text(report: &ChaosReport) -> String {
@@ -178,7 +179,7 @@ fn report_text(report: &ChaosReport) -> String {
     text += "\n";
     text += &match strikes.as_slice() {
         [] => "no call came by that could have been struck\n".to_owned(),
-        rows => columns(&["SITE", "FAULT", "CALL", "CALLS", "STRUCK"], rows),
+        rows => format_columns(&["SITE", "FAULT", "CALL", "CALLS", "STRUCK"], rows),
     };
     let sites: Vec<Vec<String>> = report
         .sites
@@ -188,7 +189,7 @@ fn report_text(report: &ChaosReport) -> String {
     let heading = ["SITE", "ERRORS", "OPENED", "CLOSED", "STATES"];
     text += &format!(
         "\n{}\n{}",
-        columns(&heading, &sites),
+        format_columns(&heading, &sites),
         jobs_text(&report.jobs)
     );
     if report.isolated {
@@ -212,10 +213,10 @@ fn site_row(site: &SiteDeeds, begun_at: cospan_domain::units::Timestamp) -> Vec<
         site.states
             .iter()
             .map(|one: &StateSince| match one.at.0.since(begun_at) {
-                DurationMs::ZERO => state(&one.state),
+                DurationMs::ZERO => color_state(&one.state),
                 later => format!(
                     "{} +{}",
-                    state(&one.state),
+                    color_state(&one.state),
                     Length(DurationMs(later.0 / 1_000 * 1_000))
                 ),
             })
@@ -236,7 +237,7 @@ fn jobs_text(jobs: &JobDeeds) -> String {
     } else {
         format!(" ({causes})")
     };
-    fields(&[
+    format_name_values(&[
         (
             "Submissions uncertain",
             jobs.submissions_uncertain.to_string(),

@@ -6,8 +6,8 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{note, warning_word};
-use crate::config::{LocatedConfig, reference, show};
+use crate::cli::print::{print_note, warning_word};
+use crate::config::{LocatedConfig, print_config, print_reference};
 use crate::site_roots;
 
 /// Checks and shows the configuration.
@@ -18,19 +18,19 @@ pub(crate) fn run(
     match command {
         ConfigCommand::Check => {
             let located = context.config()?;
-            warn(&located);
+            print_warnings(&located);
             let wrong = wrong_roots(context, &located);
             if !wrong.is_empty() {
                 let remedy = "no server starts with such a root: correct it, then check again";
                 return Err(CliError::usage(wrong.join("\n"), remedy));
             }
-            let unknown = keys_of_nobody(context, &located);
+            let unknown = missing_site_keys(context, &located);
             unknown
                 .iter()
-                .for_each(|text| note(&format!("{}: {text}", warning_word())));
+                .for_each(|text| print_note(&format!("{}: {text}", warning_word())));
             let sites = located.loaded.config.site.len();
             let warnings = located.loaded.warnings.len() + unknown.len();
-            let file = place(&located);
+            let file = describe_place(&located);
             let answer = json!({ "file": file, "sites": sites, "warnings": warnings });
             context
                 .out
@@ -38,11 +38,11 @@ pub(crate) fn run(
         }
         ConfigCommand::Show { brief } => {
             let located = context.config()?;
-            warn(&located);
-            let text = show(&located.loaded.config, !brief);
+            print_warnings(&located);
+            let text = print_config(&located.loaded.config, !brief);
             match context.out.format() {
                 OutputFormat::Table => {
-                    let text = format!("# In effect, from {}.\n\n{text}", place(&located));
+                    let text = format!("# In effect, from {}.\n\n{text}", describe_place(&located));
                     context.out.bytes(text.as_bytes())?;
                 }
                 OutputFormat::Json | OutputFormat::Yaml => {
@@ -53,7 +53,7 @@ pub(crate) fn run(
                 }
             }
         }
-        ConfigCommand::Reference => context.out.bytes(reference().as_bytes())?,
+        ConfigCommand::Reference => context.out.bytes(print_reference().as_bytes())?,
     }
     Ok(CliExit::Done)
 }
@@ -61,22 +61,22 @@ pub(crate) fn run(
 /// Lists invalid roots, as far as this account can tell: the server's account may be another.
 pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let config = &located.loaded.config;
-    let wrong = site_roots::wrong(config, &config.data_directory(&context.environment));
+    let wrong = site_roots::find_wrong_roots(config, &config.data_directory(&context.environment));
     let certain = wrong.iter().filter(|wrong| !wrong.depends_on_account());
     certain.map(ToString::to_string).collect()
 }
 
-fn place(located: &LocatedConfig) -> String {
+fn describe_place(located: &LocatedConfig) -> String {
     located.file.as_ref().map_or_else(
         || "the defaults (no file was found)".into(),
         |f| f.display().to_string(),
     )
 }
 
-fn warn(located: &LocatedConfig) {
+fn print_warnings(located: &LocatedConfig) {
     let warnings = &located.loaded.warnings;
     if !warnings.is_empty() {
-        note(&format!(
+        print_note(&format!(
             "{}: this is allowed, but odd\n{warnings}",
             warning_word()
         ));
@@ -85,8 +85,11 @@ fn warn(located: &LocatedConfig) {
 
 /// Lists keys that sites name but that do not exist. Users who may not read the keys learn nothing
 /// about them; and before the server has made its first key the list is empty.
-fn keys_of_nobody(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
-    let known = context.keys(located).list().unwrap_or_default();
+fn missing_site_keys(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
+    let known = context
+        .key_directory(located)
+        .list_keys()
+        .unwrap_or_default();
     if known.is_empty() {
         return Vec::new();
     }

@@ -10,11 +10,11 @@ use super::configuration::wrong_roots;
 use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{columns, note, state};
+use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
 use crate::config::LocatedConfig;
 use crate::data_directory::{self, DataDirectoryError};
-use crate::file_system::{existing, is_in_memory};
+use crate::file_system::{existing_ancestor, is_in_memory};
 use crate::serve::server_file::RunningProcess;
 
 /// Disk space below this is too little for a store that grows.
@@ -87,15 +87,15 @@ struct Examination {
 
 /// Checks the installation.
 pub(crate) fn run(context: &mut CommandContext, args: &DoctorArgs) -> Result<CliExit, CliError> {
-    let examination = examine(context);
+    let examination = examine_installation(context);
     if let Some(file) = &args.bundle {
-        bundle::write(file, context, &examination)?;
+        bundle::write_bundle(file, context, &examination)?;
     }
     context
         .out
-        .answer(&examination.checks, |checks| text(checks))?;
+        .answer(&examination.checks, |checks| format_checks(checks))?;
     if let Some(file) = &args.bundle {
-        note(&format!(
+        print_note(&format!(
             "everything is in {}; read it before you send it",
             file.display()
         ));
@@ -103,7 +103,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &DoctorArgs) -> Result<Cli
     Ok(examination.exit)
 }
 
-fn examine(context: &CommandContext) -> Examination {
+fn examine_installation(context: &CommandContext) -> Examination {
     let mut all = Examination {
         checks: Vec::new(),
         exit: CliExit::Done,
@@ -112,7 +112,7 @@ fn examine(context: &CommandContext) -> Examination {
     };
     match context.config() {
         Ok(located) => {
-            all.checks.push(configuration(&located));
+            all.checks.push(check_configuration(&located));
             all.located = Some(located);
         }
         Err(error) => {
@@ -123,11 +123,11 @@ fn examine(context: &CommandContext) -> Examination {
     }
     if let Some(located) = &all.located {
         let directory = located.loaded.config.data_directory(&context.environment);
-        all.checks.push(disk(&directory));
-        all.checks.extend(roots(context, located));
-        all.checks.push(key(context, located));
+        all.checks.push(check_disk(&directory));
+        all.checks.extend(check_roots(context, located));
+        all.checks.push(check_key(context, located));
     }
-    server(context, &mut all);
+    check_server(context, &mut all);
     if all.exit == CliExit::Done
         && all
             .checks
@@ -139,7 +139,7 @@ fn examine(context: &CommandContext) -> Examination {
     all
 }
 
-fn configuration(located: &LocatedConfig) -> DoctorCheck {
+fn check_configuration(located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "configuration";
     let file = located.file.as_ref().map(|file| file.display().to_string());
     match (file, located.loaded.warnings.len()) {
@@ -157,14 +157,14 @@ fn configuration(located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-fn roots(context: &CommandContext, located: &LocatedConfig) -> Vec<DoctorCheck> {
+fn check_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<DoctorCheck> {
     let wrong = wrong_roots(context, located).into_iter();
     wrong
         .map(|wrong| DoctorCheck::bad("root", wrong, "no server starts before that"))
         .collect()
 }
 
-fn disk(directory: &Path) -> DoctorCheck {
+fn check_disk(directory: &Path) -> DoctorCheck {
     const WHAT: &str = "data directory";
     let name = directory.display();
     match data_directory::check(directory) {
@@ -178,7 +178,7 @@ fn disk(directory: &Path) -> DoctorCheck {
             );
         }
     }
-    let place = existing(directory);
+    let place = existing_ancestor(directory);
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
@@ -208,14 +208,14 @@ fn disk(directory: &Path) -> DoctorCheck {
     }
 }
 
-fn key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "key";
     if context.environment.token.is_some() {
         return DoctorCheck::good(WHAT, "in COSPAN_TOKEN");
     }
-    let keys = context.keys(located);
+    let keys = context.key_directory(located);
     match keys.local_token() {
-        Ok(Some(_)) => DoctorCheck::good(WHAT, keys.token_file().display().to_string()),
+        Ok(Some(_)) => DoctorCheck::good(WHAT, keys.token_file_path().display().to_string()),
         Ok(None) => DoctorCheck::odd(
             WHAT,
             "there is none in COSPAN_TOKEN nor beside the store",
@@ -225,7 +225,7 @@ fn key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-fn server(context: &CommandContext, all: &mut Examination) {
+fn check_server(context: &CommandContext, all: &mut Examination) {
     let client = match context.client() {
         Ok(client) => client,
         Err(error) => {
@@ -241,17 +241,26 @@ fn server(context: &CommandContext, all: &mut Examination) {
         Ok(seconds) => {
             all.checks
                 .push(DoctorCheck::good(WHAT, client.address().to_string()));
-            all.checks.push(clock(seconds));
-            all.checks.push(access(&client));
-            all.checks.extend(sites(&client));
+            all.checks.push(check_clock(seconds));
+            all.checks.push(check_access(&client));
+            all.checks.extend(check_site_states(&client));
         }
         Err(error) => {
             let error = CliError::from(error);
             all.exit = error.exit;
             let here = all.located.as_ref().filter(|_| client.address().is_local());
-            let looked = here.map(|located| [process(context, located), store(context, located)]);
-            all.checks
-                .push(silent(&error, here.is_some(), &all.checks, looked.as_ref()));
+            let looked = here.map(|located| {
+                [
+                    check_process(context, located),
+                    check_store(context, located),
+                ]
+            });
+            all.checks.push(report_silent_server(
+                &error,
+                here.is_some(),
+                &all.checks,
+                looked.as_ref(),
+            ));
             all.checks.extend(looked.into_iter().flatten());
         }
     }
@@ -259,7 +268,7 @@ fn server(context: &CommandContext, all: &mut Examination) {
 }
 
 /// Reports that the server is not reached, and the local checks that look for the reason.
-fn silent(
+fn report_silent_server(
     error: &CliError,
     here: bool,
     before: &[DoctorCheck],
@@ -286,10 +295,10 @@ fn silent(
 }
 
 /// Checks if a server process uses the data directory although it does not answer.
-fn process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
-    match RunningProcess::look(&data) {
+    match RunningProcess::find_running(&data) {
         Ok(None) => DoctorCheck::good(WHAT, format!("no server runs with {}", data.display())),
         Ok(Some(RunningProcess { process, addresses })) => DoctorCheck::bad(
             WHAT,
@@ -305,12 +314,12 @@ fn process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
 }
 
 /// Checks if the store keeps the server from starting.
-fn store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
+fn check_store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(config, &data);
-    match cospan_storage::look(&path, &options) {
+    match cospan_storage::check_openable(&path, &options) {
         Ok(()) => DoctorCheck::good(
             WHAT,
             format!("{}: nothing keeps a server from it", path.display()),
@@ -322,7 +331,7 @@ fn store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-fn clock(server_s: Option<u64>) -> DoctorCheck {
+fn check_clock(server_s: Option<u64>) -> DoctorCheck {
     const WHAT: &str = "clock";
     let Some(theirs) = server_s else {
         return DoctorCheck::good(WHAT, "the server does not tell its time");
@@ -339,9 +348,12 @@ fn clock(server_s: Option<u64>) -> DoctorCheck {
     }
 }
 
-fn access(client: &Client) -> DoctorCheck {
+fn check_access(client: &Client) -> DoctorCheck {
     const WHAT: &str = "access";
-    match client.text("/readyz").and_then(|_| client.store()) {
+    match client
+        .get_text("/readyz")
+        .and_then(|_| client.describe_store())
+    {
         Ok(store) => DoctorCheck::good(
             WHAT,
             format!(
@@ -355,9 +367,9 @@ fn access(client: &Client) -> DoctorCheck {
     }
 }
 
-fn sites(client: &Client) -> Vec<DoctorCheck> {
+fn check_site_states(client: &Client) -> Vec<DoctorCheck> {
     const WHAT: &str = "site";
-    let Ok(list) = client.sites() else {
+    let Ok(list) = client.list_sites() else {
         return Vec::new();
     };
     if list.sites.is_empty() {
@@ -385,20 +397,20 @@ fn sites(client: &Client) -> Vec<DoctorCheck> {
 }
 
 /// Formats checks for people: one line each, then the remedy.
-pub(super) fn text(checks: &[DoctorCheck]) -> String {
+pub(super) fn format_checks(checks: &[DoctorCheck]) -> String {
     let rows: Vec<Vec<String>> = checks
         .iter()
         .map(|check| {
             let verdict = match check.verdict {
-                CheckVerdict::Good => state("usable").replace("usable", "good"),
-                CheckVerdict::Odd => state("unknown").replace("unknown", "odd"),
-                CheckVerdict::Bad => state("failed").replace("failed", "BAD"),
+                CheckVerdict::Good => color_state("usable").replace("usable", "good"),
+                CheckVerdict::Odd => color_state("unknown").replace("unknown", "odd"),
+                CheckVerdict::Bad => color_state("failed").replace("failed", "BAD"),
             };
             let found = check.found.lines().next().unwrap_or_default().to_owned();
             vec![verdict, check.what.to_owned(), found]
         })
         .collect();
-    let mut text = columns(&["", "CHECK", "FOUND"], &rows);
+    let mut text = format_columns(&["", "CHECK", "FOUND"], &rows);
     for check in checks {
         if let Some(remedy) = &check.remedy {
             text.push_str(&format!(

@@ -10,14 +10,14 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::clock;
-use crate::cli::print::{bold, columns, line, note, state, warning_word};
+use crate::cli::local_time::format_clock;
+use crate::cli::print::{bold, color_state, format_columns, print_note, single_line, warning_word};
 use crate::client::{Client, ClientError};
 
 /// Explains why jobs are where they are.
 pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let ids = context.resolve(&client, &args.ids)?;
+    let ids = context.resolve_ids(&client, &args.ids)?;
     let after = args.after;
     let limit = args.limit;
     let is_page = after.is_some() || limit.is_some();
@@ -28,23 +28,23 @@ pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<Cl
             if is_page || is_for_people {
                 client.explain_page(id, after, limit)
             } else {
-                whole(&client, id)
+                read_whole(&client, id)
             }
         })
         .collect::<Result<_, _>>()?;
     context.out.answer(&reports, |reports| {
-        let texts = reports.iter().map(|report| told(report, is_page));
+        let texts = reports.iter().map(|report| format_report(report, is_page));
         texts.collect::<Vec<String>>().join("\n")
     })?;
     Ok(CliExit::Done)
 }
 
 /// Reads all pages of an explanation; warns if they do not show one state of the job.
-pub(super) fn whole(client: &Client, id: u64) -> Result<ExplainReport, ClientError> {
+pub(super) fn read_whole(client: &Client, id: u64) -> Result<ExplainReport, ClientError> {
     let all = client.explain_all(id)?;
     if !all.held_still {
         let warning = warning_word();
-        note(&format!(
+        print_note(&format!(
             "{warning}: job {id} changed each time while it was read: what is told of its first \
              components may be of an earlier state than what is told of its last"
         ));
@@ -53,33 +53,33 @@ pub(super) fn whole(client: &Client, id: u64) -> Result<ExplainReport, ClientErr
 }
 
 /// Formats an explanation for people; a job of a dry run has no number.
-pub(super) fn text(report: &ExplainReport) -> String {
-    told(report, false)
+pub(super) fn format_explanation(report: &ExplainReport) -> String {
+    format_report(report, false)
 }
 
 /// Formats an explanation. Many verdicts are grouped, unless `each` is set.
-fn told(report: &ExplainReport, each: bool) -> String {
+fn format_report(report: &ExplainReport, each: bool) -> String {
     let job = match report.job {
         0 => "the job".into(),
         number => format!("job {number}"),
     };
-    let mut text = line(&format!("{}: {}", bold(&job), report.summary));
+    let mut text = single_line(&format!("{}: {}", bold(&job), report.summary));
     if let Some(position) = report.position {
         text.push_str(&format!("  number {position} in its queue\n"));
     }
     if let Some(priority) = &report.priority {
         text.push_str(&format!("  priority {priority}\n"));
     }
-    text.push_str(&start(report));
+    text.push_str(&format_start(report));
     if let Some(policy) = &report.policy {
         let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));
-        text.push_str(&line(&format!(
+        text.push_str(&single_line(&format!(
             "  policy {policy}{}",
             rule.unwrap_or_default()
         )));
     }
     if let Some(refused) = &report.refused {
-        text.push_str(&line(&format!("  when it was placed, {refused}")));
+        text.push_str(&single_line(&format!("  when it was placed, {refused}")));
     }
     if let Some(withheld) = &report.withheld {
         let sites: Vec<String> = withheld
@@ -88,48 +88,48 @@ fn told(report: &ExplainReport, each: bool) -> String {
             .map(|(site, count)| format!("{count} at {site}"))
             .collect();
         let sites = sites.join(", ");
-        let until = clock(withheld.until);
-        text.push_str(&line(&format!(
+        let until = format_clock(withheld.until);
+        text.push_str(&single_line(&format!(
             "  withheld until {until} for job {}, which has waited long: {sites}",
             withheld.job
         )));
     }
     if let Some(cost) = &report.cost {
-        text.push_str(&costs(cost));
+        text.push_str(&format_costs(cost));
     }
-    text.push_str(&verdicts(report, each));
+    text.push_str(&format_verdicts(report, each));
     if !report.bids.is_empty() {
         text.push('\n');
-        text.push_str(&virtual_map::by(report));
-        text.push_str(&virtual_map::table(&report.bids));
+        text.push_str(&virtual_map::bid_basis(report));
+        text.push_str(&virtual_map::format_bids(&report.bids));
     }
     if !report.ranking.is_empty() {
         text.push('\n');
-        text.push_str(&ranking::text(&report.ranking));
+        text.push_str(&ranking::format_rankings(&report.ranking));
     }
     if !report.transfers.is_empty() {
-        let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();
+        let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer_row).collect();
         text.push('\n');
-        text.push_str(&columns(
+        text.push_str(&format_columns(
             &["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"],
             &rows,
         ));
         report
             .transfers
             .iter()
-            .filter_map(failure)
+            .filter_map(transfer_failure)
             .for_each(|line| text.push_str(&line));
     }
     if !report.last_words.is_empty() {
         text.push('\n');
-        text.push_str(&stderr_tail::text(&report.last_words));
+        text.push_str(&stderr_tail::format_indented(&report.last_words));
     }
-    text.push_str(&left_out(report));
+    text.push_str(&format_left_out(report));
     text
 }
 
 /// Says what is left out, and which command shows it.
-fn left_out(report: &ExplainReport) -> String {
+fn format_left_out(report: &ExplainReport) -> String {
     let Some(next) = report.next else {
         return String::new();
     };
@@ -147,12 +147,15 @@ fn left_out(report: &ExplainReport) -> String {
 }
 
 /// Formats the verdicts on the sites.
-fn verdicts(report: &ExplainReport, each: bool) -> String {
+fn format_verdicts(report: &ExplainReport, each: bool) -> String {
     let mut text = String::new();
     if !each && !report.groups.is_empty() {
-        let rows: Vec<Vec<String>> = report.groups.iter().map(group).collect();
+        let rows: Vec<Vec<String>> = report.groups.iter().map(verdict_group_row).collect();
         text.push('\n');
-        text.push_str(&columns(&["SITES", "COMPONENTS", "CODE", "AS"], &rows));
+        text.push_str(&format_columns(
+            &["SITES", "COMPONENTS", "CODE", "AS"],
+            &rows,
+        ));
         if report.job > 0 {
             text.push_str(&format!(
                 "  each of them: cospan explain {} --limit 10, or -o json\n",
@@ -162,14 +165,17 @@ fn verdicts(report: &ExplainReport, each: bool) -> String {
         return text;
     }
     if !report.verdicts.is_empty() {
-        let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = report.verdicts.iter().map(verdict_row).collect();
         text.push('\n');
-        text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
+        text.push_str(&format_columns(
+            &["COMPONENT", "SITE", "", "CODE", "WHY"],
+            &rows,
+        ));
     }
     text
 }
 
-fn group(group: &VerdictGroup) -> Vec<String> {
+fn verdict_group_row(group: &VerdictGroup) -> Vec<String> {
     let VerdictGroup {
         code,
         sites,
@@ -184,22 +190,22 @@ fn group(group: &VerdictGroup) -> Vec<String> {
     ]
 }
 
-fn start(report: &ExplainReport) -> String {
+fn format_start(report: &ExplainReport) -> String {
     match (&report.estimate, &report.estimate_unknown) {
         (Some(estimate), _) => {
-            let from = clock(estimate.from);
-            let until = clock(estimate.until);
+            let from = format_clock(estimate.from);
+            let until = format_clock(estimate.until);
             let basis = &estimate.basis;
-            line(&format!(
+            single_line(&format!(
                 "  start from {from}, in all likelihood before {until}: {basis}"
             ))
         }
-        (None, Some(reason)) => line(&format!("  start unknown: {reason}")),
+        (None, Some(reason)) => single_line(&format!("  start unknown: {reason}")),
         (None, None) => String::new(),
     }
 }
 
-fn costs(cost: &CostReport) -> String {
+fn format_costs(cost: &CostReport) -> String {
     let mut text = format!(
         "  {} to be moved in {}; at most {:.1} processor-hours held, {:.1} of them running\n",
         Bytes(cost.moved_bytes),
@@ -232,7 +238,7 @@ fn costs(cost: &CostReport) -> String {
         .collect();
     if !moved.is_empty() {
         text.push('\n');
-        text.push_str(&columns(
+        text.push_str(&format_columns(
             &["COMPONENT", "FROM", "TO", "BYTES", "TIME", "AT"],
             &moved,
         ));
@@ -240,7 +246,7 @@ fn costs(cost: &CostReport) -> String {
     text
 }
 
-fn transfer(transfer: &TransferReport) -> Vec<String> {
+fn transfer_row(transfer: &TransferReport) -> Vec<String> {
     vec![
         transfer.component.clone(),
         transfer.from.clone(),
@@ -249,13 +255,13 @@ fn transfer(transfer: &TransferReport) -> Vec<String> {
         Bytes(transfer.size_bytes).to_string(),
         match (transfer.here, transfer.expected_at) {
             (true, _) => "whole".into(),
-            (false, at) => at.map_or_else(|| "-".into(), clock),
+            (false, at) => at.map_or_else(|| "-".into(), format_clock),
         },
     ]
 }
 
 /// Explains why content did not arrive; it is tried again.
-fn failure(transfer: &TransferReport) -> Option<String> {
+fn transfer_failure(transfer: &TransferReport) -> Option<String> {
     let problem = transfer.problem.as_ref()?;
     let TransferReport {
         component,
@@ -263,17 +269,17 @@ fn failure(transfer: &TransferReport) -> Option<String> {
         site,
         ..
     } = transfer;
-    Some(line(&format!(
+    Some(single_line(&format!(
         "  {component}, {from} to {site}: the last try failed: {problem}"
     )))
 }
 
-fn row(verdict: &VerdictReport) -> Vec<String> {
+fn verdict_row(verdict: &VerdictReport) -> Vec<String> {
     vec![
         verdict.component.as_deref().unwrap_or("-").to_owned(),
         verdict.site.as_deref().unwrap_or("-").to_owned(),
         if verdict.chosen {
-            state("usable").replace("usable", "chosen")
+            color_state("usable").replace("usable", "chosen")
         } else {
             "no".into()
         },
@@ -313,7 +319,7 @@ mod tests {
 
     #[test]
     fn many_verdicts_are_summed_up_unless_each_is_wanted() {
-        let summed_up = told(&report(5_000), false);
+        let summed_up = format_report(&report(5_000), false);
         assert!(summed_up.lines().count() < 10, "{summed_up}");
         assert!(
             summed_up.contains("197") && summed_up.contains("c0 at delft"),
@@ -323,7 +329,7 @@ mod tests {
             summed_up.contains("cospan explain 7 --limit"),
             "{summed_up}"
         );
-        let each = told(&report(25), true);
+        let each = format_report(&report(25), true);
         assert!(each.contains("c24"), "{each}");
         assert!(each.contains("more: cospan explain 7 --after 25"), "{each}");
     }
@@ -331,13 +337,13 @@ mod tests {
     #[test]
     fn what_is_left_out_is_said_however_the_rest_is_told() {
         for each in [false, true] {
-            let text = told(&report(5_000), each);
+            let text = format_report(&report(5_000), each);
             assert!(
                 text.contains("after the first 25 nothing is told"),
                 "{text}"
             );
             assert!(text.contains("--after 25, or -o json for all"), "{text}");
-            let tried = told(
+            let tried = format_report(
                 &ExplainReport {
                     job: 0,
                     ..report(5_000)
@@ -359,7 +365,7 @@ mod tests {
             next: None,
             ..report(3)
         };
-        let text = told(&few, false);
+        let text = format_report(&few, false);
         assert!(text.contains("c2") && !text.contains("--limit"), "{text}");
     }
 }

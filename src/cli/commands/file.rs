@@ -3,13 +3,13 @@
 use cospan_domain::ids::InvalidId;
 use cospan_domain::units::Bytes;
 
-use super::upload::{UploadWish, upload};
+use super::upload::{UploadWish, upload_file};
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
 use crate::cli::args_operate::FileSubcommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{bold, columns, fields};
+use crate::cli::print::{bold, format_columns, format_name_values};
 use crate::client::Client;
 
 /// Registers input files and shows them.
@@ -19,8 +19,8 @@ pub(crate) fn run(
 ) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
-        FileSubcommand::List => context.out.answer(&every_page(&client)?, list)?,
-        FileSubcommand::Show { name } => context.out.answer(&client.file(name)?, show)?,
+        FileSubcommand::List => context.out.answer(&all_files(&client)?, format_files)?,
+        FileSubcommand::Show { name } => context.out.answer(&client.file(name)?, format_file)?,
         FileSubcommand::Add {
             name,
             site,
@@ -33,7 +33,7 @@ pub(crate) fn run(
                 path: path.parse().map_err(reject_name)?,
                 replace: *replace,
             };
-            context.out.answer(&client.add_file(&file)?, show)?;
+            context.out.answer(&client.add_file(&file)?, format_file)?;
         }
         FileSubcommand::Upload {
             path,
@@ -56,14 +56,16 @@ pub(crate) fn run(
                     .map_err(reject_name)?,
                 replace: *replace,
             };
-            let name = upload(&client, path, &wish)?;
-            context.out.answer(&client.file(name.as_str())?, show)?;
+            let name = upload_file(&client, path, &wish)?;
+            context
+                .out
+                .answer(&client.file(name.as_str())?, format_file)?;
         }
-        FileSubcommand::Uploads { give_up: None } => {
-            context.out.answer(&unfinished(&client)?, uploads)?
-        }
+        FileSubcommand::Uploads { give_up: None } => context
+            .out
+            .answer(&list_unfinished(&client)?, format_uploads)?,
         FileSubcommand::Uploads { give_up: Some(id) } => {
-            let upload = begun(&client, id)?;
+            let upload = find_upload(&client, id)?;
             client.give_up_upload(upload.id.as_deref().unwrap_or(id))?;
             context.out.answer(&upload, |upload| {
                 format!(
@@ -90,20 +92,20 @@ fn reject_name(error: InvalidId) -> CliError {
     CliError::usage(error.to_string(), "correct the name")
 }
 
-fn every_page(client: &Client) -> Result<FilePage, CliError> {
-    let mut page = client.files(None)?;
+fn all_files(client: &Client) -> Result<FilePage, CliError> {
+    let mut page = client.list_files(None)?;
     while let Some(next) = page.next.take() {
-        let more = client.files(Some(&next))?;
+        let more = client.list_files(Some(&next))?;
         page.files.extend(more.files);
         page.next = more.next;
     }
     Ok(page)
 }
 
-fn unfinished(client: &Client) -> Result<UploadPage, CliError> {
-    let mut page = client.uploads(None)?;
+fn list_unfinished(client: &Client) -> Result<UploadPage, CliError> {
+    let mut page = client.list_uploads(None)?;
     while let Some(next) = page.next.take() {
-        let more = client.uploads(Some(&next))?;
+        let more = client.list_uploads(Some(&next))?;
         page.uploads.extend(more.uploads);
         page.next = more.next;
     }
@@ -111,8 +113,8 @@ fn unfinished(client: &Client) -> Result<UploadPage, CliError> {
 }
 
 /// Returns the only upload whose id begins with this text.
-fn begun(client: &Client, start: &str) -> Result<UploadReport, CliError> {
-    let mut found: Vec<UploadReport> = unfinished(client)?.uploads;
+fn find_upload(client: &Client, start: &str) -> Result<UploadReport, CliError> {
+    let mut found: Vec<UploadReport> = list_unfinished(client)?.uploads;
     found
         .retain(|upload: &UploadReport| upload.id.as_ref().is_some_and(|id| id.starts_with(start)));
     match (found.pop(), found.is_empty()) {
@@ -127,7 +129,7 @@ fn begun(client: &Client, start: &str) -> Result<UploadReport, CliError> {
     }
 }
 
-fn uploads(page: &UploadPage) -> String {
+fn format_uploads(page: &UploadPage) -> String {
     if page.uploads.is_empty() {
         return "no upload is unfinished\n".into();
     }
@@ -150,10 +152,10 @@ fn uploads(page: &UploadPage) -> String {
             ]
         })
         .collect();
-    columns(&["ID", "NAME", "OWNER", "ARRIVED", "SIZE", "STATE"], &rows)
+    format_columns(&["ID", "NAME", "OWNER", "ARRIVED", "SIZE", "STATE"], &rows)
 }
 
-fn places(file: &FileReport) -> Vec<String> {
+fn file_places(file: &FileReport) -> Vec<String> {
     file.replicas
         .iter()
         .map(
@@ -166,7 +168,7 @@ fn places(file: &FileReport) -> Vec<String> {
         .collect()
 }
 
-fn list(page: &FilePage) -> String {
+fn format_files(page: &FilePage) -> String {
     if page.files.is_empty() {
         return "no files; register one with: cospan file add NAME --site SITE --path PATH\n"
             .into();
@@ -179,18 +181,18 @@ fn list(page: &FilePage) -> String {
                 file.name.clone(),
                 Bytes(file.size_bytes).to_string(),
                 file.digest.get(..12).unwrap_or(&file.digest).to_owned(),
-                places(file).join(", "),
+                file_places(file).join(", "),
             ]
         })
         .collect();
-    columns(&["NAME", "SIZE", "DIGEST", "REPLICAS"], &rows)
+    format_columns(&["NAME", "SIZE", "DIGEST", "REPLICAS"], &rows)
 }
 
-fn show(file: &FileReport) -> String {
-    fields(&[
+fn format_file(file: &FileReport) -> String {
+    format_name_values(&[
         ("File", bold(&file.name)),
         ("Size", Bytes(file.size_bytes).to_string()),
         ("Digest", file.digest.clone()),
-        ("Replicas", places(file).join(", ")),
+        ("Replicas", file_places(file).join(", ")),
     ])
 }

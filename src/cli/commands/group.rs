@@ -9,7 +9,7 @@ use crate::api::v1::job::{JobPage, JobRow};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{bold, fields, state};
+use crate::cli::print::{bold, color_state, format_name_values};
 use crate::client::{Client, JobFilter};
 
 /// A sweep: its progress, and its runs.
@@ -28,12 +28,12 @@ struct GroupShown {
 }
 
 /// Shows a sweep.
-pub(super) fn show(
+pub(super) fn show_group(
     context: &mut CommandContext,
     client: &Client,
     group: u64,
 ) -> Result<CliExit, CliError> {
-    let ids = context.runs(client, group)?;
+    let ids = context.list_runs(client, group)?;
     let Some(first) = ids.first() else {
         return Ok(CliExit::Done);
     };
@@ -43,7 +43,7 @@ pub(super) fn show(
         limit: PAGE,
         ..JobFilter::default()
     };
-    let mut jobs = list::every_page(client, filter)?.jobs;
+    let mut jobs = list::read_all_pages(client, filter)?.jobs;
     jobs.reverse();
     let mut states = BTreeMap::new();
     jobs.iter()
@@ -56,26 +56,26 @@ pub(super) fn show(
         states,
         jobs,
     };
-    context.out.answer(&shown, text)?;
+    context.out.answer(&shown, format_group)?;
     Ok(CliExit::Done)
 }
 
-fn text(shown: &GroupShown) -> String {
+fn format_group(shown: &GroupShown) -> String {
     let states = shown
         .states
         .iter()
-        .map(|(name, count)| format!("{count} {}", state(name)));
+        .map(|(name, count)| format!("{count} {}", color_state(name)));
     let limit = shown
         .at_once
         .map(|limit| format!("{limit}"))
         .unwrap_or_default();
-    let mut text = fields(&[
+    let mut text = format_name_values(&[
         (
             "Sweep",
             format!(
                 "{} {}",
                 bold(&format!("group:{}", shown.group)),
-                name(shown)
+                group_name(shown)
             ),
         ),
         ("Runs", shown.runs.to_string()),
@@ -83,13 +83,13 @@ fn text(shown: &GroupShown) -> String {
         ("State", states.collect::<Vec<_>>().join(", ")),
     ]);
     text.push('\n');
-    text.push_str(&list::table(&JobPage {
+    text.push_str(&list::format_jobs(&JobPage {
         jobs: shown.jobs.clone(),
         next: None,
     }));
     text
 }
 
-fn name(shown: &GroupShown) -> &str {
+fn group_name(shown: &GroupShown) -> &str {
     shown.name.as_deref().unwrap_or_default()
 }

@@ -8,13 +8,16 @@ use crate::cli::args_job::CancelArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::ids::IdList;
-use crate::cli::print::line;
+use crate::cli::print::single_line;
 use crate::client::{BulkOrder, Client};
 
 /// Most jobs that one request may name.
 const MOST_IDS: usize = 10_000;
 
-pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<CliExit, CliError> {
+pub(crate) fn cancel_jobs(
+    context: &mut CommandContext,
+    args: &CancelArgs,
+) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let report = match &args.ids {
         Some(ids) => {
@@ -22,7 +25,7 @@ pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
+            select_by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
         }
         None => {
             let site = args.site.as_deref().map(SiteName::new).transpose();
@@ -34,10 +37,10 @@ pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            to_the_end(&client, BulkOrder::Cancel, selection)?
+            repeat_to_end(&client, BulkOrder::Cancel, selection)?
         }
     };
-    tell(context, BulkOrder::Cancel, &report)
+    print_results(context, BulkOrder::Cancel, &report)
 }
 
 fn reject_option(name: &str, error: cospan_domain::ids::InvalidId) -> CliError {
@@ -45,7 +48,7 @@ fn reject_option(name: &str, error: cospan_domain::ids::InvalidId) -> CliError {
 }
 
 /// Sends another command about jobs.
-pub(crate) fn steer(
+pub(crate) fn steer_jobs(
     context: &mut CommandContext,
     order: BulkOrder,
     ids: &IdList,
@@ -56,11 +59,11 @@ pub(crate) fn steer(
         priority,
         ..JobSelection::default()
     };
-    let report = by_ids(context, &client, order, ids, &what)?;
-    tell(context, order, &report)
+    let report = select_by_ids(context, &client, order, ids, &what)?;
+    print_results(context, order, &report)
 }
 
-fn by_ids(
+fn select_by_ids(
     context: &CommandContext,
     client: &Client,
     order: BulkOrder,
@@ -68,35 +71,35 @@ fn by_ids(
     what: &JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = OrderReport::default();
-    for ids in context.resolve(client, ids)?.chunks(MOST_IDS) {
+    for ids in context.resolve_ids(client, ids)?.chunks(MOST_IDS) {
         let selection = JobSelection {
             ids: ids.to_vec(),
             ..what.clone()
         };
         report
             .jobs
-            .extend(to_the_end(client, order, selection)?.jobs);
+            .extend(repeat_to_end(client, order, selection)?.jobs);
     }
     Ok(report)
 }
 
 /// Repeats a command about many jobs until it has reached the last of them.
-fn to_the_end(
+fn repeat_to_end(
     client: &Client,
     order: BulkOrder,
     mut selection: JobSelection,
 ) -> Result<OrderReport, CliError> {
-    let mut report = client.order(order, &selection)?;
+    let mut report = client.send_job_command(order, &selection)?;
     while let Some(next) = report.next.take() {
         selection.after = Some(next);
-        let more = client.order(order, &selection)?;
+        let more = client.send_job_command(order, &selection)?;
         report.jobs.extend(more.jobs);
         report.next = more.next;
     }
     Ok(report)
 }
 
-fn tell(
+fn print_results(
     context: &mut CommandContext,
     order: BulkOrder,
     report: &OrderReport,
@@ -105,7 +108,7 @@ fn tell(
         .out
         .answer(report, |report| match report.jobs.as_slice() {
             [] => "no jobs\n".into(),
-            jobs => jobs.iter().map(|job| told(order, job)).collect(),
+            jobs => jobs.iter().map(|job| format_result(order, job)).collect(),
         })?;
     Ok(
         if report.jobs.iter().any(|job: &OutcomeReport| {
@@ -118,7 +121,7 @@ fn tell(
     )
 }
 
-fn told(order: BulkOrder, job: &OutcomeReport) -> String {
+fn format_result(order: BulkOrder, job: &OutcomeReport) -> String {
     let done = match order {
         BulkOrder::Cancel => "is being cancelled",
         BulkOrder::Freeze => "frozen",
@@ -137,5 +140,5 @@ fn told(order: BulkOrder, job: &OutcomeReport) -> String {
         .as_ref()
         .map(|detail| format!(": {detail}"))
         .unwrap_or_default();
-    line(&format!("job {} {what}{detail}", job.id))
+    single_line(&format!("job {} {what}{detail}", job.id))
 }

@@ -7,29 +7,29 @@ use crate::api::v1::Instant;
 use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::{clock, now};
-use crate::cli::print::{columns, note};
+use crate::cli::local_time::{format_clock, now};
+use crate::cli::print::{format_columns, print_note};
 use crate::keys::{KeyDirectory, KeyInfo, Roles};
 
 pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<CliExit, CliError> {
     let located = context.config()?;
-    let keys = context.keys(&located);
+    let keys = context.key_directory(&located);
     match command {
         KeyCommand::Add { name, roles } => {
             let roles = Roles::of(roles.iter().map(|role| role.role()))?;
-            let token = keys.add(&named(name)?, roles.clone(), now())?;
-            let roles = words(&roles);
+            let token = keys.create_key(&parse_key_name(name)?, roles.clone(), now())?;
+            let roles = role_names(&roles);
             let answer = json!({ "name": name, "token": token.secret(), "roles": roles });
             context
                 .out
                 .answer(&answer, |_| format!("{}\n", token.secret()))?;
-            note("this is shown only now; its owner sets COSPAN_TOKEN to it");
+            print_note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
-        KeyCommand::List => list(context, &keys.list()?)?,
+        KeyCommand::List => print_keys(context, &keys.list_keys()?)?,
         KeyCommand::Grant(args) => set_role(context, &keys, args, true)?,
         KeyCommand::Revoke(args) => set_role(context, &keys, args, false)?,
         KeyCommand::Remove { name } => {
-            keys.remove(&named(name)?)?;
+            keys.remove_key(&parse_key_name(name)?)?;
             context.out.answer(&json!({ "removed": name }), |_| {
                 format!("key {name} removed\n")
             })?;
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<
     Ok(CliExit::Done)
 }
 
-fn named(name: &str) -> Result<KeyName, CliError> {
+fn parse_key_name(name: &str) -> Result<KeyName, CliError> {
     KeyName::new(name).map_err(|error| CliError::usage(error.to_string(), "correct the name"))
 }
 
@@ -48,24 +48,24 @@ fn set_role(
     args: &KeyRoleArgs,
     given: bool,
 ) -> Result<(), CliError> {
-    let roles = keys.set_role(&named(&args.name)?, args.role.role(), given)?;
-    let answer = json!({ "name": args.name, "roles": words(&roles) });
+    let roles = keys.set_role(&parse_key_name(&args.name)?, args.role.role(), given)?;
+    let answer = json!({ "name": args.name, "roles": role_names(&roles) });
     context
         .out
         .answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
     Ok(())
 }
 
-fn words(roles: &Roles) -> Vec<String> {
+fn role_names(roles: &Roles) -> Vec<String> {
     roles.iter().map(|role| role.to_string()).collect()
 }
 
-fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
+fn print_keys(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
     let answer = keys.iter().map(|key| {
         let name = key.name.to_string();
         let created = Instant(key.created);
         let print = key.fingerprint();
-        json!({ "name": name, "created": created, "fingerprint": print, "roles": words(&key.roles) })
+        json!({ "name": name, "created": created, "fingerprint": print, "roles": role_names(&key.roles) })
     });
     context
         .out
@@ -75,7 +75,7 @@ fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
                 let rows: Vec<Vec<String>> = keys
                     .iter()
                     .map(|key: &KeyInfo| {
-                        let made = clock(Instant(key.created));
+                        let made = format_clock(Instant(key.created));
                         vec![
                             key.name.to_string(),
                             made,
@@ -84,7 +84,7 @@ fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
                         ]
                     })
                     .collect();
-                columns(&["NAME", "MADE", "FINGERPRINT", "ROLES"], &rows)
+                format_columns(&["NAME", "MADE", "FINGERPRINT", "ROLES"], &rows)
             }
         })
 }

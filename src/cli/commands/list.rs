@@ -4,22 +4,22 @@ use crate::api::v1::job::{JobPage, JobRow};
 use crate::cli::args_job::ListArgs;
 use crate::cli::context::{CommandContext, PAGE};
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::{age, now};
-use crate::cli::print::{columns, note, state};
+use crate::cli::local_time::{format_age, now};
+use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::{Client, JobFilter};
 
 pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let limit = if args.all { PAGE } else { args.limit };
-    let filter = args.only.filter(args.after, limit);
+    let filter = args.only.to_job_filter(args.after, limit);
     let page = if args.all {
-        every_page(&client, filter)?
+        read_all_pages(&client, filter)?
     } else {
-        one_page(&client, filter)?
+        fill_page(&client, filter)?
     };
-    context.out.answer(&page, table)?;
+    context.out.answer(&page, format_jobs)?;
     if let Some(next) = page.next {
-        note(&format!(
+        print_note(&format!(
             "there are more: cospan list --after {next}, or --all"
         ));
     }
@@ -27,37 +27,37 @@ pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliEx
 }
 
 /// Reads a page as full as asked for: the server may send less although there is more.
-fn one_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
-    let mut page = client.jobs(&filter)?;
+fn fill_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+    let mut page = client.list_jobs(&filter)?;
     let wanted = filter.limit as usize;
     while let Some(next) = page.next.filter(|_| page.jobs.len() < wanted) {
         filter.after = Some(next);
         filter.limit = u32::try_from(wanted - page.jobs.len()).unwrap_or(PAGE);
-        let more = client.jobs(&filter)?;
+        let more = client.list_jobs(&filter)?;
         page.jobs.extend(more.jobs);
         page.next = more.next;
     }
     Ok(page)
 }
 
-pub(super) fn every_page(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
-    let mut page = client.jobs(&filter)?;
+pub(super) fn read_all_pages(client: &Client, mut filter: JobFilter) -> Result<JobPage, CliError> {
+    let mut page = client.list_jobs(&filter)?;
     while let Some(next) = page.next {
         filter.after = Some(next);
-        let more = client.jobs(&filter)?;
+        let more = client.list_jobs(&filter)?;
         page.jobs.extend(more.jobs);
         page.next = more.next;
     }
     Ok(page)
 }
 
-pub(super) fn table(page: &JobPage) -> String {
+pub(super) fn format_jobs(page: &JobPage) -> String {
     let now = now();
-    let rows: Vec<Vec<String>> = page.jobs.iter().map(|row| cells(row, now)).collect();
+    let rows: Vec<Vec<String>> = page.jobs.iter().map(|row| job_cells(row, now)).collect();
     if rows.is_empty() {
         return "no jobs\n".into();
     }
-    columns(
+    format_columns(
         &[
             "ID", "NAME", "STATE", "SINCE", "PRIORITY", "COMP", "PROC", "SITES", "OWNER",
         ],
@@ -65,18 +65,18 @@ pub(super) fn table(page: &JobPage) -> String {
     )
 }
 
-fn cells(row: &JobRow, now: cospan_domain::units::Timestamp) -> Vec<String> {
-    let mut shown = state(&row.state);
+fn job_cells(row: &JobRow, now: cospan_domain::units::Timestamp) -> Vec<String> {
+    let mut shown = color_state(&row.state);
     if row.held {
-        shown.push_str(&format!(" {}", state("held")));
+        shown.push_str(&format!(" {}", color_state("held")));
     } else if row.frozen {
-        shown.push_str(&format!(" {}", state("frozen")));
+        shown.push_str(&format!(" {}", color_state("frozen")));
     }
     vec![
         row.id.to_string(),
         row.name.clone().unwrap_or_else(|| "-".into()),
         shown,
-        age(row.since, now),
+        format_age(row.since, now),
         row.priority.to_string(),
         row.components.to_string(),
         row.processors.to_string(),

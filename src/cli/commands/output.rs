@@ -15,7 +15,7 @@ use crate::cli::args_job::OutputArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
-use crate::cli::print::{columns, note, state};
+use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
 
 /// The result for one output.
@@ -35,30 +35,31 @@ struct Fetched {
 
 pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let ids = context.resolve(&client, &args.ids)?;
+    let ids = context.resolve_ids(&client, &args.ids)?;
     let mut all = Vec::new();
     let mut exit = CliExit::Done;
     for &id in &ids {
         let job = client.job(id)?;
-        let to = directory(args.to.as_deref(), id, ids.len() > 1);
-        for (component, output) in wanted(&job, args)? {
-            let (fetched, error) = fetch(&client, &job, &component, output, &to, args.overwrite);
+        let to = job_directory(args.to.as_deref(), id, ids.len() > 1);
+        for (component, output) in wanted_outputs(&job, args)? {
+            let (fetched, error) =
+                fetch_output(&client, &job, &component, output, &to, args.overwrite);
             exit = error.map_or(exit, |error| error.exit);
             all.push(fetched);
         }
     }
     if all.is_empty() {
-        note(&match ids.as_slice() {
+        print_note(&match ids.as_slice() {
             [id] => format!("job {id} declares no outputs"),
             _ => "these jobs declare no outputs, or have not run yet".to_owned(),
         });
     }
-    context.out.answer(&all, |all| table(all))?;
+    context.out.answer(&all, |all| format_fetched(all))?;
     Ok(exit)
 }
 
 /// Returns the directory for the outputs of a job.
-fn directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
+fn job_directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
     let own = format!("job-{id}");
     match to {
         None => PathBuf::from(own),
@@ -67,7 +68,7 @@ fn directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
     }
 }
 
-fn wanted<'j>(
+fn wanted_outputs<'j>(
     job: &'j JobReport,
     args: &OutputArgs,
 ) -> Result<Vec<(String, &'j OutputReport)>, CliError> {
@@ -88,7 +89,7 @@ fn wanted<'j>(
     }
 }
 
-fn fetch(
+fn fetch_output(
     client: &Client,
     job: &JobReport,
     component: &str,
@@ -120,7 +121,7 @@ fn fetch(
             output,
             file: &fetched.file,
         };
-        way.bring(overwrite)
+        way.bring_output(overwrite)
     };
     match result {
         Ok(arrived) => {
@@ -160,13 +161,13 @@ struct OutputDownload<'w> {
 
 impl OutputDownload<'_> {
     /// Fetches the output, be it a file or a directory.
-    fn bring(&self, overwrite: bool) -> Result<Arrived, CliError> {
+    fn bring_output(&self, overwrite: bool) -> Result<Arrived, CliError> {
         // If a directory was fetched before, nothing is read as a file.
         let was_there = self.file.is_dir();
         let fetched = if was_there {
-            Err(self.is_in_the_way())
+            Err(self.in_the_way_error())
         } else {
-            self.file(overwrite)
+            self.bring_file(overwrite)
         };
         match fetched {
             // The server has no such file. Most missing files are not directories either; then the
@@ -174,9 +175,9 @@ impl OutputDownload<'_> {
             Err(error) if was_there || error.exit == CliExit::Refused => {
                 let listed = self
                     .client
-                    .tree(self.job, self.component, &self.output.path);
+                    .list_tree(self.job, self.component, &self.output.path);
                 match listed {
-                    Ok(listed) => tree::bring(self, listed, overwrite),
+                    Ok(listed) => tree::bring_tree(self, listed, overwrite),
                     Err(_) => Err(error),
                 }
             }
@@ -184,15 +185,15 @@ impl OutputDownload<'_> {
         }
     }
 
-    fn file(&self, overwrite: bool) -> Result<Arrived, CliError> {
+    fn bring_file(&self, overwrite: bool) -> Result<Arrived, CliError> {
         if overwrite {
-            self.download()
+            self.download_whole()
         } else {
-            self.fetch_beside_what_is_there()
+            self.fetch_and_compare()
         }
     }
 
-    fn is_in_the_way(&self) -> CliError {
+    fn in_the_way_error(&self) -> CliError {
         CliError::usage(
             format!(
                 "{} is there already, and is something else",
@@ -204,16 +205,16 @@ impl OutputDownload<'_> {
 
     /// Fetches the file unless it is there already. Another file in its place stays as it is, and
     /// is reported.
-    fn fetch_beside_what_is_there(&self) -> Result<Arrived, CliError> {
+    fn fetch_and_compare(&self) -> Result<Arrived, CliError> {
         if std::fs::symlink_metadata(self.file).is_err() {
-            return self.download();
+            return self.download_whole();
         }
         let mine = digest_of(self.file)?;
         // The digest of an output that stays at its site is unknown before it is fetched.
         let theirs = match &self.output.digest {
             Some(known) => known.clone(),
             None => {
-                let partial = self.partial();
+                let partial = self.partial_path();
                 let fetched = self.download_to(&partial);
                 // The copy was only needed for its digest.
                 let _ = std::fs::remove_file(&partial);
@@ -229,15 +230,15 @@ impl OutputDownload<'_> {
         ))
     }
 
-    fn partial(&self) -> PathBuf {
+    fn partial_path(&self) -> PathBuf {
         let mut partial = self.file.as_os_str().to_owned();
         partial.push(".part");
         PathBuf::from(partial)
     }
 
     /// Puts the file in place only if it is whole.
-    fn download(&self) -> Result<Arrived, CliError> {
-        let partial = self.partial();
+    fn download_whole(&self) -> Result<Arrived, CliError> {
+        let partial = self.partial_path();
         let result = self.download_to(&partial).and_then(|found| {
             cospan_durable::put_in_place(&partial, self.file)
                 .map_err(|error| CliError::file("put in place", self.file, &error))?;
@@ -251,21 +252,22 @@ impl OutputDownload<'_> {
     }
 
     fn download_to(&self, partial: &Path) -> Result<Arrived, CliError> {
-        let mut download = self
-            .client
-            .output(self.job, self.component, &self.output.path)?;
+        let mut download =
+            self.client
+                .download_output(self.job, self.component, &self.output.path)?;
         let directory = self.file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)
             .map_err(|error| CliError::file("make the directory", directory, &error))?;
         set_half_written(Some(partial.to_owned()));
-        let result = copy(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
-            whole(self.output, download.size, size, &digest)?;
-            Ok(Arrived {
-                size,
-                digest,
-                was_there: false,
-            })
-        });
+        let result =
+            copy_and_hash(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
+                check_whole(self.output, download.size, size, &digest)?;
+                Ok(Arrived {
+                    size,
+                    digest,
+                    was_there: false,
+                })
+            });
         set_half_written(None);
         result
     }
@@ -286,7 +288,11 @@ fn digest_of(file: &Path) -> Result<Arrived, CliError> {
     })
 }
 
-fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String), CliError> {
+fn copy_and_hash(
+    client: &Client,
+    from: &mut dyn Read,
+    to: &Path,
+) -> Result<(u64, String), CliError> {
     let mut file = File::create(to).map_err(|error| CliError::file("write", to, &error))?;
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; 256 << 10];
@@ -301,7 +307,7 @@ fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String)
                 size += n as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(client.broken(&error).into()),
+            Err(error) => return Err(client.broken_connection(&error).into()),
         }
     }
     file.sync_all()
@@ -309,7 +315,7 @@ fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String)
     Ok((size, hasher.finalize().to_hex().to_string()))
 }
 
-fn whole(
+fn check_whole(
     output: &OutputReport,
     promised: Option<u64>,
     size: u64,
@@ -330,12 +336,12 @@ fn whole(
     })
 }
 
-fn table(all: &[Fetched]) -> String {
+fn format_fetched(all: &[Fetched]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()
         .map(|fetched: &Fetched| {
             let outcome = match fetched.outcome {
-                "failed" => state("failed"),
+                "failed" => color_state("failed"),
                 other => other.to_owned(),
             };
             vec![
@@ -352,6 +358,6 @@ fn table(all: &[Fetched]) -> String {
     if rows.is_empty() {
         String::new()
     } else {
-        columns(&["FILE", "", "SIZE", ""], &rows)
+        format_columns(&["FILE", "", "SIZE", ""], &rows)
     }
 }

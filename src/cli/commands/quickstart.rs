@@ -4,7 +4,7 @@ use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::QuickstartArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::note;
+use crate::cli::print::print_note;
 use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, testbed};
 
 /// Runs a job on three sites before the user's eyes.
@@ -14,7 +14,7 @@ pub(crate) fn run(
 ) -> Result<CliExit, CliError> {
     if args.remove {
         testbed::remove()?;
-        note("nothing of the testbed is left");
+        print_note("nothing of the testbed is left");
         return Ok(CliExit::Done);
     }
     let options = QuickstartOptions {

@@ -43,22 +43,26 @@ pub(crate) const COLUMNS: [&str; 27] = [
 /// Writes the costs of jobs page by page, so that any number of jobs can be written.
 pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let mut filter = args.only.filter(args.after, PAGE);
+    let mut filter = args.only.to_job_filter(args.after, PAGE);
     let structured = context.out.format() != OutputFormat::Table;
     let mut whole = AccountPage::default();
-    let mut page = client.accounts(&filter)?;
+    let mut page = client.list_accounts(&filter)?;
     if !structured {
-        context.out.bytes(&lines([COLUMNS.map(CsvField::text)])?)?;
+        context
+            .out
+            .bytes(&csv_lines([COLUMNS.map(CsvField::text)])?)?;
     }
     loop {
         if structured {
             whole.jobs.extend(page.jobs);
         } else {
-            context.out.bytes(&lines(page.jobs.iter().map(cells))?)?;
+            context
+                .out
+                .bytes(&csv_lines(page.jobs.iter().map(account_cells))?)?;
         }
         let Some(next) = page.next else { break };
         filter.after = Some(next);
-        page = client.accounts(&filter)?;
+        page = client.list_accounts(&filter)?;
     }
     if structured {
         context.out.answer(&whole, |_| String::new())?;
@@ -66,15 +70,15 @@ pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<Cli
     Ok(CliExit::Done)
 }
 
-fn lines(rows: impl IntoIterator<Item = [CsvField; COLUMNS.len()]>) -> io::Result<Vec<u8>> {
+fn csv_lines(rows: impl IntoIterator<Item = [CsvField; COLUMNS.len()]>) -> io::Result<Vec<u8>> {
     let mut file = CsvFile::new();
     for row in rows {
-        file.row(row)?;
+        file.write_row(row)?;
     }
-    Ok(file.finish()?)
+    Ok(file.finish_file()?)
 }
 
-fn cells(row: &AccountRow) -> [CsvField; COLUMNS.len()] {
+fn account_cells(row: &AccountRow) -> [CsvField; COLUMNS.len()] {
     fn or_empty(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
     }
@@ -159,7 +163,7 @@ mod tests {
 
     #[test]
     fn each_cell_stands_below_the_name_that_the_structured_report_has_for_it() {
-        let written = lines([COLUMNS.map(CsvField::text), cells(&row())]).unwrap();
+        let written = csv_lines([COLUMNS.map(CsvField::text), account_cells(&row())]).unwrap();
         let mut reader = csv::Reader::from_reader(&written[..]);
         let heads = reader.headers().unwrap().clone();
         let cells = reader.records().next().unwrap().unwrap();

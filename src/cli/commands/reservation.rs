@@ -13,8 +13,10 @@ use crate::cli::args_job::OnlyArgs;
 use crate::cli::args_reserve::{ReservationCommand, ReservationTarget};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::local;
-use crate::cli::print::{bold, columns, fields, line, note, state};
+use crate::cli::local_time::format_local;
+use crate::cli::print::{
+    bold, color_state, format_columns, format_name_values, print_note, single_line,
+};
 use crate::client::Client;
 
 /// Number of rows of a page.
@@ -32,26 +34,32 @@ pub(crate) fn run(
     let client = context.client()?;
     match command {
         ReservationCommand::List { only } => {
-            let page = all(&client, only)?;
-            context.out.answer(&page, list)?;
+            let page = read_reservation_pages(&client, only)?;
+            context.out.answer(&page, format_page)?;
         }
         ReservationCommand::Show {
             ids: ReservationTarget::Shared(name),
         } => {
             context.out.answer(
                 &client.shared_reservation(name.as_str())?,
-                shared_reservation::show,
+                shared_reservation::format_shared,
             )?;
         }
         ReservationCommand::Show {
             ids: ReservationTarget::Jobs(ids),
         } => {
-            for id in context.resolve(&client, ids)? {
-                context.out.answer(&client.reservation(id)?, show)?;
+            for id in context.resolve_ids(&client, ids)? {
+                context
+                    .out
+                    .answer(&client.reservation(id)?, format_job_reservation)?;
             }
         }
-        ReservationCommand::Create(args) => shared_reservation::create(context, &client, args)?,
-        ReservationCommand::Allow(args) => shared_reservation::allow(context, &client, args)?,
+        ReservationCommand::Create(args) => {
+            shared_reservation::create_and_wait(context, &client, args)?
+        }
+        ReservationCommand::Allow(args) => {
+            shared_reservation::change_access(context, &client, args)?
+        }
         ReservationCommand::Extend {
             name,
             longer,
@@ -61,19 +69,19 @@ pub(crate) fn run(
                 until: *until,
                 longer: *longer,
             };
-            shared_reservation::extend(context, &client, name.as_str(), &to)?;
+            shared_reservation::extend_and_wait(context, &client, name.as_str(), &to)?;
         }
         ReservationCommand::Cancel {
             ids: ReservationTarget::Shared(name),
         } => {
-            shared_reservation::cancel(context, &client, name.as_str())?;
+            shared_reservation::cancel_and_report(context, &client, name.as_str())?;
         }
         ReservationCommand::Cancel {
             ids: ReservationTarget::Jobs(ids),
         } => {
-            for id in context.resolve(&client, ids)? {
+            for id in context.resolve_ids(&client, ids)? {
                 client.cancel_reservation(id)?;
-                note(&format!(
+                print_note(&format!(
                     "job {id} is promised no start any more; it waits as others do"
                 ));
             }
@@ -86,27 +94,27 @@ pub(crate) fn run(
                 within,
                 ..ReservationDocument::default()
             };
-            for id in context.resolve(&client, id)? {
+            for id in context.resolve_ids(&client, id)? {
                 client.move_reservation(id, &to)?;
-                let row = decided(&client, id)?;
-                told(&row)?;
+                let row = wait_for_reservation(&client, id)?;
+                print_move_result(&row)?;
             }
         }
     }
     Ok(CliExit::Done)
 }
 
-fn all(client: &Client, only: &OnlyArgs) -> Result<ReservationPage, CliError> {
-    let mut page = client.reservations(&only.filter(None, PAGE))?;
+fn read_reservation_pages(client: &Client, only: &OnlyArgs) -> Result<ReservationPage, CliError> {
+    let mut page = client.list_reservations(&only.to_job_filter(None, PAGE))?;
     while let Some(next) = page.next {
-        let more = client.reservations(&only.filter(Some(next), PAGE))?;
+        let more = client.list_reservations(&only.to_job_filter(Some(next), PAGE))?;
         page.reservations.extend(more.reservations);
         page.next = more.next;
     }
     Ok(page)
 }
 
-fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
+fn wait_for_reservation(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
     let until = Clock::now() + PATIENCE;
     loop {
         let row = client.reservation(id)?;
@@ -122,7 +130,7 @@ fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
 }
 
 /// Prints the result of a rescheduling.
-fn told(row: &ReservationRow) -> Result<(), CliError> {
+fn print_move_result(row: &ReservationRow) -> Result<(), CliError> {
     let id = row.job;
     let reservation = &row.reservation;
     let stayed = row.events.iter().rev().find(|event| {
@@ -132,7 +140,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
         )
     });
     let stayed = stayed.filter(|event| event.event == "ReservationStayed");
-    let starts = reservation.start.map(local);
+    let starts = reservation.start.map(format_local);
     match (reservation.state.as_str(), stayed, starts) {
         ("confirmed", Some(stayed), starts) => {
             let why = stayed.detail.as_deref().unwrap_or("its sites said no");
@@ -141,7 +149,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             let remedy = stayed.until.map(|next| {
                 format!(
                     "a site may grant it from {} on; see also `cospan slots`",
-                    local(next)
+                    format_local(next)
                 )
             });
             Err(CliError {
@@ -152,9 +160,9 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             })
         }
         ("confirmed", None, Some(starts)) => {
-            note(&format!(
+            print_note(&format!(
                 "job {id} starts at {starts} at {}",
-                sites(reservation)
+                format_reserved_sites(reservation)
             ));
             Ok(())
         }
@@ -165,7 +173,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             quiet: false,
         }),
         _ => {
-            note(&format!(
+            print_note(&format!(
                 "sites are still being asked; see: cospan reservation show {id}"
             ));
             Ok(())
@@ -173,7 +181,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
     }
 }
 
-fn sites(reservation: &ReservationReport) -> String {
+fn format_reserved_sites(reservation: &ReservationReport) -> String {
     let mut sites: Vec<&str> = reservation
         .held
         .iter()
@@ -183,8 +191,8 @@ fn sites(reservation: &ReservationReport) -> String {
     sites.join(", ")
 }
 
-fn list(page: &ReservationPage) -> String {
-    let shared = shared_reservation::table(&page.shared);
+fn format_page(page: &ReservationPage) -> String {
+    let shared = shared_reservation::format_table(&page.shared);
     if page.reservations.is_empty() {
         return "no job is to be promised a start\n".to_owned() + &shared;
     }
@@ -197,18 +205,18 @@ fn list(page: &ReservationPage) -> String {
                 row.job.to_string(),
                 row.name.clone().unwrap_or_default(),
                 row.owner.clone(),
-                state(&row.phase),
+                color_state(&row.phase),
                 reservation.state.clone(),
                 reservation
                     .start
                     .or(reservation.earliest)
-                    .map(local)
+                    .map(format_local)
                     .unwrap_or_default(),
-                sites(reservation),
+                format_reserved_sites(reservation),
             ]
         })
         .collect();
-    columns(
+    format_columns(
         &[
             "JOB",
             "NAME",
@@ -222,13 +230,13 @@ fn list(page: &ReservationPage) -> String {
     ) + &shared
 }
 
-fn show(row: &ReservationRow) -> String {
+fn format_job_reservation(row: &ReservationRow) -> String {
     let reservation = &row.reservation;
-    let mut text = fields(&[
+    let mut text = format_name_values(&[
         ("job", row.job.to_string()),
         ("name", row.name.clone().unwrap_or_default()),
         ("owner", row.owner.clone()),
-        ("state", state(&row.phase)),
+        ("state", color_state(&row.phase)),
         ("reservation", reservation.state.clone()),
         ("sites are asked", show_time(reservation.asks_at)),
         ("start", show_time(reservation.start)),
@@ -259,25 +267,25 @@ fn show(row: &ReservationRow) -> String {
                 held.component.clone(),
                 held.site.clone(),
                 held.processors.to_string(),
-                local(held.from),
-                local(held.to),
+                format_local(held.from),
+                format_local(held.to),
                 format!("r{}", held.serial),
             ]
         });
         let held: Vec<Vec<String>> = held.collect();
         text.push('\n');
-        text += &columns(&["COMPONENT", "SITE", "PROC", "FROM", "TO", "LEASE"], &held);
+        text += &format_columns(&["COMPONENT", "SITE", "PROC", "FROM", "TO", "LEASE"], &held);
     }
     if !reservation.ranking.is_empty() {
         text.push('\n');
-        text += &ranking::text(&reservation.ranking);
+        text += &ranking::format_rankings(&reservation.ranking);
     }
     if !row.events.is_empty() {
         text += &format!("\n{}\n", bold("what happened"));
         text.extend(row.events.iter().map(|event: &EventReport| {
-            line(&format!(
+            single_line(&format!(
                 "  {}  {event}",
-                event.at.map(local).unwrap_or_default()
+                event.at.map(format_local).unwrap_or_default()
             ))
         }));
     }
@@ -285,5 +293,5 @@ fn show(row: &ReservationRow) -> String {
 }
 
 fn show_time(at: Option<Instant>) -> String {
-    at.map(local).unwrap_or_default()
+    at.map(format_local).unwrap_or_default()
 }

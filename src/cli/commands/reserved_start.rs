@@ -9,8 +9,8 @@ use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::local;
-use crate::cli::print::{note, warning_word};
+use crate::cli::local_time::format_local;
+use crate::cli::print::{print_note, warning_word};
 use crate::client::Client;
 
 /// Time between two looks at a job whose sites are being asked.
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// # Errors
 ///
 /// A reservation was refused, or the server was not reached.
-pub(super) fn tell(
+pub(super) fn print_reserved_starts(
     client: &Client,
     jobs: &[JobDocument],
     submitted: &SubmittedReport,
@@ -38,14 +38,14 @@ pub(super) fn tell(
     let until = Instant::now() + PATIENCE;
     let mut refusal = None;
     for row in &submitted.jobs {
-        let job = decided(client, row.id, until)?;
-        refusal = tell_one(&job).err().or(refusal);
+        let job = wait_for_start(client, row.id, until)?;
+        refusal = print_reserved_start(&job).err().or(refusal);
     }
     refusal.map_or(Ok(()), Err)
 }
 
 /// Returns the job once its sites have answered, or when the wait is over.
-fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliError> {
+fn wait_for_start(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliError> {
     loop {
         let job = client.job(id)?;
         let state = job
@@ -61,7 +61,7 @@ fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliErr
 }
 
 /// Formats the reservation of each part of the job, with its site.
-fn parts(reservation: &ReservationReport) -> String {
+fn format_parts(reservation: &ReservationReport) -> String {
     reservation
         .held
         .iter()
@@ -70,7 +70,7 @@ fn parts(reservation: &ReservationReport) -> String {
         .join(", ")
 }
 
-fn tell_one(job: &JobReport) -> Result<(), CliError> {
+fn print_reserved_start(job: &JobReport) -> Result<(), CliError> {
     let Some(reservation) = &job.reservation else {
         return Ok(());
     };
@@ -83,21 +83,21 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
                 .map(|held| held.site.as_str())
                 .collect();
             sites.dedup();
-            note(&format!(
+            print_note(&format!(
                 "job {id} starts at {} at {}",
-                local(start),
+                format_local(start),
                 sites.join(", ")
             ));
             if let Some(split) = &reservation.split {
-                note(&format!(
+                print_note(&format!(
                     "job {id} is divided: {split}: {}",
-                    parts(reservation)
+                    format_parts(reservation)
                 ));
             }
             for one in &reservation.claimed {
                 let component = &one.component;
                 let site = &one.site;
-                note(&format!(
+                print_note(&format!(
                     "{}: job {id}: {component} is not reserved, as {site} grants no reservations: it \
                      is claimed at the start, if processors are idle then",
                     warning_word()
@@ -109,7 +109,7 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
             let why = job.phase.reason.as_deref().unwrap_or("its sites said no");
             let remedy = reservation.next.map(|next| {
                 // Rounded up to the next second: an earlier start would be refused again.
-                let next = local((next.0 + DurationMs(999)).into());
+                let next = format_local((next.0 + DurationMs(999)).into());
                 format!("the earliest start that would be granted is {next}: --start \"{next}\"")
             });
             let message = format!("job {id} was refused its start: {why}");
@@ -122,9 +122,11 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
         }
         ("claims-first", _) => {
             // Unknown while processors are being claimed.
-            let asks = reservation.asks_at.map(|at| format!(" at {}", local(at)));
+            let asks = reservation
+                .asks_at
+                .map(|at| format!(" at {}", format_local(at)));
             let asks = asks.unwrap_or_default();
-            note(&format!(
+            print_note(&format!(
                 "job {id} starts once processors are idle; if it still waits{asks}, sites are \
                  asked to promise it a start"
             ));
@@ -132,7 +134,7 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
         }
         ("not-needed", _) => Ok(()),
         _ => {
-            note(&format!(
+            print_note(&format!(
                 "sites are still being asked for job {id}; see: cospan show {id}"
             ));
             Ok(())

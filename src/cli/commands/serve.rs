@@ -23,7 +23,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
     let located = context.config()?;
     if args.background {
         let data = located.loaded.config.data_directory(&context.environment);
-        return background::start(context, &data);
+        return background::start_background(context, &data);
     }
     if args.detached {
         // A process that leads a session already needs no new one.
@@ -56,7 +56,10 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
              server.data_directory to a place on a disk"
         );
     }
-    serve::serve(config, &data, signals, || reread(context, config)).map_err(|error| CliError {
+    serve::serve(config, &data, signals, || {
+        report_changed_config(context, config)
+    })
+    .map_err(|error| CliError {
         exit: CliExit::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
@@ -67,7 +70,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
 
 /// Reports changes of the configuration since the start. A configuration is applied as a whole or
 /// not at all, so only a restart applies it; work at sites goes on meanwhile.
-fn reread(context: &CommandContext, running: &Config) {
+fn report_changed_config(context: &CommandContext, running: &Config) {
     match context.config() {
         Ok(located) if located.loaded.config == *running => {
             tracing::info!("SIGHUP: the configuration is as it was");
@@ -128,7 +131,7 @@ fn plan_chaos(args: &ServeArgs) -> Result<(), CliError> {
     }
     let plan = std::env::var("COSPAN_CHAOS_PLAN").unwrap_or_default();
     let coverage = std::env::var_os("COSPAN_CHAOS_COVERAGE").map(Into::into);
-    cospan_actors::chaos::plan(&plan, coverage).map_err(|problem| {
+    cospan_actors::chaos::load_plan(&plan, coverage).map_err(|problem| {
         CliError::usage(
             format!("COSPAN_CHAOS_PLAN: {problem}"),
             "write kind:point:effect:passage[:in-flight], such as crash:before-effect:Submit:1",

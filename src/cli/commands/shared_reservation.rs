@@ -8,8 +8,8 @@ use crate::api::v1::shared_reservation::{
 use crate::cli::args_reserve::{AllowArgs, CreateArgs};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::local;
-use crate::cli::print::{columns, fields, note};
+use crate::cli::local_time::format_local;
+use crate::cli::print::{format_columns, format_name_values, print_note};
 use crate::client::Client;
 
 /// Time between two looks at a reservation whose site is being asked.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// # Errors
 ///
 /// The site refused, or the server was not reached.
-pub(super) fn create(
+pub(super) fn create_and_wait(
     context: &mut CommandContext,
     client: &Client,
     args: &CreateArgs,
@@ -59,30 +59,33 @@ pub(super) fn create(
         allow: args.allow.clone(),
     };
     client.create_shared(&wanted)?;
-    let report = decided(client, name)?;
+    let report = wait_for_shared(client, name)?;
     match report.state.as_str() {
         "confirmed" => {
-            context.out.answer(&report, show)?;
-            note(&format!(
+            context.out.answer(&report, format_shared)?;
+            print_note(&format!(
                 "jobs use it with: cospan submit --reservation {name}"
             ));
             Ok(())
         }
         "asking" => {
-            note(&format!(
+            print_note(&format!(
                 "sites are still being asked; see: cospan reservation show {name}"
             ));
             Ok(())
         }
-        _ => Err(refused(
-            format!("reservation {name} was refused by {}", report.sites()),
+        _ => Err(refused_error(
+            format!(
+                "reservation {name} was refused by {}",
+                report.format_sites()
+            ),
             &report,
         )),
     }
 }
 
-fn refused(message: String, report: &SharedReport) -> CliError {
-    let next = report.next.map(local);
+fn refused_error(message: String, report: &SharedReport) -> CliError {
+    let next = report.next.map(format_local);
     let remedy = next.map(|next| {
         if report.parts.is_empty() {
             format!("the earliest start that would be granted is {next}: --start \"{next}\"")
@@ -99,7 +102,7 @@ fn refused(message: String, report: &SharedReport) -> CliError {
 }
 
 /// Returns the reservation once its site has answered, or when the wait is over.
-fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
+fn wait_for_shared(client: &Client, name: &str) -> Result<SharedReport, CliError> {
     let until = Clock::now() + PATIENCE;
     loop {
         let report = client.shared_reservation(name)?;
@@ -116,27 +119,27 @@ fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
 /// # Errors
 ///
 /// The site refused, or the server was not reached.
-pub(super) fn extend(
+pub(super) fn extend_and_wait(
     context: &mut CommandContext,
     client: &Client,
     name: &str,
     to: &SharedExtension,
 ) -> Result<(), CliError> {
     let before = client.extend_shared(name, to)?;
-    let report = decided(client, name)?;
+    let report = wait_for_shared(client, name)?;
     if report.state == "extending" {
-        note(&format!(
+        print_note(&format!(
             "its site is still being asked; see: cospan reservation show {name}"
         ));
         return Ok(());
     }
     if report.until == before.until {
-        let sites = report.sites();
-        let until = local(report.until);
+        let sites = report.format_sites();
+        let until = format_local(report.until);
         let message = format!("reservation {name} at {sites} cannot last longer than {until}");
-        return Err(refused(message, &report));
+        return Err(refused_error(message, &report));
     }
-    context.out.answer(&report, show)?;
+    context.out.answer(&report, format_shared)?;
     Ok(())
 }
 
@@ -145,7 +148,7 @@ pub(super) fn extend(
 /// # Errors
 ///
 /// There is no such reservation, or the change has no effect, or the server was not reached.
-pub(super) fn allow(
+pub(super) fn change_access(
     context: &mut CommandContext,
     client: &Client,
     args: &AllowArgs,
@@ -160,8 +163,8 @@ pub(super) fn allow(
         everybody: args.everybody,
     };
     let report = client.allow_shared(args.name.as_str(), &who)?;
-    context.out.answer(&report, show)?;
-    note(&format!(
+    context.out.answer(&report, format_shared)?;
+    print_note(&format!(
         "jobs that run in {} go on; such as wait for it and may not use it any more fail",
         args.name
     ));
@@ -173,22 +176,22 @@ pub(super) fn allow(
 /// # Errors
 ///
 /// There is no such reservation, or the server was not reached.
-pub(super) fn cancel(
+pub(super) fn cancel_and_report(
     context: &mut CommandContext,
     client: &Client,
     name: &str,
 ) -> Result<(), CliError> {
     let before = client.cancel_shared(name)?;
-    let report = decided(client, name)?;
-    context.out.answer(&report, show)?;
-    note(&format!(
+    let report = wait_for_shared(client, name)?;
+    context.out.answer(&report, format_shared)?;
+    print_note(&format!(
         "reservation {name} at {} goes back: {}",
-        report.sites(),
-        cost(&report)
+        report.format_sites(),
+        format_usage(&report)
     ));
     if !before.jobs.is_empty() {
         let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
-        note(&format!(
+        print_note(&format!(
             "jobs that named it run on, or fail if they waited: {}",
             jobs.join(", ")
         ));
@@ -197,14 +200,14 @@ pub(super) fn cancel(
 }
 
 /// Formats the processor time that was reserved up to now, and the part that was used.
-fn cost(report: &SharedReport) -> String {
+fn format_usage(report: &SharedReport) -> String {
     let reserved = report.reserved_s as f64 / 3_600.0;
     let used = report.used_s as f64 / 3_600.0;
     format!("it kept {reserved:.1} processor hours up to now, of which jobs used {used:.1}")
 }
 
 /// Lists the shared reservations, below the jobs.
-pub(super) fn table(reservations: &[SharedReport]) -> String {
+pub(super) fn format_table(reservations: &[SharedReport]) -> String {
     if reservations.is_empty() {
         return String::new();
     }
@@ -213,33 +216,33 @@ pub(super) fn table(reservations: &[SharedReport]) -> String {
         .map(|shared: &SharedReport| {
             vec![
                 shared.name.clone(),
-                shared.sites(),
+                shared.format_sites(),
                 shared.state.clone(),
                 shared.processors.to_string(),
-                local(shared.start),
-                local(shared.until),
+                format_local(shared.start),
+                format_local(shared.until),
                 shared.jobs.len().to_string(),
             ]
         })
         .collect();
     format!(
         "\n{}",
-        columns(
+        format_columns(
             &["SHARED", "SITE", "STATE", "PROC", "FROM", "UNTIL", "JOBS"],
             &rows
         )
     )
 }
 
-pub(super) fn show(shared: &SharedReport) -> String {
+pub(super) fn format_shared(shared: &SharedReport) -> String {
     let jobs: Vec<String> = shared.jobs.iter().map(ToString::to_string).collect();
-    fields(&[
+    format_name_values(&[
         ("reservation", shared.name.clone()),
-        ("site", shared.sites()),
+        ("site", shared.format_sites()),
         ("state", shared.state.clone()),
         ("processors", shared.processors.to_string()),
-        ("from", local(shared.start)),
-        ("until", local(shared.until)),
+        ("from", format_local(shared.start)),
+        ("until", format_local(shared.until)),
         ("made by", shared.by.clone()),
         (
             "for",
@@ -250,14 +253,14 @@ pub(super) fn show(shared: &SharedReport) -> String {
             },
         ),
         ("jobs", jobs.join(", ")),
-        ("cost", cost(shared)),
+        ("cost", format_usage(shared)),
         ("lease", format!("r{}", shared.serial)),
     ]) + "\n"
-        + &parts(shared)
+        + &format_site_parts(shared)
 }
 
 /// Lists the part of each site, if there are several.
-fn parts(shared: &SharedReport) -> String {
+fn format_site_parts(shared: &SharedReport) -> String {
     if shared.parts.is_empty() {
         return String::new();
     }
@@ -269,14 +272,14 @@ fn parts(shared: &SharedReport) -> String {
                 part.site.clone(),
                 part.state.clone(),
                 part.processors.to_string(),
-                local(part.start),
-                local(part.until),
+                format_local(part.start),
+                format_local(part.until),
                 format!("r{}", part.serial),
             ]
         })
         .collect();
     format!(
         "{}\n",
-        columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)
+        format_columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)
     )
 }

@@ -15,8 +15,8 @@ use crate::cli::args_job::ShowArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::ids::IdItem;
-use crate::cli::local_time::{age, clock, now};
-use crate::cli::print::{bold, columns, dim, fields, line, state};
+use crate::cli::local_time::{format_age, format_clock, now};
+use crate::cli::print::{bold, color_state, dim, format_columns, format_name_values, single_line};
 
 /// A job with its history.
 #[derive(Debug, Serialize)]
@@ -36,9 +36,9 @@ struct ShownJob {
 pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     if let [IdItem::Group(JobId(group))] = args.ids.0.as_slice() {
-        return group::show(context, &client, *group);
+        return group::show_group(context, &client, *group);
     }
-    let ids = context.resolve(&client, &args.ids)?;
+    let ids = context.resolve_ids(&client, &args.ids)?;
     let mut shown = Vec::with_capacity(ids.len());
     for id in ids {
         let job = client.job(id)?;
@@ -64,24 +64,24 @@ pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliEx
         });
     }
     context.out.answer(&shown, |shown| {
-        let texts: Vec<String> = shown.iter().map(text).collect();
+        let texts: Vec<String> = shown.iter().map(format_job).collect();
         texts.join("\n")
     })?;
     Ok(CliExit::Done)
 }
 
-fn text(shown: &ShownJob) -> String {
+fn format_job(shown: &ShownJob) -> String {
     let job = &shown.job;
-    let mut text = header(job, shown.waits.clone());
+    let mut text = format_header(job, shown.waits.clone());
     text.push('\n');
     let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
-    text.push_str(&columns(
+    text.push_str(&format_columns(
         &["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""],
         &rows,
     ));
     if !shown.last_words.is_empty() {
         text.push('\n');
-        text.push_str(&stderr_tail::text(&shown.last_words));
+        text.push_str(&stderr_tail::format_indented(&shown.last_words));
     }
     let outputs: Vec<Vec<String>> = job
         .components
@@ -90,7 +90,10 @@ fn text(shown: &ShownJob) -> String {
         .collect();
     if !outputs.is_empty() {
         text.push('\n');
-        text.push_str(&columns(&["OUTPUT", "OF", "SIZE", "DIGEST", ""], &outputs));
+        text.push_str(&format_columns(
+            &["OUTPUT", "OF", "SIZE", "DIGEST", ""],
+            &outputs,
+        ));
     }
     if let Some(history) = &shown.history {
         text.push_str(&history_text(history));
@@ -98,25 +101,25 @@ fn text(shown: &ShownJob) -> String {
     text
 }
 
-fn header(job: &JobReport, waits: Option<String>) -> String {
+fn format_header(job: &JobReport, waits: Option<String>) -> String {
     let phase = &job.phase;
     let name = job.document.name.as_deref().unwrap_or_default();
-    let mut state = state(&phase.state);
+    let mut state = color_state(&phase.state);
     if let Some(next) = &phase.next {
         state.push_str(&format!(", then {next}"));
     }
-    fields(&[
+    format_name_values(&[
         ("Job", format!("{} {name}", bold(&job.id.to_string()))),
         (
             "State",
             format!(
                 "{state} since {} ({} ago)",
-                clock(phase.since),
-                age(phase.since, now())
+                format_clock(phase.since),
+                format_age(phase.since, now())
             ),
         ),
         ("Why", phase.reason.clone().unwrap_or_default()),
-        ("Waits for", remains(job)),
+        ("Waits for", format_remaining(job)),
         ("Waits because", waits.unwrap_or_default()),
         ("By", phase.by.clone().unwrap_or_default()),
         (
@@ -129,11 +132,11 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
         ("Frozen by", job.frozen_by.clone().unwrap_or_default()),
         (
             "Not before",
-            phase.not_before.map(clock).unwrap_or_default(),
+            phase.not_before.map(format_clock).unwrap_or_default(),
         ),
         (
             "Start expected",
-            phase.start_estimate.map(clock).unwrap_or_default(),
+            phase.start_estimate.map(format_clock).unwrap_or_default(),
         ),
         (
             "Reservation",
@@ -144,10 +147,10 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
         ),
         (
             "Started",
-            job.instants.started.map(clock).unwrap_or_default(),
+            job.instants.started.map(format_clock).unwrap_or_default(),
         ),
         ("Owner", job.owner.clone()),
-        ("Submitted", clock(job.submitted_at)),
+        ("Submitted", format_clock(job.submitted_at)),
         ("Priority", job.priority.to_string()),
         ("Wall time", job.document.wall_time.to_string()),
         ("Round", job.round.to_string()),
@@ -170,11 +173,11 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
             "Sweep",
             job.sweep.as_ref().map(task_text).unwrap_or_default(),
         ),
-        ("Setbacks", setbacks(&job.setbacks)),
-        ("Took", took(&job.accounting)),
-        ("Start delay", start_delay(&job.accounting)),
-        ("Sites", combined(&job.accounting)),
-        ("Processors", processor_time(&job.accounting)),
+        ("Setbacks", format_setbacks(&job.setbacks)),
+        ("Took", format_durations(&job.accounting)),
+        ("Start delay", format_start_delay(&job.accounting)),
+        ("Sites", format_combined(&job.accounting)),
+        ("Processors", format_processor_time(&job.accounting)),
     ])
 }
 
@@ -182,13 +185,13 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
 fn reservation_text(reservation: &ReservationReport) -> String {
     let start = reservation
         .start
-        .map(|start| format!(", starts at {}", clock(start)));
+        .map(|start| format!(", starts at {}", format_clock(start)));
     let asks = reservation
         .asks_at
-        .map(|at| format!(", sites are asked at {}", clock(at)));
+        .map(|at| format!(", sites are asked at {}", format_clock(at)));
     let next = reservation
         .next
-        .map(|next| format!(", would be granted from {} on", clock(next)));
+        .map(|next| format!(", would be granted from {} on", format_clock(next)));
     let held = reservation.held.iter().map(|held| {
         let HeldReport {
             component,
@@ -198,8 +201,8 @@ fn reservation_text(reservation: &ReservationReport) -> String {
             to,
             serial,
         } = held;
-        let from = clock(*from);
-        let to = clock(*to);
+        let from = format_clock(*from);
+        let to = format_clock(*to);
         format!("; {component}: {processors} at {site} from {from} to {to} (r{serial})")
     });
     let claimed = reservation.claimed.iter().map(|one| {
@@ -218,7 +221,7 @@ fn reservation_text(reservation: &ReservationReport) -> String {
 }
 
 /// Formats the setbacks that sent the job back to its queue, by cause.
-fn setbacks(setbacks: &SetbacksReport) -> String {
+fn format_setbacks(setbacks: &SetbacksReport) -> String {
     let causes = [
         (
             "failed claiming try",
@@ -244,7 +247,7 @@ fn setbacks(setbacks: &SetbacksReport) -> String {
 
 /// Names the components that must end at their sites before an aborted round is over. It is not
 /// known here if a site answers: `explain` knows.
-fn remains(job: &JobReport) -> String {
+fn format_remaining(job: &JobReport) -> String {
     let remains: Vec<String> = job
         .components
         .iter()
@@ -286,7 +289,7 @@ fn task_text(task: &TaskReport) -> String {
 }
 
 /// Lists the durations that are known.
-fn took(cost: &AccountingReport) -> String {
+fn format_durations(cost: &AccountingReport) -> String {
     let lengths = [
         (
             "in queues",
@@ -312,7 +315,7 @@ fn several_visits(cost: &AccountingReport) -> Option<u64> {
 }
 
 /// Formats the shift of the estimated start since the first placement.
-fn start_delay(cost: &AccountingReport) -> String {
+fn format_start_delay(cost: &AccountingReport) -> String {
     let Some(delay) = cost.start_delay_ms.filter(|delay| *delay != 0) else {
         return String::new();
     };
@@ -322,7 +325,7 @@ fn start_delay(cost: &AccountingReport) -> String {
 }
 
 /// Formats the number of sites that the job combines, and the bytes to move there.
-fn combined(cost: &AccountingReport) -> String {
+fn format_combined(cost: &AccountingReport) -> String {
     match (cost.sites_combined, cost.transfer_volume_bytes) {
         (0, _) => String::new(),
         (sites, 0) => format!("{sites} combined"),
@@ -334,7 +337,7 @@ fn combined(cost: &AccountingReport) -> String {
 }
 
 /// Formats the processor time that was wasted, and the time that others could use.
-fn processor_time(cost: &AccountingReport) -> String {
+fn format_processor_time(cost: &AccountingReport) -> String {
     let parts = [
         ("left to others until the claim", cost.gained_processor_ms),
         ("held before the start", cost.wasted_processor_ms),
@@ -353,7 +356,7 @@ fn component_row(component: &ComponentReport) -> Vec<String> {
     let details: Vec<String> = component.detail.clone().into_iter().chain(avoids).collect();
     vec![
         component.name.clone(),
-        state(&component.state),
+        color_state(&component.state),
         component.site.as_deref().unwrap_or("-").to_owned(),
         component.processors.to_string(),
         component.attempt.to_string(),
@@ -402,8 +405,8 @@ fn history_text(history: &HistoryReport) -> String {
         text.push_str("(older events were dropped)\n");
     }
     for event in &history.events {
-        let at = event.at.map(clock).unwrap_or_default();
-        text.push_str(&line(&format!("{}  {event}", dim(&at))));
+        let at = event.at.map(format_clock).unwrap_or_default();
+        text.push_str(&single_line(&format!("{}  {event}", dim(&at))));
     }
     text
 }
@@ -419,8 +422,8 @@ mod tests {
             missed_starts: 2,
             ..SetbacksReport::default()
         };
-        assert_eq!(setbacks(&counts), "2 missed starts, 1 round aborted");
-        assert_eq!(setbacks(&SetbacksReport::default()), "");
+        assert_eq!(format_setbacks(&counts), "2 missed starts, 1 round aborted");
+        assert_eq!(format_setbacks(&SetbacksReport::default()), "");
     }
 
     #[test]
@@ -429,7 +432,7 @@ mod tests {
             gained_processor_ms: 1_500,
             ..AccountingReport::default()
         };
-        let text = processor_time(&cost);
+        let text = format_processor_time(&cost);
         assert_eq!(text, "1.5 processor-seconds left to others until the claim");
     }
 
@@ -458,7 +461,7 @@ mod tests {
             transfer_volume_bytes: 4_000_000_000,
             ..AccountingReport::default()
         };
-        let took = took(&cost);
+        let took = format_durations(&cost);
         for part in [
             "in queues",
             "of that before the latest placement",
@@ -467,23 +470,23 @@ mod tests {
             assert!(took.contains(part), "{took}");
         }
         assert!(
-            start_delay(&cost).ends_with("later than first estimated"),
+            format_start_delay(&cost).ends_with("later than first estimated"),
             "{}",
-            start_delay(&cost)
+            format_start_delay(&cost)
         );
         let early = AccountingReport {
             start_delay_ms: Some(-880_000),
             ..cost.clone()
         };
-        assert!(start_delay(&early).ends_with("earlier than first estimated"));
-        assert_eq!(start_delay(&AccountingReport::default()), "");
-        let sites = combined(&cost);
+        assert!(format_start_delay(&early).ends_with("earlier than first estimated"));
+        assert_eq!(format_start_delay(&AccountingReport::default()), "");
+        let sites = format_combined(&cost);
         assert!(
             sites.starts_with("2 combined, ") && sites.contains("to be moved"),
             "{sites}"
         );
         assert_eq!(
-            combined(&AccountingReport::default()),
+            format_combined(&AccountingReport::default()),
             "",
             "it was never placed"
         );

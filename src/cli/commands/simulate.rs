@@ -38,21 +38,21 @@ const COMPLAINTS_KEPT: usize = 3;
 /// Runs the simulations, and reports.
 pub(crate) fn run(context: &mut CommandContext, args: &SimulateArgs) -> Result<CliExit, CliError> {
     interrupt::set_hint("the simulation was ended; nothing was written");
-    let study = study(context, args)?;
-    writable(&args.to)?;
+    let study = build_study(context, args)?;
+    check_writable(&args.to)?;
     let watcher: Arc<dyn Watcher> = Arc::new(Display::new(&study));
     let records = simulate::run(&study, &watcher);
     drop(watcher);
-    let records = records.map_err(broken)?;
+    let records = records.map_err(simulation_error)?;
     interrupt::set_hint("the report was being written; it is not complete");
-    let report = write_report(&args.to, &study.describe(), &records).map_err(unwritten)?;
+    let report = write_report(&args.to, &study.describe(), &records).map_err(report_error)?;
     context
         .out
-        .answer(&report.summary, |_| text(&report, &args.to))?;
+        .answer(&report.summary, |_| format_study(&report, &args.to))?;
     Ok(CliExit::Done)
 }
 
-fn text(report: &ReportFiles, to: &Path) -> String {
+fn format_study(report: &ReportFiles, to: &Path) -> String {
     let mut text = format!("{}\n", report.text.trim_end());
     text.push_str(&format!("\n{} tells more:\n", to.display()));
     for file in &report.files {
@@ -61,9 +61,9 @@ fn text(report: &ReportFiles, to: &Path) -> String {
     text
 }
 
-fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliError> {
-    let settings = settings(context)?;
-    let grid = Grid::load(&grid_file(args)?).map_err(|error| match error {
+fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliError> {
+    let settings = read_settings(context)?;
+    let grid = Grid::load(&choose_grid_file(args)?).map_err(|error| match error {
         GridError::Unreadable { .. } => CliError::usage(
             error.to_string(),
             "`cospan simulate --help` tells what a grid file is for",
@@ -90,8 +90,8 @@ fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliErro
     } = &args.runs;
     Ok(Study {
         grid,
-        workload: workload(args, *seed)?,
-        variants: variants(&args.runs, &settings.default_policies.rigid)?,
+        workload: workload_options(args, *seed)?,
+        variants: combine_variants(&args.runs, &settings.default_policies.rigid)?,
         seeds: (0..u64::from(*seeds))
             .map(|n| seed.wrapping_add(n))
             .collect(),
@@ -107,7 +107,7 @@ fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliErro
 
 /// Returns the grid file that was named, or writes the example, which the user can change and name
 /// next time.
-fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
+fn choose_grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     if let Some(grid) = &args.grid {
         return Ok(grid.clone());
     }
@@ -116,7 +116,7 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
                       cospan simulate grid.toml --model lublin --jobs 500";
         return Err(CliError::usage("no grid file is named", remedy));
     }
-    writable(&args.to)?;
+    check_writable(&args.to)?;
     let file = args.to.join("grid.toml");
     match std::fs::read(&file) {
         Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage(
@@ -136,16 +136,16 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
 
 /// Reads the settings from the configuration that was named, else uses the defaults: other files on
 /// this machine must not change the results of a simulation.
-fn settings(context: &CommandContext) -> Result<Settings, CliError> {
+fn read_settings(context: &CommandContext) -> Result<Settings, CliError> {
     let loaded = match &context.global.config {
         Some(file) => Config::load(file)?,
         None => Config::parse(Path::new("no configuration file"), "")?,
     };
-    simulate::settings(&loaded.config)
+    simulate::simulated_settings(&loaded.config)
         .map_err(|error| CliError::usage(error.to_string(), "correct placement.policy"))
 }
 
-fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
+fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
     let SimulateArgs {
         workload: args,
         example,
@@ -186,7 +186,11 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
     };
     options.own_files = Some(own).filter(|own| !own.sizes.is_empty());
     options.slowdown_per_mille = (args.slowdown * 1_000.0).round() as u64;
-    options.priorities = args.priority.iter().map(|class| priority(*class)).collect();
+    options.priorities = args
+        .priority
+        .iter()
+        .map(|class| to_priority(*class))
+        .collect();
     options.estimates = match args.estimates {
         EstimatesArg::AsGiven => Estimates::AsGiven,
         EstimatesArg::Exact => Estimates::Exact,
@@ -202,7 +206,7 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
     Ok(options)
 }
 
-fn priority(class: ClassArg) -> Priority {
+fn to_priority(class: ClassArg) -> Priority {
     match class {
         ClassArg::SuperHigh => Priority::SuperHigh,
         ClassArg::High => Priority::High,
@@ -212,9 +216,12 @@ fn priority(class: ClassArg) -> Priority {
 }
 
 /// Lists every combination of the given values. A label names the differences, or else the policy.
-fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
+fn combine_variants(
+    args: &SimulateRunArgs,
+    default: &PolicyName,
+) -> Result<Vec<Variant>, CliError> {
     for policy in &args.policy {
-        if Rival::named(policy.as_str()).is_none() && flexco(policy).is_none() {
+        if Rival::find_rival(policy.as_str()).is_none() && flexco_operations(policy).is_none() {
             find_policy(policy)
                 .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
         }
@@ -231,20 +238,23 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
         flexible: args.flexible,
         flexco: None,
     };
-    let mut variants = varied(vec![plain], &args.policy, |variant, policy| {
-        match (Rival::named(policy.as_str()), flexco(policy)) {
+    let mut variants = vary_by(vec![plain], &args.policy, |variant, policy| {
+        match (
+            Rival::find_rival(policy.as_str()),
+            flexco_operations(policy),
+        ) {
             (Some(rival), _) => (variant.policy, variant.copies) = (Rival::policy(), rival.copies),
             (None, Some(allowed)) => variant.flexco = Some(allowed),
             (None, None) => variant.policy = policy.clone(),
         }
         policy.to_string()
     });
-    variants = varied(variants, &args.scheduler, |variant, scheduler| {
-        let (name, discipline) = discipline(*scheduler);
+    variants = vary_by(variants, &args.scheduler, |variant, scheduler| {
+        let (name, discipline) = to_discipline(*scheduler);
         variant.scheduler = Some(discipline);
         name.to_owned()
     });
-    variants = varied(variants, &args.rerunnable, |variant, rerunnable| {
+    variants = vary_by(variants, &args.rerunnable, |variant, rerunnable| {
         variant.rerunnable = *rerunnable == YesNoArg::Yes;
         if variant.rerunnable {
             "rerunnable"
@@ -253,7 +263,7 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
         }
         .to_owned()
     });
-    variants = varied(variants, &args.load_scale, |variant, load_scale| {
+    variants = vary_by(variants, &args.load_scale, |variant, load_scale| {
         variant.load_scale = *load_scale;
         format!("load x {load_scale}")
     });
@@ -281,7 +291,7 @@ fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>
 
 /// Combines each variant with each of the values; without values it stays as it is. `set` sets a
 /// value and names it; only differences appear in the label.
-fn varied<T>(
+fn vary_by<T>(
     variants: Vec<Variant>,
     values: &[T],
     set: fn(&mut Variant, &T) -> String,
@@ -305,14 +315,14 @@ fn varied<T>(
 }
 
 /// Returns the operations of FlexCo that are asked for in place of a policy.
-fn flexco(policy: &PolicyName) -> Option<Operations> {
+fn flexco_operations(policy: &PolicyName) -> Option<Operations> {
     let named = FLEXCO
         .into_iter()
         .find(|(name, _)| *name == policy.as_str());
     named.map(|(_, allowed)| allowed)
 }
 
-fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {
+fn to_discipline(name: SchedulerArg) -> (&'static str, Discipline) {
     match name {
         SchedulerArg::Fcfs => ("fcfs", Discipline::Fcfs),
         SchedulerArg::Easy => ("easy", Discipline::Easy),
@@ -321,7 +331,7 @@ fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {
 }
 
 /// Checks that the folder can be written before the work, not after it.
-fn writable(to: &Path) -> Result<(), CliError> {
+fn check_writable(to: &Path) -> Result<(), CliError> {
     let tried = std::fs::create_dir_all(to).and_then(|()| tempfile::tempfile_in(to));
     tried.map(drop).map_err(|error| {
         let message = format!("cannot write into {}: {error}", to.display());
@@ -329,7 +339,7 @@ fn writable(to: &Path) -> Result<(), CliError> {
     })
 }
 
-fn broken(error: SimulateError) -> CliError {
+fn simulation_error(error: SimulateError) -> CliError {
     let exit = match &error {
         SimulateError::Run { .. } => CliExit::JobFailed,
         SimulateError::NoSuchFile { .. } | SimulateError::Workload(_) | SimulateError::Grid(_) => {
@@ -344,7 +354,7 @@ fn broken(error: SimulateError) -> CliError {
     }
 }
 
-fn unwritten(error: ReportError) -> CliError {
+fn report_error(error: ReportError) -> CliError {
     CliError {
         exit: CliExit::Usage,
         message: error.to_string(),

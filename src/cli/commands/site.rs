@@ -13,8 +13,8 @@ use crate::api::v1::site::{
 use crate::cli::args_operate::{SiteSubcommand, VerdictArg};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::{age, clock, local, now, rough};
-use crate::cli::print::{bold, columns, fields, line, state};
+use crate::cli::local_time::{format_age, format_clock, format_local, format_rough, now};
+use crate::cli::print::{bold, color_state, format_columns, format_name_values, single_line};
 use crate::client::{Client, SiteAction};
 
 /// Default length of time for which free processors are shown.
@@ -31,29 +31,44 @@ pub(crate) fn run(
         SiteSubcommand::Add(args) => site_setup::add::run(context, args),
         SiteSubcommand::Check(args) => site_setup::check::run(context, args),
         SiteSubcommand::Clean(args) => site_setup::clean::run(context, args),
-        command => steer(context, command),
+        command => run_at_server(context, command),
     }
 }
 
 /// Runs the commands that need a server.
-fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliExit, CliError> {
+fn run_at_server(
+    context: &mut CommandContext,
+    command: &SiteSubcommand,
+) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
         // These commands need no server.
         SiteSubcommand::Add(_) | SiteSubcommand::Check(_) | SiteSubcommand::Clean(_) => {}
-        SiteSubcommand::List => context.out.answer(&client.sites()?, list)?,
+        SiteSubcommand::List => context.out.answer(&client.list_sites()?, format_list)?,
         SiteSubcommand::Show(arg) => {
             let within = arg.ahead.unwrap_or(AHEAD);
             context
                 .out
-                .answer(&client.site_and_timeline(&arg.site, within)?, show)?;
+                .answer(&client.site_and_timeline(&arg.site, within)?, format_site)?;
         }
-        SiteSubcommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
-        SiteSubcommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
-        SiteSubcommand::Freeze(arg) => order(context, &client, &arg.site, SiteAction::Freeze)?,
-        SiteSubcommand::Thaw(arg) => order(context, &client, &arg.site, SiteAction::Thaw)?,
-        SiteSubcommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
-        SiteSubcommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
+        SiteSubcommand::Drain(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Drain)?
+        }
+        SiteSubcommand::Undrain(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Undrain)?
+        }
+        SiteSubcommand::Freeze(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Freeze)?
+        }
+        SiteSubcommand::Thaw(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Thaw)?
+        }
+        SiteSubcommand::Reset(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Reset)?
+        }
+        SiteSubcommand::Unforce(arg) => {
+            run_site_command(context, &client, &arg.site, SiteAction::Unforce)?
+        }
         SiteSubcommand::Maintenance {
             site,
             from,
@@ -74,13 +89,13 @@ fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliEx
                 reason: reason.clone(),
                 by: None,
             };
-            order(context, &client, site, SiteAction::Maintenance(window))?;
+            run_site_command(context, &client, site, SiteAction::Maintenance(window))?;
         }
         SiteSubcommand::EndMaintenance { site, from } => {
             let end = SiteAction::EndMaintenance(WindowEnd {
                 from: Instant(from.0),
             });
-            order(context, &client, site, end)?;
+            run_site_command(context, &client, site, end)?;
         }
         SiteSubcommand::Force {
             site,
@@ -89,7 +104,7 @@ fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliEx
         } => {
             let until = Instant(now() + lasting.0);
             let usable = *verdict == VerdictArg::Usable;
-            order(
+            run_site_command(
                 context,
                 &client,
                 site,
@@ -100,51 +115,51 @@ fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliEx
     Ok(CliExit::Done)
 }
 
-fn order(
+fn run_site_command(
     context: &mut CommandContext,
     client: &Client,
     site: &str,
     action: SiteAction,
 ) -> Result<(), CliError> {
-    client.order_site(site, &action)?;
-    Ok(context.out.answer(&client.site(site)?, standing)?)
+    client.send_site_command(site, &action)?;
+    Ok(context.out.answer(&client.site(site)?, format_state)?)
 }
 
-fn standing(site: &SiteReport) -> String {
+fn format_state(site: &SiteReport) -> String {
     let reason = site
         .reason
         .as_ref()
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
-    line(&format!(
+    single_line(&format!(
         "site {} is {}{reason}",
         bold(&site.name),
-        state(&site.state)
+        color_state(&site.state)
     ))
 }
 
-fn processors(counts: &Counts) -> String {
+fn format_processors(counts: &Counts) -> String {
     counts
         .get("processors")
         .map_or_else(|| "-".into(), u64::to_string)
 }
 
-fn heard(site: &SiteReport) -> String {
+fn format_answer_age(site: &SiteReport) -> String {
     site.age_ms.map_or_else(
         || "never".into(),
-        |ms| format!("{} ago", rough(DurationMs(ms))),
+        |ms| format!("{} ago", format_rough(DurationMs(ms))),
     )
 }
 
 /// Explains why a site is not usable, and names injected faults, which explain a lot.
-fn why(site: &SiteReport) -> String {
+fn explain_state(site: &SiteReport) -> String {
     let faults = site.injected_faults.join(", ");
     let injected = (!faults.is_empty()).then(|| format!("FAULTS INJECTED: {faults}"));
     let both: Vec<String> = injected.into_iter().chain(site.reason.clone()).collect();
     both.join("; ")
 }
 
-fn list(list: &SiteList) -> String {
+fn format_list(list: &SiteList) -> String {
     if list.sites.is_empty() {
         return "no sites; add a [[site]] to the configuration\n".into();
     }
@@ -154,21 +169,21 @@ fn list(list: &SiteList) -> String {
         .map(|site| {
             vec![
                 site.name.clone(),
-                state(&site.state),
-                processors(&site.total),
-                processors(&site.idle),
-                processors(&site.held),
+                color_state(&site.state),
+                format_processors(&site.total),
+                format_processors(&site.idle),
+                format_processors(&site.held),
                 site.components.to_string(),
                 site.consecutive_errors.to_string(),
-                heard(site),
-                why(site),
+                format_answer_age(site),
+                explain_state(site),
             ]
         })
         .collect();
     let heading = [
         "SITE", "STATE", "PROC", "IDLE", "OURS", "COMP", "ERRORS", "HEARD", "WHY",
     ];
-    let mut text = columns(&heading, &rows);
+    let mut text = format_columns(&heading, &rows);
     if list.isolated {
         text.push_str(
             "isolated: so many sites stopped answering at once that the fault is taken to be ours; \
@@ -178,7 +193,7 @@ fn list(list: &SiteList) -> String {
     text
 }
 
-fn counts(counts: &Counts) -> String {
+fn format_counts(counts: &Counts) -> String {
     let counts: Vec<String> = counts
         .iter()
         .map(|(name, n)| format!("{n} {name}"))
@@ -186,7 +201,7 @@ fn counts(counts: &Counts) -> String {
     counts.join(", ")
 }
 
-fn show(site: &SiteReport) -> String {
+fn format_site(site: &SiteReport) -> String {
     let labels: Vec<String> = site
         .labels
         .iter()
@@ -200,7 +215,11 @@ fn show(site: &SiteReport) -> String {
                 "" => String::new(),
                 reason => format!(" ({reason})"),
             };
-            format!("{} to {}{reason}", clock(window.from), clock(window.until))
+            format!(
+                "{} to {}{reason}",
+                format_clock(window.from),
+                format_clock(window.until)
+            )
         })
         .collect();
     let orders: Vec<String> = site
@@ -208,31 +227,31 @@ fn show(site: &SiteReport) -> String {
         .iter()
         .map(|(order, by)| format!("{order} by {by}"))
         .collect();
-    let mut text = fields(&[
+    let mut text = format_name_values(&[
         ("Site", bold(&site.name)),
-        ("State", state(&site.state)),
-        ("Why", why(site)),
-        ("Has", counts(&site.total)),
-        ("Free", counts(&site.idle)),
-        ("Ours", counts(&site.held)),
+        ("State", color_state(&site.state)),
+        ("Why", explain_state(site)),
+        ("Has", format_counts(&site.total)),
+        ("Free", format_counts(&site.idle)),
+        ("Ours", format_counts(&site.held)),
         ("Components", site.components.to_string()),
         ("Labels", labels.join(", ")),
         ("Manager", site.manager.clone().unwrap_or_default()),
-        ("Heard", heard(site)),
-        ("Default times", times(site)),
-        ("Got lately", each(&site.lanes, got)),
-        ("Not asked now", each(&site.lanes, waits)),
+        ("Heard", format_answer_age(site)),
+        ("Default times", format_default_times(site)),
+        ("Got lately", join_partitions(&site.lanes, format_started)),
+        ("Not asked now", join_partitions(&site.lanes, format_waits)),
         ("Errors in a row", site.consecutive_errors.to_string()),
         ("Last error", site.last_error.clone().unwrap_or_default()),
         (
             "Next probe",
-            site.next_probe_at.map(clock).unwrap_or_default(),
+            site.next_probe_at.map(format_clock).unwrap_or_default(),
         ),
         ("Maintenance", windows.join(", ")),
         ("Orders", orders.join(", ")),
     ]);
     if !site.links.is_empty() {
-        let rows: Vec<Vec<String>> = site.links.iter().map(link).collect();
+        let rows: Vec<Vec<String>> = site.links.iter().map(link_row).collect();
         let heading = [
             "FILES FROM",
             "AT",
@@ -242,24 +261,24 @@ fn show(site: &SiteReport) -> String {
             "MEASURED",
         ];
         text.push('\n');
-        text.push_str(&columns(&heading, &rows));
+        text.push_str(&format_columns(&heading, &rows));
     }
     if let Some(timeline) = &site.timeline {
         let total = site.total.get("processors").copied().unwrap_or_default();
-        text.push_str(&free_later(timeline, total));
+        text.push_str(&format_timeline(timeline, total));
     }
     text
 }
 
 /// Formats the free processors over time, with a bar for each step.
-fn free_later(timeline: &TimelineReport, total: u64) -> String {
+fn format_timeline(timeline: &TimelineReport, total: u64) -> String {
     let told = match timeline.state.as_str() {
         "answered" => timeline.steps.as_slice(),
         "silent" => {
             let why = timeline.problem.as_deref().unwrap_or("?");
             return format!(
                 "\n{}",
-                line(&format!("what is free later is not known: {why}"))
+                single_line(&format!("what is free later is not known: {why}"))
             );
         }
         // The site makes no reservations, so there is nothing to show.
@@ -271,39 +290,45 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
             let free = u64::from(step.processors);
             let share = (free * BAR).div_ceil(total.max(1)).min(BAR) as usize;
             let bar = format!("{}{}", "#".repeat(share), ".".repeat(BAR as usize - share));
-            vec![local(step.from), format!("{free} of {total}"), bar]
+            vec![format_local(step.from), format!("{free} of {total}"), bar]
         })
         .collect();
-    let mut text = format!("\n{}", columns(&["FREE FROM", "PROCESSORS", ""], &rows));
+    let mut text = format!(
+        "\n{}",
+        format_columns(&["FREE FROM", "PROCESSORS", ""], &rows)
+    );
     if let Some(until) = timeline.known_until {
-        text.push_str(&format!("from {} on it is not known\n", local(until)));
+        text.push_str(&format!(
+            "from {} on it is not known\n",
+            format_local(until)
+        ));
     }
     text
 }
 
 /// Formats the default wall times, by partition.
-fn times(site: &SiteReport) -> String {
+fn format_default_times(site: &SiteReport) -> String {
     let times = site.default_times_ms.iter();
     let times = times.map(|(partition, ms)| format!("{} in {partition}", DurationMs(*ms)));
     times.collect::<Vec<_>>().join(", ")
 }
 
 /// Joins what there is to say about partitions.
-fn each(lanes: &[LaneReport], say: fn(&LaneReport) -> Option<String>) -> String {
+fn join_partitions(lanes: &[LaneReport], say: fn(&LaneReport) -> Option<String>) -> String {
     lanes.iter().filter_map(say).collect::<Vec<_>>().join("; ")
 }
 
-fn got(lane: &LaneReport) -> Option<String> {
+fn format_started(lane: &LaneReport) -> Option<String> {
     let got = lane.got?;
     Some(format!(
         "{got} in {}, {} ago",
         lane.lane,
-        age(got.at, now())
+        format_age(got.at, now())
     ))
 }
 
 /// Formats the requests that waited: as large and as long ones are not made for a while.
-fn waits(lane: &LaneReport) -> Option<String> {
+fn format_waits(lane: &LaneReport) -> Option<String> {
     let waits: Vec<String> = lane
         .waits
         .iter()
@@ -313,8 +338,8 @@ fn waits(lane: &LaneReport) -> Option<String> {
                 "{} processors for {length} or more in {} until {} ({} ago they waited for {})",
                 wait.processors,
                 lane.lane,
-                clock(wait.until),
-                age(wait.asked_at, now()),
+                format_clock(wait.until),
+                format_age(wait.asked_at, now()),
                 wait.why
             )
         })
@@ -322,7 +347,7 @@ fn waits(lane: &LaneReport) -> Option<String> {
     (!waits.is_empty()).then(|| waits.join("; "))
 }
 
-fn link(link: &LinkReport) -> Vec<String> {
+fn link_row(link: &LinkReport) -> Vec<String> {
     let latency = link
         .latency_us
         .map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
@@ -343,7 +368,13 @@ fn link(link: &LinkReport) -> Vec<String> {
 fn show_measured(at: Option<Instant>, count: Option<u32>, what: &str) -> String {
     at.map_or_else(
         || "not lately".into(),
-        |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1)),
+        |at| {
+            format!(
+                "{} ago, {} {what}",
+                format_age(at, now()),
+                count.unwrap_or(1)
+            )
+        },
     )
 }
 
@@ -374,7 +405,7 @@ mod tests {
             got: Some(got),
             waits: vec![wait],
         };
-        let text = show(&SiteReport {
+        let text = format_site(&SiteReport {
             lanes: vec![lane],
             ..SiteReport::default()
         });
@@ -398,7 +429,7 @@ mod tests {
             steps,
             ..Default::default()
         };
-        let text = free_later(
+        let text = format_timeline(
             &told(vec![step(0, 16), step(3_600_000, 4), step(7_200_000, 0)]),
             16,
         );
@@ -411,12 +442,12 @@ mod tests {
             problem: Some("it does not answer".into()),
             ..TimelineReport::default()
         };
-        assert!(free_later(&silent, 16).contains("not known: it does not answer"));
+        assert!(format_timeline(&silent, 16).contains("not known: it does not answer"));
         let none = TimelineReport {
             state: "grants-none".into(),
             ..TimelineReport::default()
         };
-        assert_eq!(free_later(&none, 16), "");
+        assert_eq!(format_timeline(&none, 16), "");
     }
 
     #[test]
@@ -443,7 +474,7 @@ mod tests {
             ..configured.clone()
         };
         let links = vec![configured, measured, unknown];
-        let text = show(&SiteReport {
+        let text = format_site(&SiteReport {
             links,
             ..SiteReport::default()
         });

@@ -5,8 +5,8 @@ use crate::api::v1::slots::{SiteSlots, SlotsReport};
 use crate::cli::args_reserve::SlotsArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::local_time::local;
-use crate::cli::print::columns;
+use crate::cli::local_time::format_local;
+use crate::cli::print::format_columns;
 use crate::client::SlotsRequest;
 
 /// Prints the possible starts of a job.
@@ -20,19 +20,21 @@ pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliE
         site: args.site.as_deref(),
         limit: args.limit,
     };
-    let slots = context.client()?.slots(&wanted)?;
-    context.out.answer(&slots, |slots| shown(slots, args))?;
+    let slots = context.client()?.find_slots(&wanted)?;
+    context
+        .out
+        .answer(&slots, |slots| format_slots(slots, args))?;
     Ok(CliExit::Done)
 }
 
-fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
+fn format_slots(slots: &SlotsReport, args: &SlotsArgs) -> String {
     let together = slots.together.iter().map(|together| {
         let sites = together.sites.iter().map(|(name, count)| match count {
             1 => name.clone(),
             count => format!("{name} x{count}"),
         });
         let sites = sites.collect::<Vec<_>>().join(" + ");
-        row(
+        window_row(
             "together",
             together.earliest,
             together.latest,
@@ -42,12 +44,17 @@ fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
     });
     // For one component, all sites together add nothing to each site.
     let together = together.filter(|_| args.components.is_some_and(|components| components > 1));
-    let rows: Vec<Vec<String>> = slots.sites.iter().flat_map(rows).chain(together).collect();
+    let rows: Vec<Vec<String>> = slots
+        .sites
+        .iter()
+        .flat_map(window_rows)
+        .chain(together)
+        .collect();
     let heading = ["SITE", "EARLIEST START", "LATEST", "COMPONENTS", ""];
-    let mut text = columns(&heading, &rows);
+    let mut text = format_columns(&heading, &rows);
     match slots.together.first() {
         Some(first) => {
-            let start = local(up_to_second(first.earliest));
+            let start = format_local(round_up_second(first.earliest));
             text.push_str(&format!("ask for the earliest with: --start \"{start}\"\n"));
         }
         None => text.push_str("no start was found; look further ahead with --start and --within\n"),
@@ -58,7 +65,7 @@ fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
     text
 }
 
-fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
+fn window_rows(site: &SiteSlots) -> Vec<Vec<String>> {
     let told = match site.state.as_str() {
         "grants-none" => "promises no starts".to_owned(),
         "silent" => format!("did not answer: {}", site.problem.as_deref().unwrap_or("?")),
@@ -67,25 +74,31 @@ fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
             let starts = site.starts.iter();
             let none = String::new();
             return starts
-                .map(|s| row(&site.site, s.earliest, s.latest, s.components, none.clone()))
+                .map(|s| window_row(&site.site, s.earliest, s.latest, s.components, none.clone()))
                 .collect();
         }
     };
     vec![vec![site.site.clone(), told]]
 }
 
-fn row(site: &str, from: Instant, to: Instant, components: u32, sites: String) -> Vec<String> {
+fn window_row(
+    site: &str,
+    from: Instant,
+    to: Instant,
+    components: u32,
+    sites: String,
+) -> Vec<String> {
     vec![
         site.into(),
-        local(up_to_second(from)),
-        local(to),
+        format_local(round_up_second(from)),
+        format_local(to),
         components.to_string(),
         sites,
     ]
 }
 
 /// Rounds up to a second, so that the printed start is not too early.
-fn up_to_second(at: Instant) -> Instant {
+fn round_up_second(at: Instant) -> Instant {
     Instant(cospan_domain::units::Timestamp(
         at.0.0.div_ceil(1_000) * 1_000,
     ))
@@ -148,8 +161,8 @@ mod tests {
             together,
             shortened: true,
         };
-        let text = shown(&slots, &args(3));
-        let second = |ms| local(at(ms));
+        let text = format_slots(&slots, &args(3));
+        let second = |ms| format_local(at(ms));
         for part in [
             second(2_000),
             second(9_000),
@@ -161,11 +174,11 @@ mod tests {
         ] {
             assert!(text.contains(&part), "{part}\n{text}");
         }
-        assert!(!shown(&slots, &args(1)).contains("utrecht"));
+        assert!(!format_slots(&slots, &args(1)).contains("utrecht"));
         let none = SlotsReport {
             together: Vec::new(),
             ..slots
         };
-        assert!(shown(&none, &args(3)).contains("no start was found"));
+        assert!(format_slots(&none, &args(3)).contains("no start was found"));
     }
 }

@@ -1,7 +1,7 @@
 //! The last error output of failed components, marked as their own words.
 
 use crate::api::v1::stderr_tail::LastWordsReport;
-use crate::cli::print::{bold, dim, line};
+use crate::cli::print::{bold, dim, single_line};
 use crate::client::Client;
 
 /// Returns the last words of a job's failed components. If they cannot be read, the reason that the
@@ -14,11 +14,11 @@ pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
 }
 
 /// Formats the words for people, indented.
-pub(super) fn text(words: &[LastWordsReport]) -> String {
-    words.iter().map(of_component).collect()
+pub(super) fn format_indented(words: &[LastWordsReport]) -> String {
+    words.iter().map(format_component).collect()
 }
 
-fn of_component(words: &LastWordsReport) -> String {
+fn format_component(words: &LastWordsReport) -> String {
     let LastWordsReport {
         component,
         attempt,
@@ -28,16 +28,16 @@ fn of_component(words: &LastWordsReport) -> String {
     } = words;
     let who = format!("component {}, attempt {attempt} at {site}", bold(component));
     if let Some(problem) = &words.problem {
-        return line(&format!(
+        return single_line(&format!(
             "  {who}: its standard error could not be read: {problem}"
         ));
     }
     if words.lines.is_empty() {
-        return line(&format!(
+        return single_line(&format!(
             "  {who}: it printed nothing to standard error; all it printed: {more}"
         ));
     }
-    let mut text = line(&format!(
+    let mut text = single_line(&format!(
         "  {who}, in its own words (the end of its standard error):"
     ));
     let bar = dim("|");
@@ -46,9 +46,9 @@ fn of_component(words: &LastWordsReport) -> String {
         .iter()
         .for_each(|line| text.push_str(&format!("    {bar} {line}\n")));
     if words.shortened {
-        text.push_str(&line(&format!("  the rest: {more}")));
+        text.push_str(&single_line(&format!("  the rest: {more}")));
     } else {
-        text.push_str(&line(&format!("  to read it again: {more}")));
+        text.push_str(&single_line(&format!("  to read it again: {more}")));
     }
     text
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn told(words: &LastWordsReport) -> String {
-        anstream::adapter::strip_str(&of_component(words)).to_string()
+        anstream::adapter::strip_str(&format_component(words)).to_string()
     }
 
     #[test]

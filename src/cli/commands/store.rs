@@ -11,7 +11,7 @@ use crate::cli::args_operate::StoreCommand;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
-use crate::cli::print::{fields, note};
+use crate::cli::print::{format_name_values, print_note};
 use crate::client::Client;
 
 /// Shows the store, or exports it.
@@ -20,30 +20,32 @@ pub(crate) fn run(
     command: &StoreCommand,
 ) -> Result<CliExit, CliError> {
     match command {
-        StoreCommand::Import { file } => return import(context, file),
-        StoreCommand::Check => return check(context),
+        StoreCommand::Import { file } => return import_store(context, file),
+        StoreCommand::Check => return check_store_records(context),
         StoreCommand::AcceptLoss => return accept_loss(context),
         StoreCommand::Show | StoreCommand::Export { .. } => {}
     }
     let client = context.client()?;
     match command {
         StoreCommand::Import { .. } | StoreCommand::Check | StoreCommand::AcceptLoss => {}
-        StoreCommand::Show => context.out.answer(&client.store()?, show)?,
+        StoreCommand::Show => context
+            .out
+            .answer(&client.describe_store()?, format_store)?,
         StoreCommand::Export { file } if file.as_os_str() == "-" => {
-            let mut download = client.export()?;
-            pump(&client, &mut download.bytes, |piece| {
+            let mut download = client.export_store()?;
+            pump_bytes(&client, &mut download.bytes, |piece| {
                 Ok(context.out.bytes(piece)?)
             })?;
         }
         StoreCommand::Export { file } => {
-            let size = export(&client, file)?;
-            note(&format!("{} written to {}", Bytes(size), file.display()));
+            let size = write_export(&client, file)?;
+            print_note(&format!("{} written to {}", Bytes(size), file.display()));
         }
     }
     Ok(CliExit::Done)
 }
 
-fn offline(error: impl std::fmt::Display) -> CliError {
+fn offline_error(error: impl std::fmt::Display) -> CliError {
     CliError {
         exit: CliExit::Refused,
         message: error.to_string(),
@@ -52,7 +54,7 @@ fn offline(error: impl std::fmt::Display) -> CliError {
     }
 }
 
-fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
+fn import_store(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -63,8 +65,9 @@ fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
             |error: std::io::Error| CliError::file("read", file, &error),
         )?))
     };
-    let imported = cospan_storage::import::import(&path, &options, &mut input).map_err(offline)?;
-    note(&format!(
+    let imported =
+        cospan_storage::import::import(&path, &options, &mut input).map_err(offline_error)?;
+    print_note(&format!(
         "{} records imported into {}; they came from {}, and belong to {} now",
         imported.records,
         path.display(),
@@ -72,7 +75,7 @@ fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
         imported.instance
     ));
     if imported.damaged > 0 {
-        note(&format!(
+        print_note(&format!(
             "{} records were damaged and are missing",
             imported.damaged
         ));
@@ -80,16 +83,16 @@ fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
     Ok(CliExit::Done)
 }
 
-fn check(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn check_store_records(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
-    let report = cospan_storage::check::check(&path, &options).map_err(offline)?;
+    let report = cospan_storage::check::check(&path, &options).map_err(offline_error)?;
     context
         .out
         .text(&format!("{} records are whole\n", report.records))?;
     for damage in &report.damage {
-        note(&damage.to_string());
+        print_note(&damage.to_string());
     }
     Ok(if report.damage.is_empty() {
         CliExit::Done
@@ -102,27 +105,28 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
-    let Some(accepted) = cospan_storage::accept_loss::accept(&path, &options).map_err(offline)?
+    let Some(accepted) =
+        cospan_storage::accept_loss::accept_loss(&path, &options).map_err(offline_error)?
     else {
-        note(&format!(
+        print_note(&format!(
             "nothing is missing of the store at {}",
             path.display()
         ));
         return Ok(CliExit::Done);
     };
-    note(&accepted.gap.to_string());
+    print_note(&accepted.gap.to_string());
     let epoch = accepted.epoch;
     let live = accepted.live_jobs;
     let next = accepted.next_job;
-    note(&format!(
+    print_note(&format!(
         "given up: the store goes on with {live} live jobs in epoch {epoch}, and the next job is \
          {next} or later"
     ));
     Ok(CliExit::Done)
 }
 
-fn show(store: &StoreReport) -> String {
-    fields(&[
+fn format_store(store: &StoreReport) -> String {
+    format_name_values(&[
         ("Engine", store.engine.clone()),
         ("Instance", store.instance.clone()),
         ("Epoch", store.epoch.to_string()),
@@ -133,15 +137,15 @@ fn show(store: &StoreReport) -> String {
 }
 
 /// Writes the export beside its destination, and moves it there once it is whole.
-fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
+fn write_export(client: &Client, file: &Path) -> Result<u64, CliError> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let mut download = client.export()?;
+    let mut download = client.export_store()?;
     let wrong = |error: std::io::Error| CliError::file("write", &partial, &error);
     let mut to = File::create(&partial).map_err(wrong)?;
     set_half_written(Some(partial.clone()));
-    let result = pump(client, &mut download.bytes, |piece| {
+    let result = pump_bytes(client, &mut download.bytes, |piece| {
         to.write_all(piece).map_err(wrong)
     })
     .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
@@ -158,7 +162,7 @@ fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
     result
 }
 
-fn pump(
+fn pump_bytes(
     client: &Client,
     from: &mut dyn Read,
     mut to: impl FnMut(&[u8]) -> Result<(), CliError>,
@@ -173,7 +177,7 @@ fn pump(
                 size += n as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(client.broken(&error).into()),
+            Err(error) => return Err(client.broken_connection(&error).into()),
         }
     }
 }

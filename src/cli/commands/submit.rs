@@ -18,10 +18,10 @@ use crate::api::v1::{JobDocument, JobFormat};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{note, warning_word};
+use crate::cli::print::{print_note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
-use crate::terminal::cell;
+use crate::terminal::table_cell;
 
 /// The origin of a job.
 struct JobOrigin {
@@ -47,26 +47,27 @@ const LONGEST_PAUSE_S: u64 = 10;
 pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<CliExit, CliError> {
     let (mut jobs, origins) = if args.files.is_empty() {
         (
-            vec![line::job(&args.line, &args.words)?],
+            vec![line::build_job(&args.line, &args.words)?],
             vec![JobOrigin::here("the command line")],
         )
     } else {
         read_jobs(context, &args.files, &args.words)?
     };
-    jobs.iter_mut().for_each(|job| want_start(job, args));
+    jobs.iter_mut()
+        .for_each(|job| apply_reservation_options(job, args));
     if let Some(name) = &args.reservation {
-        let shared = ReservationDocument::sharing(name.clone());
+        let shared = ReservationDocument::from_shared(name.clone());
         jobs.iter_mut()
             .for_each(|job| job.reservation = Some(shared.clone()));
     }
     let client = context.client()?;
     let mut bringer = upload_inputs::Bringer::new(&client);
     for (job, origin) in jobs.iter_mut().zip(&origins) {
-        bringer.bring(job, &origin.folder)?;
+        bringer.bring_files(job, &origin.folder)?;
     }
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
-        None => drawn_key()?,
+        None => draw_key()?,
     };
     let options = SubmitOptions {
         idempotency_key: Some(key),
@@ -74,16 +75,16 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
         refuse_closed: args.refuse_closed,
     };
     if args.dry_run {
-        let checked = client.check(&jobs, &options);
-        let checked = checked.map_err(|error| at_its_file(error, &origins))?;
-        context.out.answer(&checked, checked_text)?;
+        let checked = client.check_jobs(&jobs, &options);
+        let checked = checked.map_err(|error| name_refused_file(error, &origins))?;
+        context.out.answer(&checked, format_checked)?;
         return Ok(CliExit::Done);
     }
-    let submitted = submit(&client, &jobs, &options);
-    let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
+    let submitted = submit_repeatedly(&client, &jobs, &options);
+    let submitted = submitted.map_err(|error| name_refused_file(error, &origins))?;
     for row in &submitted.jobs {
         if let Some(warning) = &row.warning {
-            note(&cell(&format!(
+            print_note(&table_cell(&format!(
                 "{}: job {}: {warning}",
                 warning_word(),
                 row.id
@@ -92,12 +93,12 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
     }
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
-        context.out.answer(&submitted, submitted_text)?;
-        reserved_start::tell(&client, &jobs, &submitted)?;
+        context.out.answer(&submitted, format_submitted)?;
+        reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
         return Ok(CliExit::Done);
     }
-    note(submitted_text(&submitted).trim_end());
-    reserved_start::tell(&client, &jobs, &submitted)?;
+    print_note(format_submitted(&submitted).trim_end());
+    reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
     wait_for(
         context,
         &client,
@@ -110,7 +111,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
 }
 
 /// Applies the command line's options about the reservation of a job.
-fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
+fn apply_reservation_options(job: &mut JobDocument, args: &SubmitArgs) {
     if let Some(earliest) = args.start {
         let own = job
             .reservation
@@ -143,7 +144,7 @@ fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
 }
 
 /// Repeats a submission whose answer was lost: with the same key it is the same submission.
-fn submit(
+fn submit_repeatedly(
     client: &Client,
     jobs: &[JobDocument],
     options: &SubmitOptions,
@@ -153,18 +154,18 @@ fn submit(
             Ok(submitted) => return Ok(submitted),
             Err(error) => error,
         };
-        if attempt == TRIES || !worth_repeating(&error) {
+        if attempt == TRIES || !is_worth_repeating(&error) {
             return Err(error);
         }
         let asked = error.problem().and_then(|problem| problem.retry_after_s);
         let pause = asked.unwrap_or(1 << (attempt - 1)).min(LONGEST_PAUSE_S);
-        note(&format!("{error}; trying again in {pause} s"));
+        print_note(&format!("{error}; trying again in {pause} s"));
         std::thread::sleep(Duration::from_secs(pause));
     }
     unreachable!("the loop ends by returning")
 }
 
-fn worth_repeating(error: &ClientError) -> bool {
+fn is_worth_repeating(error: &ClientError) -> bool {
     match error {
         // Nothing listens there: the user should know at once.
         ClientError::Unreachable { cause, .. } => !cause.contains("refused"),
@@ -173,7 +174,7 @@ fn worth_repeating(error: &ClientError) -> bool {
 }
 
 /// Draws a name for a submission that no other submission has.
-fn drawn_key() -> Result<String, CliError> {
+fn draw_key() -> Result<String, CliError> {
     let mut bits = [0u8; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         CliError::usage(
@@ -187,7 +188,7 @@ fn drawn_key() -> Result<String, CliError> {
 }
 
 /// Adds the file of the job that was refused: the server knows only its index in the request.
-fn at_its_file(error: ClientError, origins: &[JobOrigin]) -> CliError {
+fn name_refused_file(error: ClientError, origins: &[JobOrigin]) -> CliError {
     let ClientError::Refused(mut problem) = error else {
         return error.into();
     };
@@ -239,7 +240,8 @@ fn read_jobs(
         let parsed = if is_script {
             vec![read_script(context, file, &name, &text, arguments)?]
         } else {
-            let format = JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess(&text));
+            let format =
+                JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess_format(&text));
             mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
         };
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -274,7 +276,7 @@ fn read_script(
     };
     let around = sbatch::Around {
         variable: &|name: &str| std::env::var(name).ok(),
-        default_time: &|names: Option<&str>| default_time::told(context, names),
+        default_time: &|names: Option<&str>| default_time::longest_partition_time(context, names),
     };
     let translated = sbatch::read(&script, around).map_err(|error| {
         let line = error
@@ -284,7 +286,7 @@ fn read_script(
         CliError::usage(format!("{shown}{line}: {}", error.problem), error.remedy)
     })?;
     for (line, told) in &translated.notes {
-        note(&format!("{shown}:{line}: {told}"));
+        print_note(&format!("{shown}:{line}: {told}"));
     }
     Ok(translated.job)
 }
@@ -347,7 +349,7 @@ fn read_file(file: &Path) -> Result<(String, Vec<u8>), CliError> {
 }
 
 /// Formats a line for each job, or for each sweep.
-fn submitted_text(submitted: &SubmittedReport) -> String {
+fn format_submitted(submitted: &SubmittedReport) -> String {
     submitted
         .jobs
         .chunk_by(|a: &SubmittedRow, b: &SubmittedRow| {
@@ -377,8 +379,12 @@ fn submitted_text(submitted: &SubmittedReport) -> String {
         .collect()
 }
 
-fn checked_text(checked: &CheckedReport) -> String {
-    let mut text: String = checked.jobs.iter().map(explain::text).collect();
+fn format_checked(checked: &CheckedReport) -> String {
+    let mut text: String = checked
+        .jobs
+        .iter()
+        .map(explain::format_explanation)
+        .collect();
     text.push_str("nothing was submitted\n");
     text
 }

@@ -13,7 +13,7 @@ use cospan_domain::units::Bytes;
 use crate::api::v1::problem::Code;
 use crate::api::v1::upload::{UploadReport, UploadRequest, UploadState};
 use crate::cli::exit::CliError;
-use crate::cli::print::note;
+use crate::cli::print::print_note;
 use crate::client::{Client, ClientError};
 
 /// Largest piece: a broken connection costs no more.
@@ -40,7 +40,7 @@ pub(crate) struct UploadWish {
 }
 
 /// Sends a file, and returns the logical name that it then has.
-pub(crate) fn upload(
+pub(crate) fn upload_file(
     client: &Client,
     path: &Path,
     wish: &UploadWish,
@@ -54,7 +54,7 @@ pub(crate) fn upload(
         ));
     }
     let mut file = File::open(path).map_err(unread)?;
-    let (digest, size_bytes) = content(&mut file).map_err(unread)?;
+    let (digest, size_bytes) = hash_content(&mut file).map_err(unread)?;
     let request = UploadRequest {
         name: wish.name.clone(),
         file_name: path
@@ -65,24 +65,24 @@ pub(crate) fn upload(
         site: wish.site.clone(),
         replace: wish.replace,
     };
-    let upload = patiently(|| client.begin_upload(&request))?;
+    let upload = retry_patiently(|| client.begin_upload(&request))?;
     if let (Some(id), true) = (&upload.id, upload.state != UploadState::Done) {
         if upload.offset > 0 {
-            note(&format!(
+            print_note(&format!(
                 "{}: going on at byte {}",
                 path.display(),
                 upload.offset
             ));
         } else if size_bytes > QUIET {
-            note(&format!(
+            print_note(&format!(
                 "uploading {} ({})",
                 path.display(),
                 Bytes(size_bytes)
             ));
         }
-        send(client, &file, id, &upload).map_err(|error| at(path, error))?;
-        while patiently(|| client.complete_upload(id))
-            .map_err(|error| at(path, error))?
+        send_pieces(client, &file, id, &upload).map_err(|error| upload_error(path, error))?;
+        while retry_patiently(|| client.complete_upload(id))
+            .map_err(|error| upload_error(path, error))?
             .is_none()
         {
             std::thread::sleep(LOOK);
@@ -99,7 +99,7 @@ pub(crate) fn upload(
         })
 }
 
-fn at(path: &Path, error: ClientError) -> CliError {
+fn upload_error(path: &Path, error: ClientError) -> CliError {
     let error = CliError::from(error);
     CliError {
         message: format!("{}: {}", path.display(), error.message),
@@ -107,7 +107,7 @@ fn at(path: &Path, error: ClientError) -> CliError {
     }
 }
 
-fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
+fn hash_content(file: &mut File) -> std::io::Result<(Digest, u64)> {
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; 1 << 20];
     let mut size = 0;
@@ -122,7 +122,12 @@ fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
     }
 }
 
-fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<(), ClientError> {
+fn send_pieces(
+    client: &Client,
+    file: &File,
+    id: &str,
+    begun: &UploadReport,
+) -> Result<(), ClientError> {
     let mut offset = begun.offset;
     let longest = begun.max_piece_bytes.clamp(1, PIECE_MAX);
     let mut told = Instant::now();
@@ -131,7 +136,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
         let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
         file.read_exact_at(&mut piece, offset)
             .map_err(ClientError::Local)?;
-        let sent = patiently(|| match client.append_upload(id, offset, &piece) {
+        let sent = retry_patiently(|| match client.append_upload(id, offset, &piece) {
             // An answer was lost: the pieces that it acknowledged have arrived.
             Err(ClientError::Refused(problem)) if problem.code == Code::Conflict.as_str() => {
                 client.upload(id)
@@ -146,7 +151,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
         offset = arrived;
         if told.elapsed() >= WORD {
             told = Instant::now();
-            note(&format!(
+            print_note(&format!(
                 "{}: {} of {}",
                 begun.name,
                 Bytes(offset),
@@ -158,7 +163,7 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
 }
 
 /// Tries again while the error may pass by itself.
-fn patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+fn retry_patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientError> {
     let mut failures = 0;
     loop {
         let error = match what() {
@@ -172,7 +177,7 @@ fn patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientEr
         }
         let pause = Duration::from_millis(100 << failures).min(LONGEST_PAUSE);
         if pause >= Duration::from_secs(1) {
-            note(&format!("{error}; trying again in {} s", pause.as_secs()));
+            print_note(&format!("{error}; trying again in {} s", pause.as_secs()));
         }
         std::thread::sleep(pause);
     }

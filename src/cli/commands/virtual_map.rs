@@ -8,13 +8,13 @@ use crate::api::v1::explain::{BidReport, ExplainReport};
 use crate::cli::args_job::MapArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::{columns, line};
+use crate::cli::print::{format_columns, single_line};
 use crate::simulate::report::{MapPoint, virtual_map};
 
 /// Draws the sites as a job sees them.
 pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let report = super::explain::whole(&client, context.resolve_one(&client, &args.id)?)?;
+    let report = super::explain::read_whole(&client, context.resolve_one(&client, &args.id)?)?;
     if report.bids.is_empty() {
         let policy = report.policy.as_deref().unwrap_or("none");
         return Err(CliError::usage(
@@ -26,19 +26,27 @@ pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExi
         ));
     }
     if let Some(file) = &args.svg {
-        let figure = virtual_map(&title(&report), &note(&report), &points(&report));
+        let figure = virtual_map(
+            &map_title(&report),
+            &note_missing_sites(&report),
+            &map_points(&report),
+        );
         let written = fs::write(file, figure.standalone());
         written.map_err(|error| CliError::file("write", file, &error))?;
     }
     context.out.answer(&report.bids, |bids| {
-        let by = by(&report);
-        let plot = terminal::plot(&points(&report));
-        format!("{}\n{by}\n{plot}\n{}", title(&report), table(bids))
+        let by = bid_basis(&report);
+        let plot = terminal::plot_map(&map_points(&report));
+        format!(
+            "{}\n{by}\n{plot}\n{}",
+            map_title(&report),
+            format_bids(bids)
+        )
     })?;
     Ok(CliExit::Done)
 }
 
-fn title(report: &ExplainReport) -> String {
+fn map_title(report: &ExplainReport) -> String {
     format!(
         "The virtual map of job {}, with sites as they are now",
         report.job
@@ -46,16 +54,16 @@ fn title(report: &ExplainReport) -> String {
 }
 
 /// Formats the basis of the bids, as a line.
-pub(super) fn by(report: &ExplainReport) -> String {
+pub(super) fn bid_basis(report: &ExplainReport) -> String {
     report
         .bids_by
         .as_ref()
-        .map(|by| line(&format!("Bids: {by}.")))
+        .map(|by| single_line(&format!("Bids: {by}.")))
         .unwrap_or_default()
 }
 
 /// Names the sites that are on no map.
-fn note(report: &ExplainReport) -> String {
+fn note_missing_sites(report: &ExplainReport) -> String {
     let declined = report.bids.iter().filter(|bid| bid.at.is_none());
     let names: Vec<&str> = declined.map(|bid| bid.site.as_str()).collect();
     match names.as_slice() {
@@ -64,7 +72,7 @@ fn note(report: &ExplainReport) -> String {
     }
 }
 
-fn points(report: &ExplainReport) -> Vec<MapPoint> {
+fn map_points(report: &ExplainReport) -> Vec<MapPoint> {
     report
         .bids
         .iter()
@@ -76,13 +84,18 @@ fn points(report: &ExplainReport) -> Vec<MapPoint> {
                 x: at.x,
                 y: at.y,
                 is_chosen: chosen.any(|verdict| verdict.site.as_ref() == Some(&bid.site)),
-                tip: format!("{}: distance {:.3}{}", bid.site, at.distance, nearer(bid)),
+                tip: format!(
+                    "{}: distance {:.3}{}",
+                    bid.site,
+                    at.distance,
+                    format_nearer(bid)
+                ),
             })
         })
         .collect()
 }
 
-fn nearer(bid: &BidReport) -> String {
+fn format_nearer(bid: &BidReport) -> String {
     let nearer = bid.at.as_ref().and_then(|at| at.nearer.as_ref());
     nearer
         .map(|nearer| format!("; nearer with {nearer}"))
@@ -90,15 +103,15 @@ fn nearer(bid: &BidReport) -> String {
 }
 
 /// Formats each site with its position on the map, the nearest first.
-pub(super) fn table(bids: &[BidReport]) -> String {
+pub(super) fn format_bids(bids: &[BidReport]) -> String {
     let mut sorted: Vec<&BidReport> = bids.iter().collect();
     sorted.sort_by(|a, b| {
         let by_distance = distance_of(a).total_cmp(&distance_of(b));
         by_distance.then_with(|| a.site.cmp(&b.site))
     });
-    let rows: Vec<Vec<String>> = sorted.into_iter().map(row).collect();
+    let rows: Vec<Vec<String>> = sorted.into_iter().map(bid_row).collect();
     let head = ["SITE", "DISTANCE", "X", "Y", "INDICES", "NEARER WITH"];
-    columns(&head, &rows) + &without_gflops(bids)
+    format_columns(&head, &rows) + &note_without_gflops(bids)
 }
 
 fn distance_of(bid: &BidReport) -> f64 {
@@ -106,7 +119,7 @@ fn distance_of(bid: &BidReport) -> f64 {
 }
 
 /// Names the sites that bid although the configuration has no GFLOPS for them.
-fn without_gflops(bids: &[BidReport]) -> String {
+fn note_without_gflops(bids: &[BidReport]) -> String {
     let lacking = bids
         .iter()
         .filter(|bid| bid.at.is_some() && bid.lacks_gflops);
@@ -121,7 +134,7 @@ fn without_gflops(bids: &[BidReport]) -> String {
     }
 }
 
-fn row(bid: &BidReport) -> Vec<String> {
+fn bid_row(bid: &BidReport) -> Vec<String> {
     match &bid.at {
         Some(at) => {
             let indices = at

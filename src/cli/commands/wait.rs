@@ -16,7 +16,7 @@ use crate::cli::args_job::WaitArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::print::{line, note, state};
+use crate::cli::print::{color_state, print_note, single_line};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 
 /// Longest time without a look at the jobs, even if the stream is silent.
@@ -51,7 +51,7 @@ struct WaitOutcome {
 
 pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let ids = context.resolve(&client, &args.ids)?;
+    let ids = context.resolve_ids(&client, &args.ids)?;
     wait_for(
         context,
         &client,
@@ -89,8 +89,11 @@ pub(crate) fn wait_for(
         reached: Instant::now(),
         many: (ids.len() > wait_many::MANY).then(|| wait_many::WaitProgress::new(ids.len())),
     };
-    let in_time = watch.until_ended(ids, until.any)?;
-    let mut outcomes: Vec<WaitOutcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
+    let in_time = watch.wait_until_ended(ids, until.any)?;
+    let mut outcomes: Vec<WaitOutcome> = ids
+        .iter()
+        .filter_map(|id| watch.outcome_of_job(*id))
+        .collect();
     let failed = outcomes
         .iter_mut()
         .filter(|outcome| outcome.state == "failed");
@@ -99,13 +102,13 @@ pub(crate) fn wait_for(
         .for_each(|outcome| outcome.last_words = stderr_tail::of(client, outcome.id));
     context.out.answer(&outcomes, |outcomes| {
         if outcomes.len() > wait_many::MANY {
-            wait_many::text(outcomes)
+            wait_many::format_outcomes(outcomes)
         } else {
-            outcomes.iter().map(outcome_text).collect()
+            outcomes.iter().map(format_outcome).collect()
         }
     })?;
     if !in_time {
-        note("the time is over; the jobs go on");
+        print_note("the time is over; the jobs go on");
         return Ok(CliExit::TimedOut);
     }
     Ok(exit_of(
@@ -124,17 +127,17 @@ fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExit {
     }
 }
 
-fn outcome_text(outcome: &WaitOutcome) -> String {
+fn format_outcome(outcome: &WaitOutcome) -> String {
     let reason = outcome
         .reason
         .as_ref()
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
-    let words = stderr_tail::text(&outcome.last_words);
-    line(&format!(
+    let words = stderr_tail::format_indented(&outcome.last_words);
+    single_line(&format!(
         "job {} {}{reason}",
         outcome.id,
-        state(&outcome.state)
+        color_state(&outcome.state)
     )) + &words
 }
 
@@ -152,16 +155,16 @@ struct JobWatch<'c> {
 
 impl JobWatch<'_> {
     /// Returns true if the jobs ended before the deadline.
-    fn until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
+    fn wait_until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
         let mut first = true;
         let mut due: Vec<u64> = ids.to_vec();
         loop {
             // The stream is opened before the look, so that no change is missed in between.
             self.open_stream();
-            match self.look(&due) {
+            match self.look_at_jobs(&due) {
                 Ok(()) => self.reached = Instant::now(),
                 Err(error) if !first && error.is_passing() && self.reached.elapsed() < AWAY => {
-                    note(&format!("{error}; still waiting"));
+                    print_note(&format!("{error}; still waiting"));
                     self.stream = None;
                 }
                 Err(error) => return Err(error.into()),
@@ -175,7 +178,7 @@ impl JobWatch<'_> {
             if left == 0 || (any && left < ids.len()) {
                 return Ok(true);
             }
-            if self.remaining() == Some(Duration::ZERO) {
+            if self.remaining_time() == Some(Duration::ZERO) {
                 return Ok(false);
             }
             due = self.next_due(ids);
@@ -184,7 +187,7 @@ impl JobWatch<'_> {
         }
     }
 
-    fn remaining(&self) -> Option<Duration> {
+    fn remaining_time(&self) -> Option<Duration> {
         self.deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -192,15 +195,15 @@ impl JobWatch<'_> {
     fn open_stream(&mut self) {
         if self.stream.is_none() && self.many.is_none() {
             let silence = self
-                .remaining()
+                .remaining_time()
                 .unwrap_or(LOOK_ANYWAY)
                 .clamp(Duration::from_millis(10), LOOK_ANYWAY);
             // Without a stream the jobs are asked for now and then.
-            self.stream = self.client.changes(self.only, silence).ok();
+            self.stream = self.client.stream_changes(self.only, silence).ok();
         }
     }
 
-    fn look(&mut self, ids: &[u64]) -> Result<(), ClientError> {
+    fn look_at_jobs(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         if self.many.is_some() {
             return self.look_at_many(ids);
         }
@@ -208,7 +211,7 @@ impl JobWatch<'_> {
             let phase = self.client.phase(id)?;
             let before = self.phases.insert(id, phase.clone());
             if before.is_none_or(|before| before.state != phase.state) && !phase.is_final() {
-                note(&format!("job {id} {}", state(&phase.state)));
+                print_note(&format!("job {id} {}", color_state(&phase.state)));
             }
         }
         Ok(())
@@ -220,8 +223,8 @@ impl JobWatch<'_> {
             let rest = self
                 .many
                 .as_ref()
-                .map_or(POLL, wait_many::WaitProgress::rest);
-            std::thread::sleep(self.remaining().unwrap_or(rest).min(rest));
+                .map_or(POLL, wait_many::WaitProgress::time_to_rest);
+            std::thread::sleep(self.remaining_time().unwrap_or(rest).min(rest));
             return ids.to_vec();
         };
         loop {
@@ -237,7 +240,7 @@ impl JobWatch<'_> {
                     // everything.
                     self.stream = None;
                     let pause = self
-                        .remaining()
+                        .remaining_time()
                         .unwrap_or(POLL)
                         .min(Duration::from_millis(100));
                     std::thread::sleep(pause);
@@ -253,7 +256,7 @@ impl JobWatch<'_> {
         }
     }
 
-    fn outcome(&self, id: u64) -> Option<WaitOutcome> {
+    fn outcome_of_job(&self, id: u64) -> Option<WaitOutcome> {
         let phase = self.phases.get(&id)?;
         let state = phase.state.clone();
         let reason = phase.reason.clone();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ConfigCheck;
-use crate::config::config_problem::nearest;
+use crate::config::config_problem::nearest_name;
 use crate::config::sections::Site;
 
 /// Pairs without a link that a message names; of more it gives the number.
@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 impl ConfigCheck<'_> {
     /// Checks that links join existing sites, and that each is given once.
-    pub(super) fn links(&mut self) {
+    pub(super) fn check_links(&mut self) {
         let names: Vec<&str> = self
             .config
             .site
@@ -28,15 +28,15 @@ impl ConfigCheck<'_> {
                     continue;
                 }
                 let message = format!("{key} of [[link]] number {}: no site {name:?}", i + 1);
-                let remedy = match nearest(name.as_str(), names.iter().copied()) {
+                let remedy = match nearest_name(name.as_str(), names.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("add a [[site]] with name = {:?}", name.as_str()),
                 };
-                self.wrong(&format!("link[{i}].{key}"), message, remedy);
+                self.add_error(&format!("link[{i}].{key}"), message, remedy);
             }
             if link.from == link.to {
                 let message = format!("[[link]] number {} goes from a site to itself", i + 1);
-                self.wrong(&format!("link[{i}].to"), message, "name two sites");
+                self.add_error(&format!("link[{i}].to"), message, "name two sites");
             }
             let mut directions = vec![(&link.from, &link.to)];
             if link.both_ways && link.from != link.to {
@@ -49,7 +49,7 @@ impl ConfigCheck<'_> {
                         "the link {from} to {to} is given twice (also as number {})",
                         first + 1
                     );
-                    self.wrong(
+                    self.add_error(
                         &format!("link[{i}].from"),
                         message,
                         "drop one, or set both_ways = false",
@@ -61,7 +61,7 @@ impl ConfigCheck<'_> {
 
     /// Warns of sites between which nothing can be copied, either way. A link that carries nothing
     /// says that this is intended, and between local sites of this machine the link is measured.
-    pub(super) fn unlinked(&mut self) {
+    pub(super) fn check_unlinked(&mut self) {
         let links = self.config.link.iter();
         let linked: BTreeSet<_> = links
             .flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)])
@@ -74,7 +74,10 @@ impl ConfigCheck<'_> {
                     .iter()
                     .filter(|other: &&Site| {
                         let here = one.is_of_this_machine() && other.is_of_this_machine();
-                        let by_ends = one.carries_to(other).or(other.carries_to(one)).is_some();
+                        let by_ends = one
+                            .bandwidth_to(other)
+                            .or(other.bandwidth_to(one))
+                            .is_some();
                         !here && !by_ends && !linked.contains(&(&one.name, &other.name))
                     })
                     .map(|other| (one, other)),
@@ -104,6 +107,6 @@ impl ConfigCheck<'_> {
             one.name.as_str(),
             other.name.as_str()
         );
-        self.odd("site[0].name", message, remedy);
+        self.add_warning("site[0].name", message, remedy);
     }
 }

@@ -51,7 +51,7 @@ section! {
         "exec_limit" => exec_limit: u32 = 8, in 1 => 256, since "0.1.0";
         /// Command that is run at a site to measure the round trip to the `host` of another one,
         /// which is its last argument. It must print what `ping` prints at its end.
-        "ping" => ping: Vec<String> = cospan_sites::ping::command(), since "0.1.0";
+        "ping" => ping: Vec<String> = cospan_sites::ping::ping_command(), since "0.1.0";
         /// Work that a site acknowledged counts as lost if it is absent there this long after.
         "settle" => settle: DurationMs = secs(30), in secs(1) => secs(3_600), since "0.1.0";
     }
@@ -210,7 +210,7 @@ section! {
 impl Site {
     /// The bandwidth to another site where no link gives it; `None` if one of them does not give
     /// its `upload` or `download`.
-    pub fn carries_to(&self, other: &Site) -> Option<BitsPerSecond> {
+    pub fn bandwidth_to(&self, other: &Site) -> Option<BitsPerSecond> {
         Some(self.upload?.min(other.download?))
     }
 
@@ -225,7 +225,7 @@ impl Site {
     }
 
     /// Options that are given and belong to one kind of site only.
-    pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
+    pub fn options_of_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
         let of_slurm = [
             ("ssh", self.ssh.is_some()),
             ("ssh_config", self.ssh_config.is_some()),
@@ -243,7 +243,7 @@ impl Site {
     }
 
     /// True if the site grants reservations.
-    pub fn grants(&self) -> bool {
+    pub fn can_reserve(&self) -> bool {
         self.grants_reservations
             .unwrap_or(self.kind == SiteKind::Local)
     }
@@ -252,7 +252,7 @@ impl Site {
     pub const MB: u64 = 1_000_000;
 
     /// All counts that are given, as the domain has them: whole megabytes for memory and disk.
-    pub fn total(&self) -> Resources {
+    pub fn total_resources(&self) -> Resources {
         let mut others = self.resources.clone();
         let named = [
             ("memory_mb", self.memory.map(|size| size.0 / Self::MB)),

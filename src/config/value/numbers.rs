@@ -5,7 +5,7 @@ use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::units::{Mflops, PerMillion};
 use toml::de::DeValue;
 
-use super::{OptionValue, entries, kind};
+use super::{OptionValue, kind_of_value, read_entries};
 
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
@@ -16,7 +16,7 @@ macro_rules! whole_number {
 
             fn read(value: &DeValue<'_>) -> Result<Self, String> {
                 let DeValue::Integer(number) = value else {
-                    return Err(format!("{} where a whole number is expected", kind(value)));
+                    return Err(format!("{} where a whole number is expected", kind_of_value(value)));
                 };
                 <$type>::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
                     format!("{number} is out of range: give 0 to {}", <$type>::MAX)
@@ -39,9 +39,14 @@ impl OptionValue for PerMillion {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        let number = decimal(value)
+        let number = read_decimal(value)
             .filter(|number| (0.0..=4_000.0).contains(number))
-            .ok_or_else(|| format!("{} where a ratio from 0 to 1 is expected", kind(value)))?;
+            .ok_or_else(|| {
+                format!(
+                    "{} where a ratio from 0 to 1 is expected",
+                    kind_of_value(value)
+                )
+            })?;
         Ok(PerMillion((number * 1e6).round() as u32))
     }
 
@@ -51,7 +56,7 @@ impl OptionValue for PerMillion {
     }
 }
 
-fn decimal(value: &DeValue<'_>) -> Option<f64> {
+fn read_decimal(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Integer(number) => number.as_str().parse().ok(),
         DeValue::Float(number) => number.as_str().parse().ok(),
@@ -66,11 +71,14 @@ impl OptionValue for Mflops {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        let number = decimal(value).filter(|number| (0.0..=1e9).contains(number));
+        let number = read_decimal(value).filter(|number| (0.0..=1e9).contains(number));
         Ok(Mflops(
-            (number
-                .ok_or_else(|| format!("{} where a number of GFLOPS is expected", kind(value)))?
-                * 1e3)
+            (number.ok_or_else(|| {
+                format!(
+                    "{} where a number of GFLOPS is expected",
+                    kind_of_value(value)
+                )
+            })? * 1e3)
                 .round() as u64,
         ))
     }
@@ -81,11 +89,11 @@ impl OptionValue for Mflops {
 }
 
 /// A result of a benchmark, kept to the millionth.
-pub(super) fn score(value: &DeValue<'_>) -> Result<Score, String> {
-    decimal(value).and_then(Score::new).ok_or_else(|| {
+pub(super) fn read_score(value: &DeValue<'_>) -> Result<Score, String> {
+    read_decimal(value).and_then(Score::new).ok_or_else(|| {
         format!(
             "{} where a number from 0 to {:?} is expected",
-            kind(value),
+            kind_of_value(value),
             Score::MAX.as_f64()
         )
     })
@@ -98,18 +106,18 @@ impl OptionValue for Weights {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        let weights = entries(value, |value| {
-            let number = decimal(value)
-                .ok_or_else(|| format!("{} where a number is expected", kind(value)))?;
+        let weights = read_entries(value, |value| {
+            let number = read_decimal(value)
+                .ok_or_else(|| format!("{} where a number is expected", kind_of_value(value)))?;
             Weight::new(number).map_err(|error| error.to_string())
         })?;
         let named = weights.iter().map(|(name, weight)| (&**name, *weight));
-        Weights::of(named).map_err(|error| error.to_string())
+        Weights::from_named(named).map_err(|error| error.to_string())
     }
 
     fn show(&self) -> String {
         let shown = self
-            .named()
+            .by_name()
             .map(|(name, weight)| format!("{name} = {:?}", weight.factor()));
         format!("{{ {} }}", shown.collect::<Vec<_>>().join(", "))
     }

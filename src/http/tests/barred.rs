@@ -89,7 +89,7 @@ fn put(served: &Served, file: &str, bytes: &[u8]) {
 }
 
 fn remove(served: &Served, name: &str) {
-    served.keys.remove(&name.parse().unwrap()).unwrap();
+    served.keys.remove_key(&name.parse().unwrap()).unwrap();
 }
 
 const LOG: &str = "/v1/jobs/1/logs/b/stdout?follow=true";
@@ -165,7 +165,7 @@ fn a_download_breaks_off_when_its_key_is_removed() {
     open.until("xxxx");
     remove(&served, "anna");
     wait_until("the server knows", || {
-        served.ring.find(token.as_bytes()).is_none()
+        served.ring.find_member(token.as_bytes()).is_none()
     });
     // What is in buffers between us and the server was sent before.
     let rest = open.ends_soon();
@@ -234,7 +234,7 @@ fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
     );
     remove(&served, "anna");
     wait_until("the server knows", || {
-        served.ring.find(token.as_bytes()).is_none()
+        served.ring.find_member(token.as_bytes()).is_none()
     });
     let said = served
         .post(&format!("/v1/uploads/{id}/complete"), "")

@@ -207,7 +207,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
 
 #[async_trait]
 impl Backend for Fake {
-    async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+    async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         if self.panics.load(Ordering::SeqCst) {
             panic!("a test wants it");
         }
@@ -285,7 +285,7 @@ impl Backend for Fake {
         })
     }
 
-    fn would_accept(&self, _: &ApiCommandBy, _: Submission) -> Result<(), ApiRefusal> {
+    fn check_submission(&self, _: &ApiCommandBy, _: Submission) -> Result<(), ApiRefusal> {
         self.refusal.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
@@ -293,7 +293,7 @@ impl Backend for Fake {
         Arc::new(self.view.lock().unwrap().clone())
     }
 
-    fn files(
+    fn list_files(
         &self,
         after: Option<&LogicalName>,
         site: Option<&SiteName>,
@@ -313,7 +313,7 @@ impl Backend for Fake {
         FilePage { files: rows, next }
     }
 
-    fn file(&self, name: &LogicalName) -> Option<FileReport> {
+    fn find_file(&self, name: &LogicalName) -> Option<FileReport> {
         self.files.lock().unwrap().get(name).cloned()
     }
 
@@ -321,7 +321,7 @@ impl Backend for Fake {
         Some(self.files.lock().unwrap().get(name)?.owner.parse().unwrap())
     }
 
-    fn sites(&self) -> SiteList {
+    fn list_sites(&self) -> SiteList {
         let unheard = self
             .unheard
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left: usize| {
@@ -348,14 +348,14 @@ impl Backend for Fake {
         }]
     }
 
-    fn needs(&self) -> NeedsReport {
+    fn list_needed_attempts(&self) -> NeedsReport {
         NeedsReport {
             instance: "abcdefgh".into(),
             jobs: vec![1, 2],
         }
     }
 
-    async fn startable(
+    async fn possible_starts(
         &self,
         site: Option<&SiteName>,
         parts: &EqualParts,
@@ -382,7 +382,7 @@ impl Backend for Fake {
         })
     }
 
-    async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater {
+    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeLater {
         let steps = vec![(Timestamp(1_000), 4), (Timestamp(within.0), 16)];
         match site.as_str() {
             "delft" => FreeLater::Told { steps, until: None },
@@ -390,14 +390,14 @@ impl Backend for Fake {
         }
     }
 
-    fn store(&self) -> StoreReport {
+    fn store_report(&self) -> StoreReport {
         StoreReport {
             engine: "paper".into(),
             ..StoreReport::default()
         }
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    async fn find_job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
         self.archive_reads.fetch_add(1, Ordering::SeqCst);
         Ok(self.archive.lock().unwrap().get(&id).cloned())
     }
@@ -416,7 +416,11 @@ impl Backend for Fake {
         }))
     }
 
-    async fn ask_about(&self, id: JobId, _: ExplainPage) -> Result<Option<JobFacts>, ApiRefusal> {
+    async fn collect_job_facts(
+        &self,
+        id: JobId,
+        _: ExplainPage,
+    ) -> Result<Option<JobFacts>, ApiRefusal> {
         let job = self.view.lock().unwrap().jobs.get(&id).cloned();
         Ok(job.map(|job| JobFacts {
             job,
@@ -444,7 +448,7 @@ impl Backend for Fake {
         })
     }
 
-    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
         let file = match &what.file {
             WantedFile::Stdout => "stdout".to_owned(),
             WantedFile::Stderr => "stderr".to_owned(),
@@ -464,7 +468,7 @@ impl Backend for Fake {
         })
     }
 
-    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
         let contents = self.contents.lock().unwrap();
         let below = format!("{}/", what.path);
         let files = contents
@@ -490,7 +494,7 @@ impl Backend for Fake {
         }
     }
 
-    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Err(refusal);
         }
@@ -514,7 +518,7 @@ impl Backend for Fake {
         Ok(())
     }
 
-    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
         Ok(stream::iter(self.export.lock().unwrap().clone()).boxed())
     }
 

@@ -217,10 +217,10 @@ impl Served {
         let roles = Roles::of(roles.iter().copied()).unwrap();
         let token = self
             .keys
-            .add(&name.parse().unwrap(), roles, Timestamp(2))
+            .create_key(&name.parse().unwrap(), roles, Timestamp(2))
             .unwrap();
         wait_until("the server knows the key", || {
-            self.ring.find(token.secret().as_bytes()).is_some()
+            self.ring.find_member(token.secret().as_bytes()).is_some()
         });
         token.secret().to_owned()
     }

@@ -65,7 +65,7 @@ fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     let alice = "alice".parse().unwrap();
     let token = served
         .keys
-        .add(&alice, Roles::default(), Timestamp(2))
+        .create_key(&alice, Roles::default(), Timestamp(2))
         .unwrap();
     let bearer = format!("bearer {}", token.secret());
     let status = || {
@@ -84,7 +84,7 @@ fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     assert_eq!(reply.status, 201);
     let view = served.fake.view.lock().unwrap().clone();
     assert_eq!(view.jobs.values().next().unwrap().owner, alice);
-    served.keys.remove(&alice).unwrap();
+    served.keys.remove_key(&alice).unwrap();
     wait_until("the removed key is refused", || status() == 401);
 }
 

@@ -57,7 +57,7 @@ pub struct PartReport {
 /// but is in the report.
 pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError> {
     let clusters = SlurmClusters::prepare()?;
-    let demo = DemoDirectory::prepare(Some(&clusters.directory()?))?;
+    let demo = DemoDirectory::prepare(Some(&clusters.create_directory()?))?;
     let shared = DemoShared::new(demo.clone(), Box::new(clusters.clone()));
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
@@ -68,7 +68,7 @@ pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError
         keep: options.keep,
         teller,
     }
-    .tell(&shared)?;
+    .run_story(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }

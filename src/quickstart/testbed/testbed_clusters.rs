@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::super::demo_directory::{DemoDirectory, DemoSites, quoted};
+use super::super::demo_directory::{DemoDirectory, DemoSites, quote_path};
 use super::super::quickstart_error::QuickstartError;
-use crate::testbed::{Account, Testbed, TestbedCluster, said};
+use crate::testbed::{Account, Testbed, TestbedCluster, capture_output};
 
 /// The clusters. Neither can hold the whole job.
 pub(super) const CLUSTERS: [TestbedCluster; 2] = [
@@ -38,13 +38,13 @@ impl SlurmClusters {
     pub(super) fn prepare() -> Result<Self, QuickstartError> {
         let testbed = Testbed::below(BASE)?;
         testbed.check_free()?;
-        let account = testbed.account()?;
+        let account = testbed.ensure_account()?;
         Ok(Self { testbed, account })
     }
 
     /// Starts the parts of a cluster that do not run.
-    pub(super) fn start(&self, cluster: TestbedCluster) -> Result<(), QuickstartError> {
-        Ok(self.testbed.up(cluster)?)
+    pub(super) fn start_cluster(&self, cluster: TestbedCluster) -> Result<(), QuickstartError> {
+        Ok(self.testbed.start_cluster(cluster)?)
     }
 
     /// Kills the controller of a cluster.
@@ -54,88 +54,93 @@ impl SlurmClusters {
 
     /// Runs a command of Slurm on a cluster as that user; returns its output, or the reason of its
     /// failure.
-    pub(super) fn say(&self, cluster: &str, command: &[&str]) -> Result<String, QuickstartError> {
+    pub(super) fn run_slurm(
+        &self,
+        cluster: &str,
+        command: &[&str],
+    ) -> Result<String, QuickstartError> {
         let mut asked = Command::new(command[0]);
         asked
             .args(&command[1..])
-            .env("SLURM_CONF", self.conf(cluster));
-        self.ask(asked)
+            .env("SLURM_CONF", self.conf_file(cluster));
+        self.run_as_user(asked)
     }
 
     /// Runs a command as that user; returns its output, or the reason of its failure.
-    fn ask(&self, mut command: Command) -> Result<String, QuickstartError> {
+    fn run_as_user(&self, mut command: Command) -> Result<String, QuickstartError> {
         self.run_as(&mut command);
-        Ok(said(&mut command)?.unwrap_or_else(|why| why))
+        Ok(capture_output(&mut command)?.unwrap_or_else(|why| why))
     }
 
     /// Creates a new directory for the server.
-    pub(super) fn directory(&self) -> Result<PathBuf, QuickstartError> {
-        let directory = self.testbed.base().join("cospan");
+    pub(super) fn create_directory(&self) -> Result<PathBuf, QuickstartError> {
+        let directory = self.testbed.base_directory().join("cospan");
         if directory.exists() {
             cospan_sites::remove_tree(&directory)
-                .map_err(QuickstartError::file("clear", &directory))?;
+                .map_err(QuickstartError::file_error("clear", &directory))?;
         }
-        fs::create_dir_all(&directory).map_err(QuickstartError::file("make", &directory))?;
+        fs::create_dir_all(&directory).map_err(QuickstartError::file_error("make", &directory))?;
         Ok(directory)
     }
 
     /// Copies this program to where that user can read it, and hands the directory over.
     pub(super) fn hand_over(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
-        let here = std::env::current_exe().map_err(QuickstartError::file(
+        let here = std::env::current_exe().map_err(QuickstartError::file_error(
             "find",
             "this program's file".as_ref(),
         ))?;
-        let copy = program(demo);
-        fs::copy(&here, &copy).map_err(QuickstartError::file("write", &copy))?;
+        let copy = program_path(demo);
+        fs::copy(&here, &copy).map_err(QuickstartError::file_error("write", &copy))?;
         let executable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&copy, executable).map_err(QuickstartError::file("change", &copy))?;
-        let owned = self.account.own(&demo.directory);
-        owned.map_err(QuickstartError::file("hand over", &demo.directory))
+        fs::set_permissions(&copy, executable)
+            .map_err(QuickstartError::file_error("change", &copy))?;
+        let owned = self.account.chown_file(&demo.directory);
+        owned.map_err(QuickstartError::file_error("hand over", &demo.directory))
     }
 
-    pub(super) fn user(&self) -> &str {
+    pub(super) fn user_name(&self) -> &str {
         &self.account.name
     }
 
     /// The configuration file of a cluster.
-    pub(super) fn conf(&self, cluster: &str) -> PathBuf {
-        self.testbed.conf(cluster)
+    pub(super) fn conf_file(&self, cluster: &str) -> PathBuf {
+        self.testbed.config_file_path(cluster)
     }
 }
 
 impl DemoSites for SlurmClusters {
     fn config_text(&self, demo: &DemoDirectory, port: u16) -> String {
-        config_text(demo, port, |cluster| self.conf(cluster))
+        config_text(demo, port, |cluster| self.conf_file(cluster))
     }
 
     fn program(&self, demo: &DemoDirectory) -> Option<PathBuf> {
-        Some(program(demo))
+        Some(program_path(demo))
     }
 
     fn run_as(&self, command: &mut Command) {
-        self.account.run_as(command, self.testbed.base());
+        self.account.run_as(command, self.testbed.base_directory());
     }
 
     /// Reads the token as that user: the file is closed to others, and our copy must be, too.
     fn token(&self, demo: &DemoDirectory) -> Result<Option<String>, QuickstartError> {
         let mut command = Command::new("cat");
-        command.arg(demo.data().join("keys/admin.token"));
-        self.ask(command).map(Some)
+        command.arg(demo.data_directory().join("keys/admin.token"));
+        self.run_as_user(command).map(Some)
     }
 
-    fn end(&self, _: &DemoDirectory) -> Result<(), QuickstartError> {
+    fn end_sites(&self, _: &DemoDirectory) -> Result<(), QuickstartError> {
         CLUSTERS
             .iter()
-            .try_for_each(|cluster| Ok(self.testbed.down(cluster.name)?))
+            .try_for_each(|cluster| Ok(self.testbed.end_cluster(cluster.name)?))
     }
 }
 
 /// Ends the clusters, and removes all that was made or installed for them.
 pub(super) fn remove() -> Result<(), QuickstartError> {
-    Ok(Testbed::below(BASE)?.remove()?)
+    Ok(Testbed::below(BASE)?.remove_everything()?)
 }
 
-fn program(demo: &DemoDirectory) -> PathBuf {
+fn program_path(demo: &DemoDirectory) -> PathBuf {
     demo.directory.join("cospan")
 }
 
@@ -148,8 +153,8 @@ fn config_text(demo: &DemoDirectory, port: u16, conf: impl Fn(&str) -> PathBuf) 
         name, processors, ..
     } in CLUSTERS
     {
-        let root = quoted(&demo.site(name));
-        let conf = quoted(&conf(name));
+        let root = quote_path(&demo.site_root(name));
+        let conf = quote_path(&conf(name));
         text.push_str(&format!(
             "\n[[site]]\nname = \"{name}\"\nkind = \"slurm\"\nroot = {root}\n\
              slurm_conf = {conf}\nprocessors = {processors}\n",

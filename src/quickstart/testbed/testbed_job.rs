@@ -7,7 +7,7 @@ use crate::api::v1::parse::{JobFormat, ParseError, parse_all};
 pub(super) const PARTS: usize = 30;
 
 /// The job file, with comments: it is also the user's first example.
-pub(super) fn text() -> String {
+pub(super) fn job_text() -> String {
     format!(
         "{HEAD}{}{}",
         component_text("ocean", 6),
@@ -40,8 +40,8 @@ wall_time = "5m"
 "#;
 
 /// The job as it is submitted.
-pub(super) fn documents() -> Result<Vec<JobDocument>, ParseError> {
-    parse_all(&text(), JobFormat::Toml)
+pub(super) fn job_documents() -> Result<Vec<JobDocument>, ParseError> {
+    parse_all(&job_text(), JobFormat::Toml)
 }
 
 /// The output of a component.
@@ -54,7 +54,7 @@ pub(super) struct Printed {
 }
 
 /// Parses the output of a component; `None` if it has no time.
-pub(super) fn read(printed: &str) -> Option<Printed> {
+pub(super) fn parse_output(printed: &str) -> Option<Printed> {
     let began = printed.split(' ').next()?.parse().ok()?;
     let wanted = (1..=PARTS).map(|part| format!("part {part} of {PARTS},"));
     let found = printed.lines().map(|line| {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_job_is_one_that_the_server_takes() {
-        let jobs = documents().unwrap();
+        let jobs = job_documents().unwrap();
         assert_eq!(jobs.len(), 1);
     }
 
@@ -85,15 +85,15 @@ mod tests {
         let line = |part: usize| format!("12.5 part {part} of {PARTS}, job 7 of cluster beta\n");
         let whole: String = (1..=PARTS).map(line).collect();
         assert_eq!(
-            read(&whole),
+            parse_output(&whole),
             Some(Printed {
                 began: 12.5,
                 whole: true
             })
         );
         let missing: String = (1..PARTS).map(line).collect();
-        assert!(!read(&missing).unwrap().whole);
-        assert!(!read(&(line(1) + &whole)).unwrap().whole);
-        assert_eq!(read(""), None);
+        assert!(!parse_output(&missing).unwrap().whole);
+        assert!(!parse_output(&(line(1) + &whole)).unwrap().whole);
+        assert_eq!(parse_output(""), None);
     }
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::super::demo_directory::DemoDirectory;
 use super::super::demo_server::{DemoServer, DemoShared};
-use super::super::demo_steps::ms;
+use super::super::demo_steps::ms_since;
 use super::super::follow_job::{Follow, site_of};
-use super::super::narrator::{Teller, bad, columns, good};
+use super::super::narrator::{Teller, align_columns, bad, good};
 use super::super::quickstart_error::QuickstartError;
 use super::testbed_clusters::{CLUSTERS, SlurmClusters};
 use super::testbed_job::{self, PARTS};
@@ -28,46 +28,46 @@ pub(super) struct TestbedStory {
 
 impl TestbedStory {
     /// Runs the story from the beginning to the end.
-    pub(super) fn tell(
+    pub(super) fn run_story(
         mut self,
         shared: &Arc<DemoShared>,
     ) -> Result<TestbedReport, QuickstartError> {
         self.start_clusters()?;
         let server = self.start_server(shared)?;
-        let mut report = self.run(&server)?;
+        let mut report = self.run_job(&server)?;
         report.server_pid = server.pid().filter(|_| self.keep);
         if self.keep {
-            server.keep();
+            server.keep_running();
         } else {
             server.stop()?;
         }
-        self.end(&report)?;
+        self.print_end(&report)?;
         Ok(report)
     }
 
     fn start_clusters(&mut self) -> Result<(), QuickstartError> {
-        self.teller.step(
+        self.teller.begin_step(
             "Two clusters under Slurm",
             "Each with its own slurmctld, slurmd and munged, on this machine's loopback.\n\
              What is missing of Slurm is installed from Debian first.",
         )?;
         for cluster in CLUSTERS {
             let text = format!("{} is being started", cluster.name);
-            self.teller.progress(&text, &text)?;
-            self.clusters.start(cluster)?;
-            let nodes = self.clusters.say(
+            self.teller.show_progress(&text, &text)?;
+            self.clusters.start_cluster(cluster)?;
+            let nodes = self.clusters.run_slurm(
                 cluster.name,
                 &["sinfo", "-h", "-p", "normal", "-o", "%N, %c processors, %T"],
             )?;
             self.teller
-                .happened(&format!("{} is up; sinfo says: {nodes}", cluster.name))?;
+                .print_event(&format!("{} is up; sinfo says: {nodes}", cluster.name))?;
         }
         Ok(())
     }
 
     fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
-        let user = self.clusters.user();
-        self.teller.step(
+        let user = self.clusters.user_name();
+        self.teller.begin_step(
             "A control plane, as an ordinary user",
             &format!(
                 "It runs as {user}, and drives both by their own commands: sbatch, squeue,\n\
@@ -75,12 +75,12 @@ impl TestbedStory {
             ),
         )?;
         self.clusters.hand_over(&self.demo)?;
-        let server = DemoServer::start(shared.clone())?;
-        let sites = server.usable_sites(CLUSTERS.len())?;
+        let server = DemoServer::start_and_wait(shared.clone())?;
+        let sites = server.wait_for_sites(CLUSTERS.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
         self.teller
-            .happened(&format!("the server is ready at {address} (process {pid})"))?;
+            .print_event(&format!("the server is ready at {address} (process {pid})"))?;
         let rows = sites.iter().map(|site| {
             let processors = site.total.get("processors").copied().unwrap_or_default();
             let manager = site.manager.clone().unwrap_or_default();
@@ -91,59 +91,60 @@ impl TestbedStory {
                 manager,
             ]
         });
-        self.teller.lines(&columns(&rows.collect::<Vec<_>>()))?;
+        self.teller
+            .print_lines(&align_columns(&rows.collect::<Vec<_>>()))?;
         Ok(server)
     }
 
-    fn run(&mut self, server: &DemoServer) -> Result<TestbedReport, QuickstartError> {
-        DemoDirectory::write(&self.demo.job_file(), testbed_job::text().as_bytes())?;
-        self.teller.step(
+    fn run_job(&mut self, server: &DemoServer) -> Result<TestbedReport, QuickstartError> {
+        DemoDirectory::write_file(&self.demo.job_file(), testbed_job::job_text().as_bytes())?;
+        self.teller.begin_step(
             "One job over both",
             "Two components, with 6 and 5 processors: no cluster of 8 holds both. Each gets its\n\
              processors from its own Slurm, and none starts before the other can.",
         )?;
-        let jobs = testbed_job::documents()?;
+        let jobs = testbed_job::job_documents()?;
         let submitted = server.ask(|client| client.submit(&jobs, &SubmitOptions::default()))?;
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
-        self.teller.happened(&format!("job {id} is accepted"))?;
+        self.teller.print_event(&format!("job {id} is accepted"))?;
         let mut follow = Follow::new(server, id, PARTS);
-        self.until(&mut follow, "JobStarted")?;
-        let start_ms = ms(begin);
+        self.follow_until(&mut follow, "JobStarted")?;
+        let start_ms = ms_since(begin);
         for cluster in CLUSTERS {
-            let queue = self.clusters.say(
+            let queue = self.clusters.run_slurm(
                 cluster.name,
                 &["squeue", "-h", "-o", "job %i, %C processors, %T"],
             )?;
             self.teller
-                .happened(&format!("squeue of {} says: {queue}", cluster.name))?;
+                .print_event(&format!("squeue of {} says: {queue}", cluster.name))?;
         }
         let hurt = CLUSTERS[1];
         // By then Slurm has written down that they run.
-        follow.until_all_did(PARTS / 2, &mut self.teller)?;
+        follow.wait_for_parts(PARTS / 2, &mut self.teller)?;
         self.kill_controller(server, &mut follow, hurt.name)?;
-        self.clusters.start(hurt)?;
+        self.clusters.start_cluster(hurt)?;
         self.teller
-            .happened(&good(&format!("slurmctld of {} is back", hurt.name)))?;
-        let job = self.until(&mut follow, "JobFinished")?;
-        self.check(server, &follow, &job, (start_ms, hurt.name))
+            .print_event(&good(&format!("slurmctld of {} is back", hurt.name)))?;
+        let job = self.follow_until(&mut follow, "JobFinished")?;
+        self.check_outputs(server, &follow, &job, (start_ms, hurt.name))
     }
 
     /// Follows the job until this event.
-    fn until(
+    fn follow_until(
         &mut self,
         follow: &mut Follow<'_>,
         event: &str,
     ) -> Result<JobReport, QuickstartError> {
         loop {
-            let look = follow.look(&mut self.teller)?;
-            if look.saw(event) {
+            let look = follow.poll_job(&mut self.teller)?;
+            if look.has_event(event) {
                 return Ok(look.job);
             }
             if look.job.phase.state == "running" {
-                follow.tell_run(&mut self.teller, &look.job)?;
+                follow.show_progress(&mut self.teller, &look.job)?;
             }
-            follow.pause();
+            follow.pause_briefly();
         }
     }
 
@@ -153,7 +154,7 @@ impl TestbedStory {
         follow: &mut Follow<'_>,
         cluster: &str,
     ) -> Result<(), QuickstartError> {
-        self.teller.step(
+        self.teller.begin_step(
             &format!("{cluster} loses its slurmctld"),
             "It is killed with SIGKILL. What it ran goes on, and nobody can ask about it:\n\
              unknown is not failed, so the control plane waits.",
@@ -161,10 +162,10 @@ impl TestbedStory {
         self.clusters.kill_controller(cluster)?;
         let death = Instant::now();
         self.teller
-            .happened(&bad(&format!("slurmctld of {cluster} is dead")))?;
+            .print_event(&bad(&format!("slurmctld of {cluster} is dead")))?;
         let mut told = String::new();
         while death.elapsed() < DEAD_MAX && told.is_empty() {
-            let look = follow.look(&mut self.teller)?;
+            let look = follow.poll_job(&mut self.teller)?;
             let site = server.ask(|client| client.site(cluster))?;
             let reason = site
                 .reason
@@ -172,32 +173,32 @@ impl TestbedStory {
                 .unwrap_or_default();
             let standing = format!("{cluster} is {}{reason}", site.state);
             if site.state != "usable" {
-                self.teller.happened(&bad(&standing))?;
+                self.teller.print_event(&bad(&standing))?;
                 told = standing;
             }
-            follow.tell_run(&mut self.teller, &look.job)?;
-            follow.pause();
+            follow.show_progress(&mut self.teller, &look.job)?;
+            follow.pause_briefly();
         }
         Ok(())
     }
 
     /// Compares the outputs of the components with the right ones.
-    fn check(
+    fn check_outputs(
         &mut self,
         server: &DemoServer,
         follow: &Follow<'_>,
         job: &JobReport,
         (start_ms, hurt): (u64, &str),
     ) -> Result<TestbedReport, QuickstartError> {
-        self.teller.step(
+        self.teller.begin_step(
             "What came of it",
             "Each component must have done each part of its work once.",
         )?;
         let mut components = Vec::new();
         let mut began = Vec::new();
         for component in &job.components {
-            let printed = follow.printed(component)?;
-            let printed = testbed_job::read(&String::from_utf8_lossy(&printed));
+            let printed = follow.read_output(component)?;
+            let printed = testbed_job::parse_output(&String::from_utf8_lossy(&printed));
             began.extend(printed.as_ref().map(|printed| printed.began));
             let part = PartReport {
                 name: component.name.clone(),
@@ -211,13 +212,13 @@ impl TestbedStory {
                 bad("NOT WHOLE")
             };
             self.teller
-                .happened(&format!("{} ran at {}: {verdict}", part.name, part.cluster))?;
+                .print_event(&format!("{} ran at {}: {verdict}", part.name, part.cluster))?;
             components.push(part);
         }
         let first = began.iter().copied().fold(f64::INFINITY, f64::min);
         let last = began.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let spread_ms = ((last - first).max(0.0) * 1_000.0).round() as u64;
-        self.teller.happened(&format!(
+        self.teller.print_event(&format!(
             "submitted to all begun: {:.1} s; between their beginnings: {spread_ms} ms",
             start_ms as f64 / 1_000.0,
         ))?;
@@ -235,7 +236,7 @@ impl TestbedStory {
         })
     }
 
-    fn end(&mut self, report: &TestbedReport) -> Result<(), QuickstartError> {
+    fn print_end(&mut self, report: &TestbedReport) -> Result<(), QuickstartError> {
         let verdict = if report.right {
             good("Everything is right.")
         } else {
@@ -249,13 +250,14 @@ impl TestbedStory {
             "{verdict} One job ran on two clusters under Slurm; that {} lost its controller\n{harm}.\n",
             report.hurt,
         );
-        self.teller.end(&(text + &self.next(report)))
+        self.teller
+            .print_last(&(text + &self.next_commands(report)))
     }
 
     /// Suggests the next commands.
-    fn next(&self, report: &TestbedReport) -> String {
+    fn next_commands(&self, report: &TestbedReport) -> String {
         let directory = &report.directory;
-        let user = self.clusters.user();
+        let user = self.clusters.user_name();
         let remove =
             "To remove all that was made and installed:\n  cospan quickstart --testbed --remove\n";
         let Some(pid) = report.server_pid else {
@@ -264,7 +266,7 @@ impl TestbedStory {
                  wrote is in {directory}.\n{remove}"
             );
         };
-        let alpha = self.clusters.conf("alpha").display().to_string();
+        let alpha = self.clusters.conf_file("alpha").display().to_string();
         let job = report.job;
         format!(
             "\nThe server still runs (as {user}; process {pid}), and so do both clusters. Next:\n  \

@@ -170,8 +170,8 @@ impl Grid {
         let mut sites = Vec::with_capacity(self.sites.len());
         let mut complaints = Vec::new();
         for site in &self.sites {
-            let (local_jobs, load) = local_load::jobs(site, options)?;
-            let (node_failures, failures) = node_failures::failures(site, options)?;
+            let (local_jobs, load) = local_load::local_jobs(site, options)?;
+            let (node_failures, failures) = node_failures::node_failures(site, options)?;
             let black_holes = node_failures::black_holes(site, options)?;
             let local_load = Some(load).filter(|notes| !notes.is_empty());
             let failures = Some(failures).filter(|notes| !notes.is_empty());
@@ -186,7 +186,7 @@ impl Grid {
                 local_jobs,
                 node_failures,
                 black_holes,
-                ..quiet(site)
+                ..quiet_site(site)
             });
         }
         Ok(BuiltGrid {
@@ -236,7 +236,7 @@ impl Grid {
 }
 
 /// A site without any event.
-fn quiet(site: &DescribedSite) -> BuiltSite {
+fn quiet_site(site: &DescribedSite) -> BuiltSite {
     BuiltSite {
         name: site.name.clone(),
         nodes: site.nodes,

@@ -14,10 +14,10 @@ impl Grid {
         let network = &self.network;
         format!(
             "{}, {nodes} nodes, {} processors; {} given, others {} and {}",
-            counted(self.sites.len(), "site"),
+            count_noun(self.sites.len(), "site"),
             self.processors(),
-            counted(self.links.len(), "link"),
-            rate(network.bandwidth),
+            count_noun(self.links.len(), "link"),
+            format_rate(network.bandwidth),
             network.latency,
         )
     }
@@ -46,7 +46,7 @@ impl DescribedSite {
         parts.extend(self.failures.as_ref().map(Failures::describe));
         parts.extend(self.black_holes.as_ref().map(BlackHoles::describe));
         if !self.files.is_empty() {
-            parts.push(counted(self.files.len(), "file"));
+            parts.push(count_noun(self.files.len(), "file"));
         }
         parts.join("; ")
     }
@@ -125,7 +125,7 @@ pub(super) fn discipline_name(discipline: Discipline) -> &'static str {
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn count_noun(count: usize, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
@@ -133,7 +133,7 @@ fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-fn rate(bandwidth: BitsPerSecond) -> String {
+fn format_rate(bandwidth: BitsPerSecond) -> String {
     const UNITS: [(u64, &str); 3] = [
         (1_000_000_000, "Gbit/s"),
         (1_000_000, "Mbit/s"),

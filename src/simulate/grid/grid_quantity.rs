@@ -30,8 +30,8 @@ const SIZES: &Units = &[
 ];
 
 /// Reads a bandwidth; the error says what is wrong and how to write it.
-pub(super) fn bandwidth(text: &str) -> Result<BitsPerSecond, String> {
-    scaled(text, BANDWIDTHS)
+pub(super) fn parse_bandwidth(text: &str) -> Result<BitsPerSecond, String> {
+    parse_scaled(text, BANDWIDTHS)
         .map(BitsPerSecond)
         .map_err(|problem| {
             format!(
@@ -41,21 +41,21 @@ pub(super) fn bandwidth(text: &str) -> Result<BitsPerSecond, String> {
 }
 
 /// Reads a size; the error says what is wrong and how to write it.
-pub(super) fn size(text: &str) -> Result<Bytes, String> {
-    scaled(text, SIZES).map(Bytes).map_err(|problem| {
+pub(super) fn parse_size(text: &str) -> Result<Bytes, String> {
+    parse_scaled(text, SIZES).map(Bytes).map_err(|problem| {
         format!("{text:?} is not a size: {problem}; write it like \"4GB\" or \"512MiB\"")
     })
 }
 
 /// Reads a length of time; the error says how to write it.
-pub(super) fn length(text: &str) -> Result<DurationMs, String> {
+pub(super) fn parse_length(text: &str) -> Result<DurationMs, String> {
     text.parse()
         .map(|Length(length)| length)
         .map_err(|invalid| invalid.to_string())
 }
 
 /// Reads a decimal number times its unit, exactly.
-fn scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
+fn parse_scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -105,17 +105,23 @@ mod tests {
             ("2:05", 125_000),
         ];
         for (text, ms) in cases {
-            assert_eq!(length(text), Ok(DurationMs(ms)), "{text}");
+            assert_eq!(parse_length(text), Ok(DurationMs(ms)), "{text}");
         }
     }
 
     #[test]
     fn bits_and_bytes_are_kept_apart() {
-        assert_eq!(bandwidth("100 Mbit/s"), Ok(BitsPerSecond(100_000_000)));
-        assert_eq!(bandwidth("2.5Gbit/s"), Ok(BitsPerSecond(2_500_000_000)));
-        assert_eq!(bandwidth("12MB/s"), Ok(BitsPerSecond(96_000_000)));
-        assert_eq!(size("4GB"), Ok(Bytes(4_000_000_000)));
-        assert_eq!(size("0.5 GiB"), Ok(Bytes(1 << 29)));
+        assert_eq!(
+            parse_bandwidth("100 Mbit/s"),
+            Ok(BitsPerSecond(100_000_000))
+        );
+        assert_eq!(
+            parse_bandwidth("2.5Gbit/s"),
+            Ok(BitsPerSecond(2_500_000_000))
+        );
+        assert_eq!(parse_bandwidth("12MB/s"), Ok(BitsPerSecond(96_000_000)));
+        assert_eq!(parse_size("4GB"), Ok(Bytes(4_000_000_000)));
+        assert_eq!(parse_size("0.5 GiB"), Ok(Bytes(1 << 29)));
     }
 
     #[test]
@@ -130,7 +136,7 @@ mod tests {
             "9999999999:00",
             "1e9d",
         ] {
-            assert!(length(text).unwrap_err().contains("1h30m"), "{text}");
+            assert!(parse_length(text).unwrap_err().contains("1h30m"), "{text}");
         }
         for text in [
             "",
@@ -143,25 +149,25 @@ mod tests {
             ".",
         ] {
             assert!(
-                bandwidth(text).unwrap_err().contains("100 Mbit/s"),
+                parse_bandwidth(text).unwrap_err().contains("100 Mbit/s"),
                 "{text}"
             );
         }
         for text in ["4", "4gb", "GB", "99999999999TB", "0.1B"] {
-            assert!(size(text).unwrap_err().contains("4GB"), "{text}");
+            assert!(parse_size(text).unwrap_err().contains("4GB"), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn no_text_makes_a_reader_fail_other_than_by_an_error(text in "[0-9.:dhms MGTkiBbt/-]{0,60}") {
-            let _ = (length(&text), size(&text), bandwidth(&text));
+            let _ = (parse_length(&text), parse_size(&text), parse_bandwidth(&text));
         }
 
         #[test]
         fn a_number_with_a_fraction_is_read_exactly(thousandths in 0_u64..1_000_000_000) {
             let text = format!("{}.{:03}kbit/s", thousandths / 1000, thousandths % 1000);
-            prop_assert_eq!(bandwidth(&text), Ok(BitsPerSecond(thousandths)));
+            prop_assert_eq!(parse_bandwidth(&text), Ok(BitsPerSecond(thousandths)));
         }
     }
 }

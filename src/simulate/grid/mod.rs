@@ -256,7 +256,7 @@ impl Grid {
     /// # Errors
     /// All that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Self, GridProblems> {
-        read::grid(file, text)
+        read::parse_grid(file, text)
     }
 
     /// The processors of each site, in the order of the sites.

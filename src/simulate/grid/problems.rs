@@ -73,7 +73,7 @@ impl<'t> Collector<'t> {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let line = self.line(at);
+        let line = self.line_at(at);
         self.list.push(GridProblem {
             line,
             message: message.into(),
@@ -82,7 +82,7 @@ impl<'t> Collector<'t> {
     }
 
     /// The line of a place, from 1.
-    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+    pub(super) fn line_at(&self, at: &Range<usize>) -> usize {
         let before = self.text.as_bytes().iter().take(at.start);
         before.filter(|byte| **byte == b'\n').count() + 1
     }
@@ -102,7 +102,7 @@ impl<'t> Collector<'t> {
 }
 
 /// The remedy for a wrong name: the nearest known one, or all of them.
-pub(super) fn instead(wrong: &str, known: &[&str]) -> String {
+pub(super) fn suggest_name(wrong: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name))

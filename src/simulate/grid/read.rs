@@ -17,7 +17,7 @@ use super::problems::Collector;
 use super::{DescribedSite, Grid, GridProblems, SITES_MAX};
 
 /// Reads the text; logs are in the directory of `file`.
-pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
+pub(super) fn parse_grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
     let mut problems = Collector::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
@@ -33,7 +33,7 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
         return Err(problems.finish(file));
     }
     let problems = RefCell::new(problems);
-    let grid = GridReading::new(file).read(&GridTable::root(&root, &problems));
+    let grid = GridReading::new(file).read_grid(&GridTable::root(&root, &problems));
     let problems = problems.into_inner();
     match grid {
         Some(grid) if problems.is_empty() => Ok(grid),
@@ -61,23 +61,23 @@ impl<'f> GridReading<'f> {
         }
     }
 
-    fn read(&mut self, root: &GridTable<'_, '_>) -> Option<Grid> {
-        root.only(&["site", "link", "network", "reservations"]);
-        let tables = root.tables("site");
+    fn read_grid(&mut self, root: &GridTable<'_, '_>) -> Option<Grid> {
+        root.allow_only(&["site", "link", "network", "reservations"]);
+        let tables = root.sub_tables("site");
         let count = tables.as_ref().map(Vec::len);
         if let Some(count) = count.filter(|count| !(1..=SITES_MAX).contains(count)) {
             let message = format!("the grid has {count} sites");
             let remedy = format!("describe 1 to {SITES_MAX} sites, each in a [[site]]");
-            root.wrong(root.at(), message, remedy);
+            root.add_problem(root.table_span(), message, remedy);
         }
         let sites: Vec<Option<DescribedSite>> = tables
             .iter()
             .flatten()
-            .map(|table| self.site(table))
+            .map(|table| self.read_site(table))
             .collect();
-        let network = read_links::defaults(root);
-        let links = read_links::links(root, &self.names, network.unwrap_or_default());
-        let reservations = read_reservations::reservations(root, &sites);
+        let network = read_links::read_network_defaults(root);
+        let links = read_links::read_links(root, &self.names, network.unwrap_or_default());
+        let reservations = read_reservations::read_reservations(root, &sites);
         Some(Grid {
             sites: sites.into_iter().collect::<Option<_>>()?,
             links,
@@ -86,23 +86,23 @@ impl<'f> GridReading<'f> {
         })
     }
 
-    fn site(&mut self, table: &GridTable<'_, '_>) -> Option<DescribedSite> {
-        let name = table.required("name", super::grid_table::parsed::<SiteName>);
+    fn read_site(&mut self, table: &GridTable<'_, '_>) -> Option<DescribedSite> {
+        let name = table.required_value("name", super::grid_table::read_parsed::<SiteName>);
         if let Some(Placed { value, at }) = &name {
-            let line = table.line(at);
+            let line = table.line_at(at);
             if let Some(first) = self.names.insert(value.clone(), line) {
                 let message = format!("site {value:?} is given twice, first on line {first}");
-                table.wrong(at, message, "give each site its own name");
+                table.add_problem(at, message, "give each site its own name");
             }
         }
-        let site = read_site::site(table, name.map(|name| name.value), self.directory);
+        let site = read_site::read_site(table, name.map(|name| name.value), self.directory);
         self.compare_files(table, site.as_ref()?);
         site
     }
 
     /// Checks that all replicas of a logical file have one size.
     fn compare_files(&mut self, table: &GridTable<'_, '_>, site: &DescribedSite) {
-        let line = table.line(table.at());
+        let line = table.line_at(table.table_span());
         for (name, size) in &site.files {
             let (first_size, first) = *self.files.entry(name.clone()).or_insert((*size, line));
             if first_size != *size {
@@ -110,7 +110,11 @@ impl<'f> GridReading<'f> {
                     "file {name:?} of site {} has {} bytes, but {} at the site on line {first}",
                     site.name, size.0, first_size.0
                 );
-                table.wrong(table.at(), message, "give it one size, or another name");
+                table.add_problem(
+                    table.table_span(),
+                    message,
+                    "give it one size, or another name",
+                );
             }
         }
     }

@@ -127,13 +127,13 @@ impl Metric {
     }
 
     /// The value in a run; `None` if no job got far enough to have one.
-    pub fn of(self, run: &RunSummary) -> Option<f64> {
+    pub fn value_in(self, run: &RunSummary) -> Option<f64> {
         match self {
-            Metric::MeanWait => run.wait_s.known(run.wait_s.mean),
-            Metric::MedianWait => run.wait_s.known(run.wait_s.median),
-            Metric::P95Wait => run.wait_s.known(run.wait_s.p95),
-            Metric::MeanResponse => run.response_s.known(run.response_s.mean),
-            Metric::MeanBoundedSlowdown => run.bounded_slowdown.known(run.bounded_slowdown.mean),
+            Metric::MeanWait => run.wait_s.if_any(run.wait_s.mean),
+            Metric::MedianWait => run.wait_s.if_any(run.wait_s.median),
+            Metric::P95Wait => run.wait_s.if_any(run.wait_s.p95),
+            Metric::MeanResponse => run.response_s.if_any(run.response_s.mean),
+            Metric::MeanBoundedSlowdown => run.bounded_slowdown.if_any(run.bounded_slowdown.mean),
             Metric::Utilization => Some(run.utilization() * 100.0),
             Metric::JobsDone => Some(run.jobs.done as f64),
             Metric::WastedProcessorHours => Some(run.wasted_processor_hours),
@@ -153,7 +153,7 @@ impl Significance {
     }
 
     /// The verdict on the differences of a metric.
-    fn of(metric: Metric, differences: Option<Interval>) -> Self {
+    fn from_differences(metric: Metric, differences: Option<Interval>) -> Self {
         match differences {
             Some(interval) if interval.half_width.is_some() => {
                 let more = interval.mean > 0.0;
@@ -170,12 +170,12 @@ impl Significance {
 
 impl LabelComparison {
     /// Compares all runs of a report; a label and a seed occur together once at most.
-    pub fn of(runs: &[RunSummary]) -> Self {
-        let labels = labels(runs.iter().map(|run| run.label.as_str()));
-        let pairs = pairs(&labels);
+    pub fn of_runs(runs: &[RunSummary]) -> Self {
+        let labels = distinct_labels(runs.iter().map(|run| run.label.as_str()));
+        let pairs = make_pairs(&labels);
         let metrics = Metric::ALL
             .into_iter()
-            .map(|metric| row(metric, &labels, &pairs, runs))
+            .map(|metric| metric_row(metric, &labels, &pairs, runs))
             .collect();
         Self {
             baseline: labels.first().cloned().unwrap_or_default(),
@@ -201,7 +201,7 @@ const BETWEEN: &str = ", ";
 
 /// Pairs every label with each that has the first value in one place and else the same values.
 /// Labels that do not name equally many values are compared with the first, as they are.
-fn pairs(labels: &[String]) -> Vec<LabelPair> {
+fn make_pairs(labels: &[String]) -> Vec<LabelPair> {
     let all: Vec<Vec<String>> = labels
         .iter()
         .map(|label: &String| {
@@ -217,7 +217,7 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
     if others.iter().any(|other| other.len() != first.len()) {
         return labels[1..]
             .iter()
-            .map(|label| pair(&[&labels[0]], &[label], 0))
+            .map(|label| make_pair(&[&labels[0]], &[label], 0))
             .collect();
     }
     others
@@ -227,7 +227,7 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
             let held = differs.filter_map(|at| {
                 let mut against = one.clone();
                 against[at].clone_from(&first[at]);
-                all.contains(&against).then(|| pair(&against, one, at))
+                all.contains(&against).then(|| make_pair(&against, one, at))
             });
             held.collect()
         })
@@ -235,7 +235,7 @@ fn pairs(labels: &[String]) -> Vec<LabelPair> {
 }
 
 /// The pair of two labels with these values, which differ in one place.
-fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
+fn make_pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
     let common = one.iter().enumerate().filter(|(place, _)| *place != at);
     LabelPair {
         label: join_values(one),
@@ -257,7 +257,7 @@ fn join_values<T: AsRef<str>>(values: &[T]) -> String {
 }
 
 /// Distinct labels in the order in which they first occur.
-pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(super) fn distinct_labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     all.filter(|label| seen.insert(*label))
         .map(str::to_owned)
@@ -265,13 +265,19 @@ pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// The row of a metric over all labels.
-fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummary]) -> MetricRow {
+fn metric_row(
+    metric: Metric,
+    labels: &[String],
+    pairs: &[LabelPair],
+    runs: &[RunSummary],
+) -> MetricRow {
     let by_label: BTreeMap<&str, BTreeMap<u64, f64>> = labels
         .iter()
-        .map(|label| (label.as_str(), by_seed(metric, label, runs)))
+        .map(|label| (label.as_str(), values_by_seed(metric, label, runs)))
         .collect();
-    let mean =
-        |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
+    let mean = |values: &BTreeMap<u64, f64>| {
+        Interval::of_values(&values.values().copied().collect::<Vec<f64>>())
+    };
     MetricRow {
         metric,
         means: labels
@@ -286,10 +292,10 @@ fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummar
                 let pairs = one
                     .iter()
                     .filter_map(|(seed, value)| Some(value - against.get(seed)?));
-                let interval = Interval::of(&pairs.collect::<Vec<f64>>());
+                let interval = Interval::of_values(&pairs.collect::<Vec<f64>>());
                 Difference {
                     interval,
-                    verdict: Significance::of(metric, interval),
+                    verdict: Significance::from_differences(metric, interval),
                 }
             })
             .collect(),
@@ -297,9 +303,9 @@ fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummar
 }
 
 /// The values of a metric in the runs of a label, by seed.
-fn by_seed(metric: Metric, label: &str, runs: &[RunSummary]) -> BTreeMap<u64, f64> {
+fn values_by_seed(metric: Metric, label: &str, runs: &[RunSummary]) -> BTreeMap<u64, f64> {
     let labelled = runs.iter().filter(|run| run.label == label);
     labelled
-        .filter_map(|run| Some((run.seed, metric.of(run)?)))
+        .filter_map(|run| Some((run.seed, metric.value_in(run)?)))
         .collect()
 }

@@ -3,58 +3,58 @@
 //! From these rows capacity and use of every site can be computed again.
 
 use super::ReportError;
-use super::jobs_csv::{CsvColumn, column, csv, since_began, words};
+use super::jobs_csv::{CsvColumn, number_column, seconds_since_begin, word_column, write_csv};
 use super::record::{AttemptRow, RunRecord};
 
 /// All columns, from left to right.
 pub const COMPONENT_COLUMNS: [CsvColumn<AttemptRow>; 13] = [
-    words("run", "label of the run, such as its policy", |run, _| {
+    word_column("run", "label of the run, such as its policy", |run, _| {
         run.label.clone()
     }),
-    column("seed", "seed of the run", |run, _| run.seed.to_string()),
-    column("job_id", "number of the job in its run", |_, row| {
+    number_column("seed", "seed of the run", |run, _| run.seed.to_string()),
+    number_column("job_id", "number of the job in its run", |_, row| {
         row.job.to_string()
     }),
-    column(
+    number_column(
         "round",
         "round of co-allocation of the job, from 1",
         |_, row| row.round.map_or(String::new(), |round| round.to_string()),
     ),
-    column("component", "component of the job, from 0", |_, row| {
+    number_column("component", "component of the job, from 0", |_, row| {
         row.component.to_string()
     }),
-    column("attempt", "attempt of the component, from 1", |_, row| {
+    number_column("attempt", "attempt of the component, from 1", |_, row| {
         row.attempt.to_string()
     }),
-    words("site", "where it was submitted", |run, row| {
+    word_column("site", "where it was submitted", |run, row| {
         run.sites
             .get(row.site)
             .map_or(String::new(), |site| site.name.clone())
     }),
-    column("processors", "processors that it asked for", |_, row| {
+    number_column("processors", "processors that it asked for", |_, row| {
         row.processors.to_string()
     }),
-    column(
+    number_column(
         "submitted_s",
         "taken by the site, since the run began",
-        |run, row| since_began(run, Some(row.submitted)),
+        |run, row| seconds_since_begin(run, Some(row.submitted)),
     ),
-    column(
+    number_column(
         "held_s",
         "processors held from then on, since the run began",
-        |run, row| since_began(run, row.held),
+        |run, row| seconds_since_begin(run, row.held),
     ),
-    column(
+    number_column(
         "began_s",
         "payload begun, since the run began",
-        |run, row| since_began(run, row.began),
+        |run, row| seconds_since_begin(run, row.began),
     ),
-    column(
+    number_column(
         "ended_s",
         "processors free again, since the run began",
-        |run, row| since_began(run, row.ended),
+        |run, row| seconds_since_begin(run, row.ended),
     ),
-    words(
+    word_column(
         "why_ended",
         "what ended it, as its site saw it",
         |_, row| row.why.clone().unwrap_or_default(),
@@ -67,5 +67,5 @@ pub const COMPONENT_COLUMNS: [CsvColumn<AttemptRow>; 13] = [
 ///
 /// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
 pub fn components_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
-    csv(&COMPONENT_COLUMNS, runs, |run| &run.attempts)
+    write_csv(&COMPONENT_COLUMNS, runs, |run| &run.attempts)
 }

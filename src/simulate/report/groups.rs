@@ -29,7 +29,7 @@ pub struct GroupSummary {
 
 impl GroupSummary {
     /// Describes the class in words.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self.most {
             Some(most) if most == self.least => most.to_string(),
             Some(most) => format!("{} to {most}", self.least),
@@ -37,7 +37,7 @@ impl GroupSummary {
         }
     }
 
-    fn of(least: u32, most: Option<u32>, jobs: &[&RunJob]) -> Self {
+    fn of_class(least: u32, most: Option<u32>, jobs: &[&RunJob]) -> Self {
         let done = jobs.iter().filter(|job| job.ending == JobEnding::Done);
         let waits = jobs.iter().filter_map(|job| job.wait());
         Self {
@@ -45,8 +45,8 @@ impl GroupSummary {
             most,
             jobs: jobs.len() as u64,
             started: jobs.iter().filter(|job| job.started.is_some()).count() as u64,
-            wait_s: Distribution::of(waits.map(|wait| wait.as_secs_f64()).collect()),
-            bounded_slowdown: Distribution::of(
+            wait_s: Distribution::of_unsorted(waits.map(|wait| wait.as_secs_f64()).collect()),
+            bounded_slowdown: Distribution::of_unsorted(
                 done.filter_map(|job| job.bounded_slowdown()).collect(),
             ),
         }
@@ -55,15 +55,15 @@ impl GroupSummary {
 
 /// Jobs by the processors of all their components; classes without jobs are left out.
 pub(super) fn by_processors(jobs: &[RunJob]) -> Vec<GroupSummary> {
-    classes(jobs, &SIZES, |job| job.processors)
+    group_by_class(jobs, &SIZES, |job| job.processors)
 }
 
 /// Jobs by their number of components, likewise.
 pub(super) fn by_components(jobs: &[RunJob]) -> Vec<GroupSummary> {
-    classes(jobs, &COMPONENTS, |job| job.components)
+    group_by_class(jobs, &COMPONENTS, |job| job.components)
 }
 
-fn classes(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<GroupSummary> {
+fn group_by_class(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<GroupSummary> {
     let beginnings = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
     let ends = ends.iter().copied().map(Some).chain([None]);
     beginnings
@@ -73,7 +73,7 @@ fn classes(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<Grou
                 .iter()
                 .filter(|job: &&RunJob| (least..=most.unwrap_or(u32::MAX)).contains(&value(job)))
                 .collect();
-            (!jobs.is_empty()).then(|| GroupSummary::of(least.max(1), most, &jobs))
+            (!jobs.is_empty()).then(|| GroupSummary::of_class(least.max(1), most, &jobs))
         })
         .collect()
 }

@@ -99,32 +99,32 @@ struct CounterRow {
 /// # Errors
 ///
 /// [`ReportError::Page`] if the template refuses, which memory never makes it.
-pub(super) fn html(
+pub(super) fn write_page(
     setup: &[String],
     runs: &[RunSummary],
     comparison: &LabelComparison,
     figures: &[Figure],
 ) -> Result<String, ReportError> {
     let page = Page {
-        lead: lead(runs, comparison),
+        lead: lead_sentence(runs, comparison),
         setup,
         comparison,
         titles: comparison
             .metrics
             .iter()
-            .map(|row| title(row.metric))
+            .map(|row| metric_title(row.metric))
             .collect(),
         means: comparison
             .labels
             .iter()
             .enumerate()
-            .map(|(at, label)| means(at, label, comparison))
+            .map(|(at, label)| label_row(at, label, comparison))
             .collect(),
         differences: comparison
             .pairs
             .iter()
             .enumerate()
-            .map(|(at, pair)| differences(at, pair, comparison))
+            .map(|(at, pair)| pair_row(at, pair, comparison))
             .collect(),
         groups: [
             group_table(
@@ -156,22 +156,22 @@ pub(super) fn html(
 }
 
 /// Describes the simulation in a sentence.
-fn lead(runs: &[RunSummary], comparison: &LabelComparison) -> String {
+fn lead_sentence(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let sites = runs.iter().map(|run| run.sites.len()).max().unwrap_or(0);
     let processors = runs.iter().map(|run| run.processors).max().unwrap_or(0);
     format!(
         "{} of {} with {} in all, on {} with {}.",
-        number_format::counted(runs.len() as u64, "run"),
-        number_format::counted(comparison.labels.len() as u64, "label"),
-        number_format::counted(jobs, "job"),
-        number_format::counted(sites as u64, "site"),
-        number_format::counted(processors, "processor"),
+        number_format::count_noun(runs.len() as u64, "run"),
+        number_format::count_noun(comparison.labels.len() as u64, "label"),
+        number_format::count_noun(jobs, "job"),
+        number_format::count_noun(sites as u64, "site"),
+        number_format::count_noun(processors, "processor"),
     )
 }
 
 /// A metric with its unit, and the direction that is good.
-fn title(metric: Metric) -> (&'static str, &'static str) {
+fn metric_title(metric: Metric) -> (&'static str, &'static str) {
     (
         metric.title(),
         if metric.more_is_better() {
@@ -183,12 +183,15 @@ fn title(metric: Metric) -> (&'static str, &'static str) {
 }
 
 /// The means of a label.
-fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
+fn label_row(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
     let means = comparison
         .metrics
         .iter()
         .filter_map(|row| row.means.get(at))
-        .map(|mean: &Option<Interval>| mean.as_ref().map_or("–".into(), number_format::interval));
+        .map(|mean: &Option<Interval>| {
+            mean.as_ref()
+                .map_or("–".into(), number_format::format_interval)
+        });
     LabelRow {
         label: label.to_owned(),
         means: means.collect(),
@@ -196,7 +199,7 @@ fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
 }
 
 /// The differences of a pair of labels.
-fn differences(at: usize, pair: &LabelPair, comparison: &LabelComparison) -> PairRow {
+fn pair_row(at: usize, pair: &LabelPair, comparison: &LabelComparison) -> PairRow {
     let cells = comparison
         .metrics
         .iter()
@@ -234,17 +237,19 @@ fn group_table(
 fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
     GroupRow {
         label: label.to_owned(),
-        kind: groups.first().map_or(String::new(), |group| group.words()),
+        kind: groups
+            .first()
+            .map_or(String::new(), |group| group.describe()),
         cells: [
-            number_format::count(groups.iter().map(|group| group.jobs).sum()),
-            number_format::count(groups.iter().map(|group| group.started).sum()),
-            show_mean(groups, |group| group.wait_s.known(group.wait_s.median)),
-            show_mean(groups, |group| group.wait_s.known(group.wait_s.p95)),
+            number_format::format_count(groups.iter().map(|group| group.jobs).sum()),
+            number_format::format_count(groups.iter().map(|group| group.started).sum()),
+            show_mean(groups, |group| group.wait_s.if_any(group.wait_s.median)),
+            show_mean(groups, |group| group.wait_s.if_any(group.wait_s.p95)),
             show_mean(groups, |group| {
-                group.bounded_slowdown.known(group.bounded_slowdown.median)
+                group.bounded_slowdown.if_any(group.bounded_slowdown.median)
             }),
             show_mean(groups, |group| {
-                group.bounded_slowdown.known(group.bounded_slowdown.mean)
+                group.bounded_slowdown.if_any(group.bounded_slowdown.mean)
             }),
         ],
     }
@@ -256,7 +261,7 @@ fn show_mean(groups: &[&GroupSummary], value: fn(&GroupSummary) -> Option<f64>) 
 }
 
 fn show_known(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), number_format::number)
+    value.map_or("–".to_owned(), number_format::format_number)
 }
 
 /// A difference as shown.
@@ -265,7 +270,7 @@ fn difference_cell(difference: &Difference) -> DifferenceCell {
         interval: difference
             .interval
             .as_ref()
-            .map_or("–".into(), number_format::difference),
+            .map_or("–".into(), number_format::format_difference),
         verdict: difference.verdict.words(),
         class: match difference.verdict {
             Significance::Better => "better",
@@ -282,20 +287,20 @@ fn run_row(run: &RunSummary) -> RunRow {
         label: run.label.clone(),
         seed: run.seed,
         cells: vec![
-            number_format::seconds(run.duration_s),
-            number_format::count(jobs.submitted),
-            number_format::count(jobs.done),
-            number_format::count(jobs.failed),
-            number_format::count(jobs.cancelled),
-            number_format::count(jobs.unfinished),
-            number_format::count(jobs.over_several_sites),
-            show_known(run.wait_s.known(run.wait_s.mean)),
-            show_known(run.wait_s.known(run.wait_s.p95)),
-            show_known(run.response_s.known(run.response_s.mean)),
-            show_known(run.bounded_slowdown.known(run.bounded_slowdown.mean)),
-            number_format::percent(run.utilization()),
-            number_format::number(run.wasted_processor_hours),
-            number_format::count(u64::from(run.queue_max)),
+            number_format::format_seconds(run.duration_s),
+            number_format::format_count(jobs.submitted),
+            number_format::format_count(jobs.done),
+            number_format::format_count(jobs.failed),
+            number_format::format_count(jobs.cancelled),
+            number_format::format_count(jobs.unfinished),
+            number_format::format_count(jobs.over_several_sites),
+            show_known(run.wait_s.if_any(run.wait_s.mean)),
+            show_known(run.wait_s.if_any(run.wait_s.p95)),
+            show_known(run.response_s.if_any(run.response_s.mean)),
+            show_known(run.bounded_slowdown.if_any(run.bounded_slowdown.mean)),
+            number_format::format_percent(run.utilization()),
+            number_format::format_number(run.wasted_processor_hours),
+            number_format::format_count(u64::from(run.queue_max)),
         ],
     }
 }
@@ -319,7 +324,7 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
             SiteRow {
                 label: label.to_owned(),
                 name: site.name.clone(),
-                processors: number_format::count(site.processors.into()),
+                processors: number_format::format_count(site.processors.into()),
                 load: [
                     show_share(&loads, |load| load.grid_running),
                     show_share(&loads, |load| load.grid_held),
@@ -333,7 +338,7 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
 
 fn show_share(loads: &[LoadShares], part: fn(&LoadShares) -> f64) -> String {
     let shares: Vec<f64> = loads.iter().map(part).collect();
-    number_format::percent(mean(&shares).unwrap_or(0.0))
+    number_format::format_percent(mean(&shares).unwrap_or(0.0))
 }
 
 /// All counters, those that every run has first.
@@ -369,5 +374,5 @@ fn mean_of(runs: &[RunSummary], label: &str, count: impl Fn(&RunSummary) -> f64)
         .filter(|run| run.label == label)
         .map(count)
         .collect();
-    mean(&counts).map_or("–".to_owned(), number_format::number)
+    mean(&counts).map_or("–".to_owned(), number_format::format_number)
 }

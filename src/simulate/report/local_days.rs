@@ -35,7 +35,7 @@ pub struct LocalDay {
 
 impl LocalDay {
     /// Sums by day over jobs, each with its submission, begin and run time.
-    pub fn sums(
+    pub fn sum_by_day(
         began: Timestamp,
         jobs: impl Iterator<Item = (Timestamp, Timestamp, DurationMs)>,
     ) -> Vec<Self> {
@@ -65,7 +65,7 @@ impl LocalDay {
 /// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
 pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
     let mut file = CsvFile::new();
-    file.header(HEADER)?;
+    file.write_header(HEADER)?;
     for run in runs {
         for site in &run.sites {
             for LocalDay {
@@ -76,7 +76,7 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
             } in &site.local_days
             {
                 let each = 1.0 / *jobs as f64;
-                file.row([
+                file.write_row([
                     CsvField::text(&run.label),
                     CsvField::number(run.seed),
                     CsvField::text(&site.name),
@@ -88,7 +88,7 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
             }
         }
     }
-    Ok(file.finish()?)
+    Ok(file.finish_file()?)
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
             (at(10), at(10), hour),
             (at(86_400), at(172_800), hour),
         ];
-        let days = LocalDay::sums(at(0), jobs.into_iter());
+        let days = LocalDay::sum_by_day(at(0), jobs.into_iter());
         let day = |day, jobs, wait: u64, slowdown| {
             let wait_ms = wait * 1_000;
             LocalDay {

@@ -85,10 +85,10 @@ struct Summary<'a> {
 /// [`ReportError`] if there is no run, if two share label and seed, or if one
 /// ends before it begins.
 pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, ReportError> {
-    check(runs)?;
-    let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of).collect();
-    let comparison = LabelComparison::of(&summaries);
-    let figures = figures::all(runs);
+    check_runs(runs)?;
+    let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of_run).collect();
+    let comparison = LabelComparison::of_runs(&summaries);
+    let figures = figures::all_figures(runs);
     let format = SUMMARY_FORMAT;
     let summary = Summary {
         format,
@@ -98,7 +98,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, Repor
     };
     let mut json = serde_json::to_vec_pretty(&summary)?;
     json.push(b'\n');
-    let html = html_report::html(setup, &summaries, &comparison, &figures)?;
+    let html = html_report::write_page(setup, &summaries, &comparison, &figures)?;
     let mut files = vec![
         OutputFile {
             path: "summary.json".into(),
@@ -168,7 +168,7 @@ fn remove_figures(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Refuses runs that cannot be reported on.
-fn check(runs: &[RunRecord]) -> Result<(), ReportError> {
+fn check_runs(runs: &[RunRecord]) -> Result<(), ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }

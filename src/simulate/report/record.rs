@@ -293,7 +293,7 @@ impl LoadKind {
 
 impl LoadRecord {
     /// Processors by kind, in the order of [`LoadKind::STACKED`].
-    pub(super) fn stacked(&self) -> [u32; 4] {
+    pub(super) fn by_kind(&self) -> [u32; 4] {
         [self.running, self.held, self.local, self.down]
     }
 }

@@ -41,7 +41,7 @@ pub struct Distribution {
 impl Interval {
     /// The interval of these values by Student's t, which assumes that they are independent and
     /// about normal. `None` without values.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn of_values(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let freedom = values.len() - 1;
         let half_width = (freedom > 0).then(|| {
@@ -64,7 +64,7 @@ impl Interval {
 
 impl Distribution {
     /// The distribution of these values, in any order.
-    pub fn of(mut values: Vec<f64>) -> Self {
+    pub fn of_unsorted(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(mean) = mean(&values) else {
             return Self::default();
@@ -79,7 +79,7 @@ impl Distribution {
     }
 
     /// A figure of the distribution, if there are any values.
-    pub fn known(&self, figure: f64) -> Option<f64> {
+    pub fn if_any(&self, figure: f64) -> Option<f64> {
         (self.count > 0).then_some(figure)
     }
 }

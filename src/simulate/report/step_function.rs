@@ -18,7 +18,7 @@ impl ReportSpan {
     }
 
     /// The part that lies in both, perhaps empty.
-    pub(super) fn within(self, outer: ReportSpan) -> ReportSpan {
+    pub(super) fn intersection(self, outer: ReportSpan) -> ReportSpan {
         let from = self.from.max(outer.from);
         ReportSpan {
             from,
@@ -45,13 +45,13 @@ pub(super) fn segments<S: StepValue>(
             from: step.at(),
             to,
         }
-        .within(span);
+        .intersection(span);
         (held.length_ms() > 0).then_some((held, step))
     })
 }
 
 /// Mean over time of each part of a step function, taken over all of `span`.
-pub(super) fn means<const N: usize, S: StepValue>(
+pub(super) fn time_means<const N: usize, S: StepValue>(
     steps: &[S],
     span: ReportSpan,
     parts: impl Fn(&S) -> [u32; N],
@@ -59,7 +59,7 @@ pub(super) fn means<const N: usize, S: StepValue>(
     let mut means = [0.0; N];
     for (held, step) in segments(steps, span) {
         let share = held.length_ms() as f64 / span.length_ms() as f64;
-        add(&mut means, parts(step), share);
+        add_weighted(&mut means, parts(step), share);
     }
     means
 }
@@ -75,12 +75,12 @@ pub(super) fn column_means<const N: usize, S: StepValue>(
     let mut means = vec![[0.0; N]; columns];
     let scale = TimeColumns { span, columns };
     for (held, step) in segments(steps, span) {
-        let from = scale.position(held.from);
-        let to = scale.position(held.to);
+        let from = scale.position_of(held.from);
+        let to = scale.position_of(held.to);
         let last = (to.ceil() as usize).min(columns);
         for (column, mean) in means.iter_mut().enumerate().take(last).skip(from as usize) {
             let covered = to.min((column + 1) as f64) - from.max(column as f64);
-            add(mean, parts(step), covered.max(0.0));
+            add_weighted(mean, parts(step), covered.max(0.0));
         }
     }
     means
@@ -113,7 +113,7 @@ pub(super) fn column_lines<S: StepValue>(
     let scale = TimeColumns { span, columns };
     let mut lines: Vec<ColumnLine> = Vec::new();
     for (held, step) in segments(steps, span) {
-        let column = scale.column(held.from);
+        let column = scale.column_at(held.from);
         let new = value(step);
         match lines.last_mut() {
             Some(line) if line.column == column => {
@@ -141,7 +141,7 @@ struct TimeColumns {
 
 impl TimeColumns {
     /// The column that an instant falls into.
-    fn column(&self, at: Timestamp) -> usize {
+    fn column_at(&self, at: Timestamp) -> usize {
         let offset = u128::from(at.since(self.span.from).0) * self.columns as u128;
         let column = offset / u128::from(self.span.length_ms().max(1));
         usize::try_from(column)
@@ -150,14 +150,14 @@ impl TimeColumns {
     }
 
     /// The position of an instant, in columns from the left.
-    fn position(&self, at: Timestamp) -> f64 {
+    fn position_of(&self, at: Timestamp) -> f64 {
         let whole = self.span.length_ms().max(1) as f64;
         at.since(self.span.from).0 as f64 / whole * self.columns as f64
     }
 }
 
 /// Adds `weight` times `parts` to `sums`.
-fn add<const N: usize>(sums: &mut [f64; N], parts: [u32; N], weight: f64) {
+fn add_weighted<const N: usize>(sums: &mut [f64; N], parts: [u32; N], weight: f64) {
     for (sum, part) in sums.iter_mut().zip(parts) {
         *sum += f64::from(part) * weight;
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::groups::{self, GroupSummary};
 use super::record::{JobEnding, LoadKind, LoadRecord, RunJob, RunRecord, SiteTrace};
 use super::stats::Distribution;
-use super::step_function::means;
+use super::step_function::time_means;
 
 /// Milliseconds in an hour.
 const HOUR_MS: f64 = 3_600_000.0;
@@ -103,7 +103,7 @@ pub struct SiteSummary {
 
 impl RunSummary {
     /// Sums up this run.
-    pub fn of(run: &RunRecord) -> Self {
+    pub fn of_run(run: &RunRecord) -> Self {
         let done = run.jobs.iter();
         let done = done.filter(|job| job.ending == JobEnding::Done);
         let sum =
@@ -118,17 +118,19 @@ impl RunSummary {
             seed: run.seed,
             duration_s: run.ended.since(run.began).as_secs_f64(),
             processors: run.processors(),
-            jobs: JobCounts::of(&run.jobs),
-            wait_s: waits(&run.jobs),
+            jobs: JobCounts::count_jobs(&run.jobs),
+            wait_s: distribution_of_waits(&run.jobs),
             placement_s: of_seconds(run.jobs.iter().filter_map(RunJob::placement_time)),
             response_s: of_seconds(done.clone().filter_map(RunJob::response)),
             run_s: of_seconds(done.clone().filter_map(RunJob::run_time)),
-            bounded_slowdown: Distribution::of(done.filter_map(RunJob::bounded_slowdown).collect()),
+            bounded_slowdown: Distribution::of_unsorted(
+                done.filter_map(RunJob::bounded_slowdown).collect(),
+            ),
             by_processors: groups::by_processors(&run.jobs),
             by_components: groups::by_components(&run.jobs),
             load: LoadShares::of_all(run),
-            sites: sites(run),
-            queue_mean: means(&run.queue, run.span(), |step| [step.waiting])[0],
+            sites: summarize_sites(run),
+            queue_mean: time_means(&run.queue, run.span(), |step| [step.waiting])[0],
             queue_max: run.queue.iter().map(|step| step.waiting).max().unwrap_or(0),
             wasted_processor_hours: held_ms / HOUR_MS,
             transfer_bytes: sum(|job| job.transfer_bytes),
@@ -147,7 +149,7 @@ impl RunSummary {
 
 impl JobCounts {
     /// Counts these jobs.
-    fn of(jobs: &[RunJob]) -> Self {
+    fn count_jobs(jobs: &[RunJob]) -> Self {
         let mut counts = Self::default();
         for job in jobs {
             counts.submitted += 1;
@@ -165,7 +167,7 @@ impl JobCounts {
 
 impl LoadShares {
     /// The shares of processors by kind, in the order of [`LoadKind::STACKED`].
-    fn of(stacked: [f64; LoadKind::STACKED.len()], processors: u64) -> Self {
+    fn of_stacked(stacked: [f64; LoadKind::STACKED.len()], processors: u64) -> Self {
         let [grid_running, grid_held, local, down] =
             stacked.map(|part| part / processors.max(1) as f64);
         Self {
@@ -182,24 +184,24 @@ impl LoadShares {
         for site in &run.sites {
             for (sum, part) in
                 sums.iter_mut()
-                    .zip(means(&site.load, run.span(), LoadRecord::stacked))
+                    .zip(time_means(&site.load, run.span(), LoadRecord::by_kind))
             {
                 *sum += part;
             }
         }
-        Self::of(sums, run.processors())
+        Self::of_stacked(sums, run.processors())
     }
 }
 
 /// Sums up every site of a run.
-fn sites(run: &RunRecord) -> Vec<SiteSummary> {
+fn summarize_sites(run: &RunRecord) -> Vec<SiteSummary> {
     run.sites
         .iter()
         .map(|site: &SiteTrace| SiteSummary {
             name: site.name.clone(),
             processors: site.processors,
-            load: LoadShares::of(
-                means(&site.load, run.span(), LoadRecord::stacked),
+            load: LoadShares::of_stacked(
+                time_means(&site.load, run.span(), LoadRecord::by_kind),
                 u64::from(site.processors),
             ),
         })
@@ -207,11 +209,11 @@ fn sites(run: &RunRecord) -> Vec<SiteSummary> {
 }
 
 /// Waits of the jobs that started.
-fn waits(jobs: &[RunJob]) -> Distribution {
+fn distribution_of_waits(jobs: &[RunJob]) -> Distribution {
     of_seconds(jobs.iter().filter_map(RunJob::wait))
 }
 
 /// The distribution of lengths of time, in seconds.
 fn of_seconds(lengths: impl Iterator<Item = DurationMs>) -> Distribution {
-    Distribution::of(lengths.map(|length| length.as_secs_f64()).collect())
+    Distribution::of_unsorted(lengths.map(|length| length.as_secs_f64()).collect())
 }

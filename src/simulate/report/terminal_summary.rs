@@ -10,17 +10,17 @@ const LABEL_CHARS: usize = 28;
 
 /// Writes the figures by label, then the differences of labels that differ in one thing.
 pub fn terminal_summary(runs: &[RunSummary], comparison: &LabelComparison) -> String {
-    let mut table = vec![header(comparison)];
-    table.extend(comparison.metrics.iter().map(means));
-    let mut text = format!("{}\n\n{}", headline(runs, comparison), aligned(&table));
+    let mut table = vec![header_row(comparison)];
+    table.extend(comparison.metrics.iter().map(mean_cells));
+    let mut text = format!("{}\n\n{}", headline(runs, comparison), align_rows(&table));
     for (index, pair) in comparison.pairs.iter().enumerate() {
         let rows: Vec<_> = comparison
             .metrics
             .iter()
-            .map(|row| difference(row, index))
+            .map(|row| difference_cells(row, index))
             .collect();
-        let words = plain(&pair.words());
-        text.push_str(&format!("\n{words}, per seed\n{}", aligned(&rows)));
+        let words = plain_words(&pair.words());
+        text.push_str(&format!("\n{words}, per seed\n{}", align_rows(&rows)));
     }
     text
 }
@@ -36,37 +36,37 @@ fn headline(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     };
     format!(
         "{}, {}, {} done{means}",
-        number_format::counted(runs.len() as u64, "run"),
-        number_format::counted(jobs, "job"),
-        number_format::count(done),
+        number_format::count_noun(runs.len() as u64, "run"),
+        number_format::count_noun(jobs, "job"),
+        number_format::format_count(done),
     )
 }
 
 /// The first row.
-fn header(comparison: &LabelComparison) -> Vec<String> {
+fn header_row(comparison: &LabelComparison) -> Vec<String> {
     let labels = comparison.labels.iter().map(|label| one_line(label));
     std::iter::once(String::new()).chain(labels).collect()
 }
 
 /// A metric by label.
-fn means(row: &MetricRow) -> Vec<String> {
+fn mean_cells(row: &MetricRow) -> Vec<String> {
     std::iter::once(row.metric.title().to_owned())
         .chain(row.means.iter().map(|mean: &Option<Interval>| {
             mean.as_ref()
-                .map_or("-".to_owned(), number_format::interval)
+                .map_or("-".to_owned(), number_format::format_interval)
         }))
         .collect()
 }
 
 /// The difference of a pair of labels in a metric.
-fn difference(row: &MetricRow, index: usize) -> Vec<String> {
+fn difference_cells(row: &MetricRow, index: usize) -> Vec<String> {
     let Some(difference) = row.differences.get(index) else {
         return Vec::new();
     };
     let interval = difference
         .interval
         .as_ref()
-        .map_or("-".to_owned(), number_format::difference);
+        .map_or("-".to_owned(), number_format::format_difference);
     vec![
         row.metric.title().to_owned(),
         interval,
@@ -76,16 +76,16 @@ fn difference(row: &MetricRow, index: usize) -> Vec<String> {
 
 /// A label without characters that would disturb a terminal.
 fn one_line(label: &str) -> String {
-    number_format::cut(&plain(label), LABEL_CHARS)
+    number_format::cut_text(&plain_words(label), LABEL_CHARS)
 }
 
 /// Words without characters that would disturb a terminal.
-fn plain(words: &str) -> String {
-    crate::terminal::one_line(words).into_owned()
+fn plain_words(words: &str) -> String {
+    crate::terminal::on_one_line(words).into_owned()
 }
 
 /// Aligns the columns of rows.
-fn aligned(rows: &[Vec<String>]) -> String {
+fn align_rows(rows: &[Vec<String>]) -> String {
     rows.iter()
         .map(|row: &Vec<String>| {
             let cells = row.iter().enumerate();

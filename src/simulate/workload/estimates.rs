@@ -57,7 +57,7 @@ pub(crate) struct Times {
 }
 
 /// The times of all jobs that are used; records where they differ from the given ones.
-pub(crate) fn settle<'j>(
+pub(crate) fn settle_times<'j>(
     jobs: impl Iterator<Item = &'j RawJob>,
     estimates: Estimates,
     notes: &mut SourceNotes,
@@ -66,9 +66,11 @@ pub(crate) fn settle<'j>(
     match estimates {
         Estimates::Exact => Ok(jobs.map(|job| settle_exactly(job, notes)).collect()),
         Estimates::AsGiven => Ok(jobs
-            .map(|job| as_given(job, settle_exactly(job, notes), notes))
+            .map(|job| times_as_given(job, settle_exactly(job, notes), notes))
             .collect()),
-        Estimates::Tsafrir => drawn(jobs.map(|job| settle_exactly(job, notes)).collect(), rng),
+        Estimates::Tsafrir => {
+            draw_estimates(jobs.map(|job| settle_exactly(job, notes)).collect(), rng)
+        }
     }
 }
 
@@ -82,7 +84,7 @@ fn settle_exactly(job: &RawJob, notes: &mut SourceNotes) -> Times {
 }
 
 /// Multiplies all estimates, as users who know their jobs less well do.
-pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
+pub(crate) fn stretch_estimates(times: Vec<Times>, by: f64) -> Vec<Times> {
     if by == 1.0 {
         return times;
     }
@@ -96,7 +98,7 @@ pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
     longer.collect()
 }
 
-fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
+fn times_as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
     match job.estimate {
         LogEstimate::Given(estimate) if estimate > DurationMs::ZERO => {
             notes.estimates_too_short += u64::from(estimate < exact.run_time);
@@ -110,15 +112,15 @@ fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
     }
 }
 
-fn drawn(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, EstimateError> {
+fn draw_estimates(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, EstimateError> {
     let run_times: Vec<DurationMs> = times.iter().map(|times| times.run_time).collect();
     let Some(longest) = run_times.iter().max() else {
         return Ok(times);
     };
     let hours = longest.0.div_ceil(HOUR_MS);
     let longest = DurationMs(hours.saturating_mul(HOUR_MS)).max(LONGEST_MIN);
-    let counts = EstimateModel::new(run_times.len() as u64, longest).draw(rng)?;
-    let estimates = long_enough(&counts, &run_times, longest);
+    let counts = EstimateModel::new(run_times.len() as u64, longest).draw_counts(rng)?;
+    let estimates = lengthen_estimates(&counts, &run_times, longest);
     for (times, estimate) in times
         .iter_mut()
         .zip(assign_estimates(&estimates, &run_times, rng)?)
@@ -131,7 +133,7 @@ fn drawn(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, Estimate
 /// By chance there may be too few long estimates for the jobs. So the n-th shortest estimate is
 /// compared with the n-th shortest run time, and where it is below, the longest one replaces it:
 /// then each job can have one.
-fn long_enough(
+fn lengthen_estimates(
     by_length: &[EstimateCount],
     run_times: &[DurationMs],
     longest: DurationMs,

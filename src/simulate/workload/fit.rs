@@ -2,7 +2,7 @@
 
 /// Returns true if all components fit, several on one site if necessary. `components` are as equal
 /// as possible: sizes differ by at most one processor, largest first.
-pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
+pub(super) fn fit_together(components: &[u32], sites: &[u32]) -> bool {
     let (Some(&large), Some(&small)) = (components.first(), components.last()) else {
         return true;
     };
@@ -14,7 +14,7 @@ pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
         return false;
     }
     let larges = components.iter().filter(|size| **size == large).count();
-    larges_beside(count, small, sites) >= larges
+    most_larger(count, small, sites) >= larges
 }
 
 fn count_room(sites: &[u32], size: u32) -> u64 {
@@ -23,7 +23,7 @@ fn count_room(sites: &[u32], size: u32) -> u64 {
 
 /// The number of `count` components that can be larger by one than `small`, if all are to be
 /// placed: dynamic programming over the sites. `count` components of size `small` must fit.
-fn larges_beside(count: usize, small: u32, sites: &[u32]) -> usize {
+fn most_larger(count: usize, small: u32, sites: &[u32]) -> usize {
     // Indexed by components placed before: the most of them that are large.
     let mut most: Vec<Option<usize>> = vec![None; count + 1];
     most[0] = Some(0);
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn components_of_two_sizes_can_share_sites_that_larger_ones_alone_cannot() {
-        assert!(fits(&[3, 2, 2, 2, 2], &[6, 5]));
-        assert!(!fits(&[3, 3, 3, 2, 2], &[6, 5]));
-        assert!(!fits(&[40, 40], &[72, 32, 32]));
+        assert!(fit_together(&[3, 2, 2, 2, 2], &[6, 5]));
+        assert!(!fit_together(&[3, 3, 3, 2, 2], &[6, 5]));
+        assert!(!fit_together(&[40, 40], &[72, 32, 32]));
     }
 
     proptest! {
@@ -84,7 +84,7 @@ mod tests {
             let components: Vec<u32> =
                 (0..count).map(|index| each + u32::from(index < larges)).collect();
             let expected = fits_by_trial(&components, &mut sites.clone());
-            prop_assert_eq!(fits(&components, &sites), expected);
+            prop_assert_eq!(fit_together(&components, &sites), expected);
         }
     }
 }

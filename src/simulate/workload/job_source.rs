@@ -55,7 +55,7 @@ pub(crate) enum LogEstimate {
 }
 
 impl RawJob {
-    pub(crate) fn generated(number: u64, job: &GeneratedJob) -> Self {
+    pub(crate) fn from_generated(number: u64, job: &GeneratedJob) -> Self {
         let GeneratedJob {
             submitted,
             run_time,
@@ -75,7 +75,7 @@ impl RawJob {
     }
 
     /// A job of a log with its submit time counted from `start`.
-    fn logged(job: &SwfJob, start: DurationMs) -> Self {
+    fn from_log(job: &SwfJob, start: DurationMs) -> Self {
         Self {
             number: job.number,
             submitted: DurationMs(job.submitted.0.saturating_sub(start.0)),
@@ -90,7 +90,7 @@ impl RawJob {
 }
 
 /// Opens the file for reading.
-pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
+pub(crate) fn open_log(file: &Path) -> Result<File, SourceError> {
     File::open(file).map_err(|cause| SourceError::CannotOpen {
         file: file.into(),
         cause,
@@ -98,7 +98,7 @@ pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
 }
 
 /// The format and compression of a file with this name.
-pub(crate) fn reading(file: &Path, on_bad: OnBad) -> LogReading {
+pub(crate) fn reading_for(file: &Path, on_bad: OnBad) -> LogReading {
     LogReading {
         file: file.display().to_string(),
         on_bad,
@@ -113,7 +113,11 @@ pub(crate) fn log_jobs(
     processors_max: u32,
     (start, end): (DurationMs, DurationMs),
 ) -> Result<(Vec<RawJob>, SourceNotes), SourceError> {
-    let log = read_swf(open(file)?, reading(file, on_bad), Some(processors_max))?;
+    let log = read_swf(
+        open_log(file)?,
+        reading_for(file, on_bad),
+        Some(processors_max),
+    )?;
     let mut notes = SourceNotes {
         log: Some(log.complaints),
         ..SourceNotes::default()
@@ -123,7 +127,7 @@ pub(crate) fn log_jobs(
         if job.submitted < start {
             notes.before_start += 1;
         } else if job.submitted < end {
-            jobs.push(RawJob::logged(job, start));
+            jobs.push(RawJob::from_log(job, start));
         } else {
             notes.after_end += 1;
         }
@@ -141,7 +145,7 @@ pub(super) fn lublin_jobs(
     let jobs = LublinGenerator::new(&parameters)?.jobs(jobs, rng);
     Ok((1..)
         .zip(&jobs)
-        .map(|(number, job)| RawJob::generated(number, job))
+        .map(|(number, job)| RawJob::from_generated(number, job))
         .collect())
 }
 
@@ -175,8 +179,8 @@ pub(super) fn poisson_jobs(
                 interactive: false,
             };
             RawJob {
-                components: size.count(),
-                ..RawJob::generated(number, &job)
+                components: size.given_components(),
+                ..RawJob::from_generated(number, &job)
             }
         })
         .collect())

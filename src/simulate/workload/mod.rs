@@ -30,8 +30,8 @@ use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 
 pub use estimates::Estimates;
-pub(crate) use estimates::{Times, settle, stretched};
-pub(crate) use job_source::{RawJob, log_jobs, open, reading};
+pub(crate) use estimates::{Times, settle_times, stretch_estimates};
+pub(crate) use job_source::{RawJob, log_jobs, open_log, reading_for};
 pub use job_source::{SHORTEST_RUN_TIME, SourceError};
 pub use own_files::{OwnFiles, OwnReplica};
 pub use split_jobs::{COMPONENTS_MAX, JobSize, WorkloadSplit};
@@ -181,7 +181,7 @@ impl WorkloadJob {
 ///
 /// `None` for fewer than two jobs, for jobs submitted all at once, or for no
 /// processors.
-pub fn load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
+pub fn offered_load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
     let first = jobs.first()?;
     let last = jobs.last()?;
     let span_ms = last.at.since(first.at).0 as f64;

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::WorkloadJob;
 use crate::api::v1::Size;
-use crate::simulate::random_streams::stream;
+use crate::simulate::random_streams::random_stream;
 
 /// Files that a single job reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +33,13 @@ impl OwnFiles {
     ///
     /// # Errors
     /// Never: the names of jobs make names of files.
-    pub fn give(
+    pub fn assign_files(
         &self,
         jobs: &mut [WorkloadJob],
         sites: usize,
         seed: u64,
     ) -> Result<Vec<OwnReplica>, InvalidId> {
-        let mut rng = stream(seed, "own files", "workload");
+        let mut rng = random_stream(seed, "own files", "workload");
         let mut order: Vec<usize> = (0..sites).collect();
         let mut replicas = Vec::new();
         for job in jobs {

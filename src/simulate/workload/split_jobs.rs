@@ -48,7 +48,7 @@ impl JobSize {
     }
 
     /// The number of components, if they are given.
-    pub(super) fn count(self) -> Option<u32> {
+    pub(super) fn given_components(self) -> Option<u32> {
         match self {
             Self::Whole(_) => None,
             Self::Parts { count, .. } => Some(count),
@@ -97,7 +97,7 @@ fn read_number(text: &str) -> Option<u32> {
 
 impl WorkloadSplit {
     /// The components of a job of at least one processor, largest first.
-    pub(super) fn components(self, processors: u32, rng: &mut StdRng) -> Vec<u32> {
+    pub(super) fn split_processors(self, processors: u32, rng: &mut StdRng) -> Vec<u32> {
         let wanted = match self {
             Self::None => 1,
             Self::Into(count) => count,

@@ -4,7 +4,9 @@ mod shape;
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{JobSize, Workload, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit, load};
+use super::{
+    JobSize, Workload, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit, offered_load,
+};
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 /// A grid like the DAS-2.

@@ -25,7 +25,7 @@ pub struct SourceNotes {
 }
 
 impl SourceNotes {
-    fn counted(&self) -> [(u64, &'static str); 5] {
+    fn counted_kinds(&self) -> [(u64, &'static str); 5] {
         [
             (self.before_start, "submitted before the start, left out"),
             (self.after_end, "submitted after the end, left out"),
@@ -43,15 +43,18 @@ impl SourceNotes {
 
     /// Returns true if all jobs were used as they are.
     pub fn is_empty(&self) -> bool {
-        let counted = self.counted().iter().all(|(count, _)| *count == 0);
+        let counted = self.counted_kinds().iter().all(|(count, _)| *count == 0);
         counted && self.log.as_ref().is_none_or(Complaints::is_empty)
     }
 }
 
 impl SourceNotes {
-    fn parts(&self) -> Vec<String> {
+    fn to_parts(&self) -> Vec<String> {
         let log = self.log.as_ref().map(Complaints::to_string);
-        let counted = self.counted().into_iter().filter(|(count, _)| *count > 0);
+        let counted = self
+            .counted_kinds()
+            .into_iter()
+            .filter(|(count, _)| *count > 0);
         let counted = counted.map(|(count, what)| match count {
             1 => format!("1 job {what}"),
             _ => format!("{count} jobs {what}"),
@@ -62,11 +65,11 @@ impl SourceNotes {
 
 impl fmt::Display for SourceNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&told(&self.parts()))
+        f.write_str(&join_complaints(&self.to_parts()))
     }
 }
 
-fn told(parts: &[String]) -> String {
+fn join_complaints(parts: &[String]) -> String {
     if parts.is_empty() {
         "nothing to complain about".into()
     } else {
@@ -129,21 +132,21 @@ impl WorkloadComplaints {
 
 impl fmt::Display for WorkloadComplaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = self.source.parts();
+        let mut parts = self.source.to_parts();
         if self.unplaceable > 0 {
             let count = self.unplaceable;
             parts.push(format!(
                 "{count} left out that no empty grid has room for{}",
-                self.named()
+                self.named_jobs()
             ));
         }
-        f.write_str(&told(&parts))
+        f.write_str(&join_complaints(&parts))
     }
 }
 
 impl WorkloadComplaints {
     /// ` (job 3, 7 and 2 more)`
-    fn named(&self) -> String {
+    fn named_jobs(&self) -> String {
         let kept: Vec<String> = self
             .unplaceable_kept
             .iter()

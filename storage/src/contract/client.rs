@@ -81,21 +81,21 @@ impl ContractClient {
     }
 
     /// Waits for the outcome of a unit.
-    pub fn outcome(&mut self, token: UnitToken) -> AppendOutcome {
+    pub fn wait_for_outcome(&mut self, token: UnitToken) -> AppendOutcome {
         while !self.decided.contains_key(&token) {
             let report = self
                 .reports
                 .recv_timeout(DEADLINE)
                 .expect("no outcome in time");
-            self.take(report);
+            self.take_report(report);
         }
         self.decided[&token].clone()
     }
 
     /// Handles every report that is already there.
-    pub fn take_all(&mut self) {
+    pub fn take_reports(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
-            self.take(report);
+            self.take_report(report);
         }
     }
 
@@ -108,12 +108,12 @@ impl ContractClient {
                 .expect("no failure in time")
             {
                 CommitReport::Fatal(reason) => return reason,
-                report => self.take(report),
+                report => self.take_report(report),
             }
         }
     }
 
-    fn take(&mut self, report: CommitReport) {
+    fn take_report(&mut self, report: CommitReport) {
         match report {
             CommitReport::Group(group) => {
                 for (token, outcome) in group.outcomes {
@@ -134,7 +134,7 @@ impl ContractClient {
     /// Appends and waits for the outcome.
     pub fn run(&mut self, changes: Vec<KeyChange>) -> AppendOutcome {
         let token = self.append(changes);
-        self.outcome(token)
+        self.wait_for_outcome(token)
     }
 
     /// Appends, waits, and expects it to be committed.
@@ -157,7 +157,7 @@ impl ContractClient {
     }
 
     /// Returns everything below a prefix, as text.
-    pub fn texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
+    pub fn scan_texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
         self.scan(prefix)
             .into_iter()
             .map(|stored: Stored| {
@@ -195,6 +195,6 @@ pub fn delete_if(key: &str, version: u64) -> KeyChange {
 }
 
 /// Returns a key in the form of [`Client::texts`].
-pub fn shown(key: &str, version: u64, value: &str) -> (String, u64, String) {
+pub fn text_row(key: &str, version: u64, value: &str) -> (String, u64, String) {
     (key.into(), version, value.into())
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use cospan_domain::ids::{Epoch, Seq};
 
 use super::Subject;
-use super::client::{ContractClient, put, put_if, shown};
+use super::client::{ContractClient, put, put_if, text_row};
 use crate::port::{AppendOutcome, StoreError};
 
 pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
@@ -17,10 +17,13 @@ pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
     let old = client.append_as(Epoch(client.epoch.0 - 1), vec![put("j/1", "old")]);
     let new = client.append(vec![put_if("j/1", 1, "new")]);
     let unborn = client.append_as(Epoch(client.epoch.0 + 1), vec![put("j/1", "unborn")]);
-    assert_eq!(client.outcome(old), AppendOutcome::Fenced);
-    assert!(matches!(client.outcome(new), AppendOutcome::Committed(_)));
-    assert_eq!(client.outcome(unborn), AppendOutcome::Fenced);
-    assert_eq!(client.texts(""), [shown("j/1", 2, "new")]);
+    assert_eq!(client.wait_for_outcome(old), AppendOutcome::Fenced);
+    assert!(matches!(
+        client.wait_for_outcome(new),
+        AppendOutcome::Committed(_)
+    ));
+    assert_eq!(client.wait_for_outcome(unborn), AppendOutcome::Fenced);
+    assert_eq!(client.scan_texts(""), [text_row("j/1", 2, "new")]);
 }
 
 pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
@@ -31,11 +34,11 @@ pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
     for i in 0..5 {
         let key = format!("j/{i}");
         client.commit(vec![put(&key, "a")]);
-        expected.push(shown(&key, 1, "a"));
+        expected.push(text_row(&key, 1, "a"));
         client = client.reopen(subject);
         assert!(client.epoch > epoch);
         assert_eq!(client.instance, instance);
-        assert_eq!(client.texts(""), expected);
+        assert_eq!(client.scan_texts(""), expected);
         epoch = client.epoch;
     }
 }
@@ -64,7 +67,7 @@ pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
         .collect();
     client.journal.close();
-    client.take_all();
+    client.take_reports();
     assert_eq!(client.order, tokens);
     drop(client);
     assert_eq!(ContractClient::open(subject).scan("j/").len(), tokens.len());
@@ -76,7 +79,7 @@ pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subjec
     client.journal.close();
     let late = client.append(vec![put("j/1", "late")]);
     client.journal.close();
-    client.take_all();
+    client.take_reports();
     assert_eq!(client.decided(late), None);
     let error = client
         .journal
@@ -86,7 +89,7 @@ pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subjec
     assert!(error.to_string().contains("closed"), "{error}");
     drop(client);
     assert_eq!(
-        ContractClient::open(subject).texts(""),
-        [shown("j/1", 1, "a")]
+        ContractClient::open(subject).scan_texts(""),
+        [text_row("j/1", 1, "a")]
     );
 }

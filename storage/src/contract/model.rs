@@ -25,7 +25,7 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
             expected.push((client.append(unit), conflict));
         }
         for (token, conflict) in expected {
-            match (client.outcome(token), conflict) {
+            match (client.wait_for_outcome(token), conflict) {
                 (AppendOutcome::Committed(_), None) => {}
                 (AppendOutcome::Conflict(key), Some(expected)) => assert_eq!(key, expected),
                 other => panic!("{other:?}"),

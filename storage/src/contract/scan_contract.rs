@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Subject;
-use super::client::{ContractClient, delete_if, put, put_if, shown};
+use super::client::{ContractClient, delete_if, put, put_if, text_row};
 use crate::port::{Key, Unit, UnitToken};
 
 pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
@@ -13,13 +13,13 @@ pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
         client.append(vec![put(key, "a")]);
     }
     client.commit(Vec::new());
-    let found = client.texts("j/");
+    let found = client.scan_texts("j/");
     assert_eq!(
         found,
         [
-            shown("j/1", 1, "a"),
-            shown("j/10", 1, "a"),
-            shown("j/2", 1, "a")
+            text_row("j/1", 1, "a"),
+            text_row("j/10", 1, "a"),
+            text_row("j/2", 1, "a")
         ]
     );
     assert_eq!(client.scan("").len(), 7);
@@ -55,15 +55,15 @@ fn stops(subject: &dyn Subject, prefix: &str) {
 }
 
 pub fn a_scan_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
-    shows_one_moment(subject, "j/");
+    assert_one_moment(subject, "j/");
 }
 
 pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
-    shows_one_moment(subject, "");
+    assert_one_moment(subject, "");
 }
 
 /// Makes every kind of change behind a scan that stands at its first key.
-fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
+fn assert_one_moment(subject: &dyn Subject, prefix: &str) {
     const KEYS: usize = 1_000;
     let mut client = ContractClient::open(subject);
     for i in 0..KEYS {
@@ -88,7 +88,10 @@ fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
         .unwrap();
     assert!(seen == before, "the scan shows more than one moment");
     assert_eq!(client.scan("j/").len(), KEYS + 1);
-    assert_eq!(client.texts("j/0400"), [shown("j/0400", 3, "newer")]);
+    assert_eq!(
+        client.scan_texts("j/0400"),
+        [text_row("j/0400", 3, "newer")]
+    );
     client
         .journal
         .append(client.epoch, UnitToken(u64::MAX), Unit::default());

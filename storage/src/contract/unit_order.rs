@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use cospan_domain::ids::{Epoch, Seq};
 
 use super::Subject;
-use super::client::{ContractClient, channel_sink, put, put_if, shown};
+use super::client::{ContractClient, channel_sink, put, put_if, text_row};
 use crate::port::{AppendOutcome, CommitReport, Journal, Key, KeyChange, Unit, UnitToken};
 
 pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
@@ -21,7 +21,7 @@ pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
         };
         tokens.push(client.append(changes));
     }
-    client.outcome(*tokens.last().unwrap());
+    client.wait_for_outcome(*tokens.last().unwrap());
     assert_eq!(client.order, tokens);
 }
 
@@ -35,16 +35,16 @@ pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
     let last = client.append(vec![put("j/1", "d")]);
     for (i, token) in tokens.into_iter().enumerate() {
         assert_eq!(
-            client.outcome(token),
+            client.wait_for_outcome(token),
             AppendOutcome::Committed(Seq(first + 1 + i as u64))
         );
     }
     assert_eq!(
-        client.outcome(refused),
+        client.wait_for_outcome(refused),
         AppendOutcome::Conflict(Key::from("j/1"))
     );
     assert_eq!(
-        client.outcome(last),
+        client.wait_for_outcome(last),
         AppendOutcome::Committed(Seq(first + 101))
     );
 }
@@ -55,9 +55,9 @@ pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
         .collect();
     let barrier = client.append(Vec::new());
-    let outcome = client.outcome(barrier);
+    let outcome = client.wait_for_outcome(barrier);
     assert!(tokens.iter().all(|token| client.decided(*token).is_some()));
-    let last = client.outcome(*tokens.last().unwrap());
+    let last = client.wait_for_outcome(*tokens.last().unwrap());
     assert_eq!(
         outcome, last,
         "a barrier has the position of the last unit before it"
@@ -86,7 +86,7 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
     });
     for thread in 1..=4_u64 {
         for i in 0..EACH {
-            let outcome = client.outcome(UnitToken(thread * 1_000_000 + i));
+            let outcome = client.wait_for_outcome(UnitToken(thread * 1_000_000 + i));
             assert!(
                 matches!(outcome, AppendOutcome::Committed(_)),
                 "{thread} {i} {outcome:?}"
@@ -95,7 +95,7 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
     }
     assert!(
         client
-            .texts("j/")
+            .scan_texts("j/")
             .iter()
             .all(|(_, version, _)| *version == EACH)
     );
@@ -120,7 +120,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
                 seen.lock().unwrap().push(token.0);
                 if let (true, Some(journal)) = (token.0 < LAST, journal.upgrade()) {
                     let unit = Unit {
-                        changes: vec![next(token.0)],
+                        changes: vec![next_write(token.0)],
                     };
                     journal.append(*epoch, UnitToken(token.0 + 1), unit);
                 }
@@ -137,7 +137,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
         opened.epoch,
         UnitToken(1),
         Unit {
-            changes: vec![next(0)],
+            changes: vec![next_write(0)],
         },
     );
     reports
@@ -147,11 +147,11 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     opened.journal.close();
     drop(opened);
     assert_eq!(
-        ContractClient::open(subject).texts(""),
-        [shown("j/1", LAST, "a")]
+        ContractClient::open(subject).scan_texts(""),
+        [text_row("j/1", LAST, "a")]
     );
 }
 
-fn next(version: u64) -> KeyChange {
+fn next_write(version: u64) -> KeyChange {
     put_if("j/1", version, "a")
 }

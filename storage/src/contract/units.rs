@@ -1,7 +1,7 @@
 //! The effect of a single unit.
 
 use super::Subject;
-use super::client::{ContractClient, delete_if, put, put_if, shown};
+use super::client::{ContractClient, delete_if, put, put_if, text_row};
 use crate::port::{
     AppendOutcome, Key, KeyChange, MAX_CHANGES, MAX_KEY_BYTES, MAX_VALUE_BYTES, UnitError, Version,
 };
@@ -11,7 +11,7 @@ pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
     client.commit(vec![put_if("j/1", 0, "a")]);
     client.commit(vec![put_if("j/1", 1, "b")]);
     client.commit(vec![put("j/1", "c")]);
-    assert_eq!(client.texts(""), [shown("j/1", 3, "c")]);
+    assert_eq!(client.scan_texts(""), [text_row("j/1", 3, "c")]);
 }
 
 pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
@@ -24,8 +24,8 @@ pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
     ]);
     assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/2")));
     assert_eq!(
-        client.texts(""),
-        [shown("j/1", 1, "a"), shown("j/2", 1, "a")]
+        client.scan_texts(""),
+        [text_row("j/1", 1, "a"), text_row("j/2", 1, "a")]
     );
 }
 
@@ -40,7 +40,7 @@ pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn Subject) {
         client.run(vec![put_if("j/2", 1, "b")]),
         AppendOutcome::Conflict(Key::from("j/2"))
     );
-    assert_eq!(client.texts(""), [shown("j/1", 1, "a")]);
+    assert_eq!(client.scan_texts(""), [text_row("j/1", 1, "a")]);
 }
 
 pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn Subject) {
@@ -50,8 +50,8 @@ pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn S
     let outcome = client.run(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
     assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/1/h")));
     assert_eq!(
-        client.texts(""),
-        [shown("j/1/e1", 2, "b"), shown("j/1/h", 2, "b")]
+        client.scan_texts(""),
+        [text_row("j/1/e1", 2, "b"), text_row("j/1/h", 2, "b")]
     );
 }
 
@@ -63,15 +63,18 @@ pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subjec
         .collect();
     let late = client.append(vec![put_if("j/1", 3, "late")]);
     for token in tokens {
-        assert!(matches!(client.outcome(token), AppendOutcome::Committed(_)));
+        assert!(matches!(
+            client.wait_for_outcome(token),
+            AppendOutcome::Committed(_)
+        ));
     }
     assert_eq!(
-        client.outcome(late),
+        client.wait_for_outcome(late),
         AppendOutcome::Conflict(Key::from("j/1"))
     );
     assert_eq!(
-        client.texts(""),
-        [shown("j/1", WRITES, &(WRITES - 1).to_string())]
+        client.scan_texts(""),
+        [text_row("j/1", WRITES, &(WRITES - 1).to_string())]
     );
 }
 
@@ -83,21 +86,24 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
         AppendOutcome::Conflict(Key::from("j/1"))
     );
     client.commit(vec![delete_if("j/1", 1)]);
-    assert_eq!(client.texts(""), [shown("j/2", 1, "a")]);
+    assert_eq!(client.scan_texts(""), [text_row("j/2", 1, "a")]);
     client.commit(vec![delete_if("j/1", 0)]);
     let made = client.append(vec![put_if("j/1", 0, "b")]);
     let deleted = client.append(vec![delete_if("j/1", 1)]);
     let again = client.append(vec![put_if("j/1", 0, "c")]);
     for token in [made, deleted, again] {
-        assert!(matches!(client.outcome(token), AppendOutcome::Committed(_)));
+        assert!(matches!(
+            client.wait_for_outcome(token),
+            AppendOutcome::Committed(_)
+        ));
     }
     let mut client = client.reopen(subject);
     assert_eq!(
-        client.texts(""),
-        [shown("j/1", 1, "c"), shown("j/2", 1, "a")]
+        client.scan_texts(""),
+        [text_row("j/1", 1, "c"), text_row("j/2", 1, "a")]
     );
     client.commit(vec![delete_if("j/1", 1), delete_if("j/2", 1)]);
-    assert_eq!(client.reopen(subject).texts(""), []);
+    assert_eq!(client.reopen(subject).scan_texts(""), []);
 }
 
 pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject) {
@@ -136,14 +142,20 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
         .collect();
     let after = client.append(vec![put("j/1", "b")]);
     for (token, error) in cases {
-        assert_eq!(client.outcome(token), AppendOutcome::Refused(error));
+        assert_eq!(
+            client.wait_for_outcome(token),
+            AppendOutcome::Refused(error)
+        );
     }
     assert!(matches!(
-        client.outcome(before),
+        client.wait_for_outcome(before),
         AppendOutcome::Committed(_)
     ));
-    assert!(matches!(client.outcome(after), AppendOutcome::Committed(_)));
-    assert_eq!(client.texts(""), [shown("j/1", 2, "b")]);
+    assert!(matches!(
+        client.wait_for_outcome(after),
+        AppendOutcome::Committed(_)
+    ));
+    assert_eq!(client.scan_texts(""), [text_row("j/1", 2, "b")]);
 }
 
 pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {

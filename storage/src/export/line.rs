@@ -38,7 +38,7 @@ enum ExportBytes {
 }
 
 impl ExportBytes {
-    fn of(bytes: &[u8]) -> Self {
+    fn from_bytes(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => ExportBytes::Text(text.into()),
             Err(_) => ExportBytes::Base64(BASE64_STANDARD.encode(bytes)),
@@ -64,11 +64,11 @@ pub(crate) struct ExportLine {
 }
 
 impl ExportLine {
-    pub(crate) fn of(stored: &Stored) -> Self {
+    pub(crate) fn from_stored(stored: &Stored) -> Self {
         Self {
-            key: ExportBytes::of(&stored.key.0),
+            key: ExportBytes::from_bytes(&stored.key.0),
             version: stored.version.0,
-            value: ExportBytes::of(&stored.value),
+            value: ExportBytes::from_bytes(&stored.value),
         }
     }
 

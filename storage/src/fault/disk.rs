@@ -60,19 +60,19 @@ pub(super) struct DiskState {
 }
 
 impl FaultDisk {
-    pub(super) fn state(&self) -> MutexGuard<'_, DiskState> {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans a fault for the commit that comes after `commits` more.
-    pub fn strike_after(&self, commits: u64, fault: DiskFault) {
-        let mut state = self.state();
+    pub fn plan_fault_after(&self, commits: u64, fault: DiskFault) {
+        let mut state = self.lock_state();
         let at = state.commits + commits;
         state.faults.insert(at, fault);
     }
 
     /// Draws faults for the next `commits` commits: each has one with probability `rate`.
-    pub fn strike_by_chance(&self, seed: u64, commits: u64, rate: f64) {
+    pub fn draw_faults(&self, seed: u64, commits: u64, rate: f64) {
         let mut random = StdRng::seed_from_u64(seed);
         for ahead in 0..commits {
             let fault = match random.random_range(0..5) {
@@ -91,42 +91,42 @@ impl FaultDisk {
                 },
             };
             if random.random_bool(rate.clamp(0.0, 1.0)) {
-                self.strike_after(ahead, fault);
+                self.plan_fault_after(ahead, fault);
             }
         }
     }
 
     /// Makes every commit take this long, in microseconds.
-    pub fn be_slow(&self, us: u64) {
-        self.state().always_us = us;
+    pub fn set_commit_time(&self, us: u64) {
+        self.lock_state().always_us = us;
     }
 
     /// Limits the size of the disk; `None`: no limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
-        self.state().capacity_bytes = bytes;
+        self.lock_state().capacity_bytes = bytes;
     }
 
     /// Removes all planned faults, and the limit of the size.
-    pub fn spare(&self) {
-        let mut state = self.state();
+    pub fn clear_faults(&self) {
+        let mut state = self.lock_state();
         state.faults.clear();
         state.capacity_bytes = None;
     }
 
     /// Returns the faults that took effect so far.
-    pub fn struck(&self) -> Vec<DiskFault> {
-        self.state().struck.clone()
+    pub fn faults_taken(&self) -> Vec<DiskFault> {
+        self.lock_state().struck.clone()
     }
 
     /// Cuts the power: a share (in 1/256) of what is not synced survives.
     pub fn cut_power(&self, kept: u8) {
-        self.state().cut_power(kept);
+        self.lock_state().cut_power(kept);
     }
 }
 
 impl DiskState {
     pub(super) fn cut_power(&mut self, kept: u8) {
-        self.written.truncate(share(self.written.len(), kept));
+        self.written.truncate(share_of(self.written.len(), kept));
         self.opening += 1;
     }
 
@@ -149,6 +149,6 @@ impl DiskState {
 }
 
 /// Returns a share of a length, in 1/256.
-pub(super) fn share(length: usize, of_256: u8) -> usize {
+pub(super) fn share_of(length: usize, of_256: u8) -> usize {
     length * usize::from(of_256) / 256
 }

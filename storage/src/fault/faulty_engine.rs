@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::disk::{DiskFault, DiskState, FaultDisk, share};
+use super::disk::{DiskFault, DiskState, FaultDisk, share_of};
 use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
-use crate::memory::{MemoryValues, apply, show};
+use crate::memory::{MemoryValues, apply, visit_values};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// Name of the disk in messages.
@@ -24,7 +24,7 @@ impl FaultEngine {
     /// Reads the log. Unsynced writes are still there, unless the power was cut; an incomplete
     /// commit at the end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
-        let mut state = disk.state();
+        let mut state = disk.lock_state();
         let DiskState {
             read,
             read_bytes,
@@ -51,10 +51,10 @@ impl FaultEngine {
         })
     }
 
-    fn write(&self, frame: &[u8]) -> Result<u64, StoreError> {
-        let mut state = self.disk.state();
+    fn write_frame(&self, frame: &[u8]) -> Result<u64, StoreError> {
+        let mut state = self.disk.lock_state();
         if state.opening != self.opening {
-            return Err(failed("written", "the disk is gone"));
+            return Err(io_failure("written", "the disk is gone"));
         }
         match state.next_fault(frame.len()) {
             None => state.durable.extend_from_slice(frame),
@@ -64,27 +64,27 @@ impl FaultEngine {
             }
             Some(DiskFault::Full) => return Err(StoreError::Full { path: PLACE.into() }),
             Some(DiskFault::WriteError { written }) => {
-                let written = share(frame.len(), written);
+                let written = share_of(frame.len(), written);
                 state.written.extend_from_slice(&frame[..written]);
-                return Err(failed("written", "input/output error"));
+                return Err(io_failure("written", "input/output error"));
             }
             Some(DiskFault::SyncError { kept }) => {
                 state
                     .written
                     .extend_from_slice(if kept { frame } else { &[] });
-                return Err(failed("made durable", "input/output error"));
+                return Err(io_failure("made durable", "input/output error"));
             }
             Some(DiskFault::PowerCut { kept }) => {
                 state.written.extend_from_slice(frame);
                 state.cut_power(kept);
-                return Err(failed("made durable", "the disk is gone"));
+                return Err(io_failure("made durable", "the disk is gone"));
             }
         }
         Ok(0)
     }
 }
 
-fn failed(action: &'static str, problem: &str) -> StoreError {
+fn io_failure(action: &'static str, problem: &str) -> StoreError {
     StoreError::Io {
         path: PLACE.into(),
         action,
@@ -115,7 +115,7 @@ impl Txn for FaultEngine {
     }
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
-        let us = self.write(&frame(&writes))?;
+        let us = self.write_frame(&encode_frame(&writes))?;
         if self.waits && us > 0 {
             std::thread::sleep(Duration::from_micros(us));
         }
@@ -138,13 +138,13 @@ impl EngineReader for FaultReader {
             .values
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .below(prefix);
-        show(found, visit);
+            .values_below(prefix);
+        visit_values(found, visit);
         Ok(())
     }
 
     fn size(&self) -> StoreSize {
-        let state = self.disk.state();
+        let state = self.disk.lock_state();
         StoreSize {
             disk_bytes: (state.read_bytes + state.durable.len()) as u64,
             keys: 0,
@@ -153,7 +153,7 @@ impl EngineReader for FaultReader {
 }
 
 /// Encodes a commit for the log: length and checksum of what follows, then the writes.
-fn frame(writes: &Writes) -> Vec<u8> {
+fn encode_frame(writes: &Writes) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, bytes) in writes {
         put(&mut body, &key.0);
@@ -174,23 +174,23 @@ fn put(to: &mut Vec<u8>, bytes: &[u8]) {
 /// whole.
 fn read_frame(log: &[u8]) -> Option<(Writes, usize)> {
     let (crc, mut rest) = log.split_at_checked(4)?;
-    let body = take(&mut rest)?;
+    let body = take_bytes(&mut rest)?;
     if crc32fast::hash(body).to_le_bytes() != crc {
         return None;
     }
     let mut writes = Writes::new();
     let mut left = body;
     while !left.is_empty() {
-        let key = Key(take(&mut left)?.into());
+        let key = Key(take_bytes(&mut left)?.into());
         let (present, after) = left.split_first()?;
         left = after;
-        let bytes = take(&mut left)?.to_vec();
+        let bytes = take_bytes(&mut left)?.to_vec();
         writes.push((key, (*present == 1).then_some(bytes)));
     }
     Some((writes, 8 + body.len()))
 }
 
-fn take<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, rest) = from.split_at_checked(4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
     let (bytes, rest) = rest.split_at_checked(length)?;

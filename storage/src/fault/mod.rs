@@ -31,7 +31,7 @@ pub fn open(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, false)?;
-    let begun = take_over::begin(
+    let begun = take_over::begin_ownership(
         &mut engine,
         faulty_engine::PLACE,
         &KnownFloor::default(),
@@ -55,7 +55,7 @@ pub fn open_threaded(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, true)?;
-    let begun = take_over::begin(
+    let begun = take_over::begin_ownership(
         &mut engine,
         faulty_engine::PLACE,
         &KnownFloor::default(),

@@ -13,10 +13,10 @@ pub struct MemoryDisk(Arc<Mutex<MemoryValues>>);
 impl MemoryDisk {
     /// Copies the disk with its present content.
     pub fn copy(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.values().clone())))
+        Self(Arc::new(Mutex::new(self.lock_values().clone())))
     }
 
-    fn values(&self) -> MutexGuard<'_, MemoryValues> {
+    fn lock_values(&self) -> MutexGuard<'_, MemoryValues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -36,7 +36,7 @@ impl Engine for MemoryEngine {
         &mut self,
         work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        work(&mut MemoryTxn(&mut self.0.values()))
+        work(&mut MemoryTxn(&mut self.0.lock_values()))
     }
 
     fn reader(&self) -> Arc<dyn EngineReader> {
@@ -72,7 +72,7 @@ pub(crate) fn apply(values: &mut MemoryValues, writes: Writes) {
 }
 
 /// Shows values to a visitor until it has seen enough.
-pub(crate) fn show(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
+pub(crate) fn visit_values(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
     for (key, stored) in found {
         if visit(&key.0, &stored).is_break() {
             return;
@@ -86,8 +86,8 @@ impl EngineReader for MemoryDisk {
     }
 
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let found = self.values().below(prefix);
-        show(found, visit);
+        let found = self.lock_values().values_below(prefix);
+        visit_values(found, visit);
         Ok(())
     }
 

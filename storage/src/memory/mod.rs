@@ -10,7 +10,7 @@ use cospan_domain::ids::InstanceId;
 
 pub use memory_engine::MemoryDisk;
 pub(crate) use memory_engine::MemoryEngine;
-pub(crate) use memory_engine::{apply, show};
+pub(crate) use memory_engine::{apply, visit_values};
 pub(crate) use values::MemoryValues;
 
 use crate::inline_journal::Inline;
@@ -41,7 +41,7 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = MemoryEngine::new(disk.clone());
-    let begun = take_over::begin(
+    let begun = take_over::begin_ownership(
         &mut engine,
         "memory",
         &KnownFloor::default(),

@@ -16,7 +16,7 @@ const BEGINNING: usize = 18;
 /// The beginning of a key, padded with zeros, and its length: in the order of keys.
 type Beginning = (u128, u16, u8);
 
-fn beginning(key: &[u8]) -> Beginning {
+fn beginning_of(key: &[u8]) -> Beginning {
     let length = key.len().min(BEGINNING);
     let mut bytes = [0; BEGINNING];
     bytes[..length].copy_from_slice(&key[..length]);
@@ -43,7 +43,7 @@ enum KeyTail {
 impl KeyTail {
     const SHORT: usize = 16;
 
-    fn of(key: &[u8]) -> Self {
+    fn from_key(key: &[u8]) -> Self {
         let end = key.get(BEGINNING..).unwrap_or_default();
         let mut bytes = [0; Self::SHORT];
         match bytes.get_mut(..end.len()) {
@@ -55,7 +55,7 @@ impl KeyTail {
         }
     }
 
-    fn with_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
+    fn use_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             KeyTail::Short(number, length) => by(&number.to_be_bytes()[..usize::from(*length)]),
             KeyTail::Long(bytes) => by(bytes),
@@ -68,17 +68,17 @@ impl KeyTail {
             (KeyTail::Short(ours, length), KeyTail::Short(theirs, other)) => {
                 (ours, length).cmp(&(theirs, other))
             }
-            _ => self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs))),
+            _ => self.use_bytes(|ours| other.use_bytes(|theirs| ours.cmp(theirs))),
         }
     }
 }
 
 /// Finds the place of an end among those with the same beginning.
-fn place(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
+fn find_end(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
 
-fn bytes_of((high, low, length): Beginning) -> Vec<u8> {
+fn beginning_bytes((high, low, length): Beginning) -> Vec<u8> {
     let mut bytes = high.to_be_bytes().to_vec();
     bytes.extend_from_slice(&low.to_be_bytes());
     bytes.truncate(usize::from(length));
@@ -135,20 +135,20 @@ pub(crate) struct MemoryValues {
 impl MemoryValues {
     /// Returns the bytes under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        let alike = self.alike.get(&beginning(key))?;
-        let at = place(alike, &KeyTail::of(key)).ok()?;
+        let alike = self.alike.get(&beginning_of(key))?;
+        let at = find_end(alike, &KeyTail::from_key(key)).ok()?;
         alike.get(at).map(|(_, bytes)| &**bytes)
     }
 
     /// Stores bytes under a key.
     pub(crate) fn insert(&mut self, key: &[u8], bytes: Box<[u8]>) {
-        let beginning = beginning(key);
+        let beginning = beginning_of(key);
         let alike = self.alike.entry(beginning).or_default();
         if alike.is_empty() {
             self.order.insert(beginning);
         }
-        let end = KeyTail::of(key);
-        match place(alike, &end) {
+        let end = KeyTail::from_key(key);
+        match find_end(alike, &end) {
             Ok(at) => alike[at].1 = bytes,
             Err(at) => alike.insert(at, (end, bytes)),
         }
@@ -156,11 +156,11 @@ impl MemoryValues {
 
     /// Forgets a key.
     pub(crate) fn remove(&mut self, key: &[u8]) {
-        let beginning = beginning(key);
+        let beginning = beginning_of(key);
         let Some(alike) = self.alike.get_mut(&beginning) else {
             return;
         };
-        if let Ok(at) = place(alike, &KeyTail::of(key)) {
+        if let Ok(at) = find_end(alike, &KeyTail::from_key(key)) {
             alike.remove(at);
         }
         if alike.is_empty() {
@@ -170,17 +170,17 @@ impl MemoryValues {
     }
 
     /// Returns everything that begins with `prefix`, in order.
-    pub(crate) fn below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
+    pub(crate) fn values_below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
         let mut add = |number: &Beginning| {
-            let begin = bytes_of(*number);
+            let begin = beginning_bytes(*number);
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let alike = alike.filter(|(end, _)| end.with_bytes(|end| end.starts_with(tail)));
+                let alike = alike.filter(|(end, _)| end.use_bytes(|end| end.starts_with(tail)));
                 found.extend(alike.map(|(end, bytes)| {
-                    let key = Key(end.with_bytes(|end| [&begin, end].concat().into()));
+                    let key = Key(end.use_bytes(|end| [&begin, end].concat().into()));
                     (key, bytes.clone())
                 }));
             }
@@ -188,8 +188,8 @@ impl MemoryValues {
         };
         match head.len() {
             // All such keys have the same beginning.
-            BEGINNING => drop(add(&beginning(prefix))),
-            _ => drop(self.order.range(beginning(prefix)..).all(add)),
+            BEGINNING => drop(add(&beginning_of(prefix))),
+            _ => drop(self.order.range(beginning_of(prefix)..).all(add)),
         }
         found
     }
@@ -236,7 +236,7 @@ mod tests {
             for prefix in prefixes.iter().chain(&shorter).chain([&Vec::new()]) {
                 prop_assert_eq!(values.get(prefix).map(|bytes| bytes[0]), model.get(prefix).copied());
                 let shown: Vec<_> =
-                    values.below(prefix).iter().map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
+                    values.values_below(prefix).iter().map(|(key, bytes)| (key.0.to_vec(), bytes[0])).collect();
                 let expected: Vec<_> = model
                     .iter()
                     .filter(|(key, _)| key.starts_with(prefix))

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{marker, patiently};
+use super::{marker, retry_while_in_use};
 use crate::port::StoreError;
 
 pub(super) const LOCK_FILE: &str = "lock";
@@ -22,7 +22,7 @@ pub(crate) struct LockedDirectory {
 impl LockedDirectory {
     /// Makes the directory if it is missing, makes it private, and locks it.
     pub(crate) fn prepare(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
-        create(path)?;
+        create_private(path)?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new()
             .create(true)
@@ -31,16 +31,18 @@ impl LockedDirectory {
             .mode(0o600)
             .open(&lock_path)
             .map_err(|source| io_error(path, "locked", source))?;
-        patiently(lock_wait, || match lock.try_lock() {
+        retry_while_in_use(lock_wait, || match lock.try_lock() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: text(path) }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+                path: path_text(path),
+            }),
             Err(TryLockError::Error(source)) => Err(io_error(path, "locked", source)),
         })?;
         let directory = Self {
             path: path.into(),
             _lock: lock,
         };
-        directory.clear(is_half_made);
+        directory.clear_entries(is_half_made);
         Ok(directory)
     }
 
@@ -49,8 +51,8 @@ impl LockedDirectory {
     }
 
     /// Returns the path for messages.
-    pub(crate) fn place(&self) -> String {
-        text(&self.path)
+    pub(crate) fn place_text(&self) -> String {
+        path_text(&self.path)
     }
 
     /// Returns the name of an entry other than the lock.
@@ -63,7 +65,7 @@ impl LockedDirectory {
     }
 
     /// Removes the entries with such names, but not the lock, as far as possible.
-    pub(crate) fn clear(&self, is_meant: impl Fn(&OsStr) -> bool) {
+    pub(crate) fn clear_entries(&self, is_meant: impl Fn(&OsStr) -> bool) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name == LOCK_FILE || !is_meant(&name) {
@@ -101,7 +103,7 @@ fn is_half_made(name: &OsStr) -> bool {
     cospan_durable::is_half_made(name) && name.as_encoded_bytes().starts_with(begin.as_bytes())
 }
 
-fn create(path: &Path) -> Result<(), StoreError> {
+fn create_private(path: &Path) -> Result<(), StoreError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => Err(refuse_directory(path, "it is not a directory")),
         Ok(found) => {
@@ -134,7 +136,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 
 fn refuse_directory(path: &Path, problem: &str) -> StoreError {
     StoreError::NotADirectory {
-        path: text(path),
+        path: path_text(path),
         problem: format!("{problem}; name a directory, or one that can be made"),
     }
 }
@@ -147,15 +149,17 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 /// Makes the error for something that failed at `path`; a full disk has its own.
 pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> StoreError {
     match source.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: text(path) },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full {
+            path: path_text(path),
+        },
         _ => StoreError::Io {
-            path: text(path),
+            path: path_text(path),
             action,
             source,
         },
     }
 }
 
-fn text(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }

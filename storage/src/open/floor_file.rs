@@ -14,7 +14,7 @@ use std::time::Duration;
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use serde::{Deserialize, Serialize};
 
-use super::{io_error, patiently, sync_directory};
+use super::{io_error, retry_while_in_use, sync_directory};
 use crate::port::StoreError;
 use crate::store_floor::{KnownFloor, StoreFloor};
 
@@ -54,7 +54,7 @@ impl Half {
         crc32fast::hash(text.as_bytes())
     }
 
-    fn floor(&self) -> StoreFloor {
+    fn to_floor(&self) -> StoreFloor {
         StoreFloor {
             epoch: Epoch(self.epoch),
             seq: Seq(self.seq),
@@ -92,7 +92,7 @@ impl FloorFile {
             .mode(0o600)
             .open(path)
             .map_err(|source| io_error(path, "opened as the store's floor", source))?;
-        patiently(lock_wait, || match file.try_lock() {
+        retry_while_in_use(lock_wait, || match file.try_lock() {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
                 path: path.display().to_string(),
@@ -101,7 +101,7 @@ impl FloorFile {
                 Err(io_error(path, "opened as the store's floor", source))
             }
         })?;
-        let kept = read(path, &file)?;
+        let kept = read_newest_half(path, &file)?;
         let written = kept.as_ref().map_or(0, |kept| kept.written);
         Ok(Self {
             file,
@@ -112,9 +112,9 @@ impl FloorFile {
     }
 
     /// Reads the file, if there is one; its user is not disturbed.
-    pub(crate) fn look(path: &Path) -> Result<Option<KeptFloor>, StoreError> {
+    pub(crate) fn read_kept(path: &Path) -> Result<Option<KeptFloor>, StoreError> {
         match File::open(path) {
-            Ok(file) => read(path, &file),
+            Ok(file) => read_newest_half(path, &file),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(io_error(path, "opened as the store's floor", source)),
         }
@@ -126,9 +126,9 @@ impl FloorFile {
         instance: InstanceId,
         floor: StoreFloor,
     ) -> Result<(), StoreError> {
-        self.advance(instance, floor)?;
+        self.write_floor(instance, floor)?;
         self.sync()?;
-        self.advance(instance, floor)?;
+        self.write_floor(instance, floor)?;
         self.sync()?;
         match self
             .path
@@ -143,7 +143,7 @@ impl FloorFile {
     }
 
     /// Writes a new floor.
-    pub(crate) fn advance(
+    pub(crate) fn write_floor(
         &mut self,
         instance: InstanceId,
         floor: StoreFloor,
@@ -180,7 +180,7 @@ impl FloorFile {
 }
 
 /// Returns the newer of the halves that are whole; `None` if nothing was ever written.
-fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
+fn read_newest_half(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
     let mut bytes = [0; 2 * HALF_BYTES];
     let length = read_up_to(file, &mut bytes)
         .map_err(|source| io_error(path, "read as the store's floor", source))?;
@@ -206,7 +206,7 @@ fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
         .parse()
         .map_err(|error| floor_damage(path, format!("{error}")))?;
     let known = KnownFloor {
-        floor: half.floor(),
+        floor: half.to_floor(),
         by: path.display().to_string(),
     };
     Ok(Some(KeptFloor {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn said(path: &Path) -> Option<u64> {
-        FloorFile::look(path)
+        FloorFile::read_kept(path)
             .unwrap()
             .map(|kept| kept.known.floor.seq.0)
     }
@@ -264,7 +264,7 @@ mod tests {
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         assert!(file.kept.is_none());
         file.reset(instance, floor(7)).unwrap();
-        file.advance(instance, floor(8)).unwrap();
+        file.write_floor(instance, floor(8)).unwrap();
         assert_eq!(said(&path), Some(8));
         let whole = std::fs::read(&path).unwrap();
         for torn in [0, HALF_BYTES] {
@@ -274,7 +274,7 @@ mod tests {
             assert!(matches!(said(&path), Some(7 | 8)), "at {torn}");
         }
         std::fs::write(&path, vec![b'x'; 2 * HALF_BYTES]).unwrap();
-        let error = FloorFile::look(&path).unwrap_err().to_string();
+        let error = FloorFile::read_kept(&path).unwrap_err().to_string();
         assert!(
             error.contains("store.floor") && error.contains("move it away"),
             "{error}"
@@ -288,7 +288,7 @@ mod tests {
         let instance = InstanceId::from_random(1);
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         for seq in 1..6 {
-            file.advance(instance, floor(seq)).unwrap();
+            file.write_floor(instance, floor(seq)).unwrap();
             assert_eq!(said(&path), Some(seq));
         }
         let other = FloorFile::open(&path, Duration::ZERO).unwrap_err();
@@ -296,7 +296,7 @@ mod tests {
         drop(file);
         let mut file = FloorFile::open(&path, Duration::ZERO).unwrap();
         assert_eq!(file.kept.as_ref().unwrap().known.floor, floor(5));
-        file.advance(instance, floor(6)).unwrap();
+        file.write_floor(instance, floor(6)).unwrap();
         assert_eq!(said(&path), Some(6));
     }
 }

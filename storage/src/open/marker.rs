@@ -61,7 +61,7 @@ impl Marker {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return match leftover(directory.path()) {
+                return match find_engine_file(directory.path()) {
                     None => Ok(None),
                     Some(name) => Err(marker_damage(
                         &path,
@@ -77,7 +77,7 @@ impl Marker {
             let found = file.cospan_store;
             let known = FORMAT;
             return Err(StoreError::Newer {
-                path: directory.place(),
+                path: directory.place_text(),
                 found,
                 known,
             });
@@ -108,7 +108,7 @@ impl Marker {
 
     /// Returns true if a directory has a marker, or files of an engine.
     pub(crate) fn is_in(path: &Path) -> bool {
-        path.join(FILE).exists() || leftover(path).is_some()
+        path.join(FILE).exists() || find_engine_file(path).is_some()
     }
 
     /// Makes a marker for a store that is already whole.
@@ -123,12 +123,12 @@ impl Marker {
     }
 
     /// Makes a marker of the same store with this progress.
-    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Self {
+    pub(crate) fn with_progress(self, epoch: Epoch, seq: Seq) -> Self {
         Self { epoch, seq, ..self }
     }
 
     /// Returns what the marker knows of the store.
-    pub(crate) fn known(&self, directory: &LockedDirectory) -> KnownFloor {
+    pub(crate) fn known_floor(&self, directory: &LockedDirectory) -> KnownFloor {
         let floor = StoreFloor {
             epoch: self.epoch,
             seq: self.seq,
@@ -145,7 +145,7 @@ impl Marker {
     /// anything shows otherwise: the marker may be an old one, and the store long in use.
     pub(crate) fn discard_unused(&self, directory: &LockedDirectory, known: Option<Epoch>) {
         if self.epoch == Epoch(0) && known.unwrap_or_default() == Epoch(0) {
-            directory.clear(is_of_engine);
+            directory.clear_entries(is_of_engine);
         }
     }
 
@@ -180,7 +180,7 @@ impl Marker {
         file.checksum = file.checksum();
         let written = serde_json::to_vec(&file)
             .map_err(io::Error::from)
-            .and_then(|text| cospan_durable::replace(&directory.path().join(FILE), &text));
+            .and_then(|text| cospan_durable::replace_file(&directory.path().join(FILE), &text));
         written.map_err(|source| io_error(directory.path(), "marked as a store", source))
     }
 
@@ -194,7 +194,7 @@ impl Marker {
             return Ok(());
         }
         Err(StoreError::OtherEngine {
-            path: directory.place(),
+            path: directory.place_text(),
             found: self.engine.clone(),
             wanted: engine.as_str(),
         })
@@ -210,7 +210,7 @@ impl Marker {
             return Ok(());
         }
         Err(StoreError::Damaged {
-            place: directory.place(),
+            place: directory.place_text(),
             problem: format!(
                 "its marker is of store {}, its values are of {found}",
                 self.instance
@@ -233,7 +233,7 @@ fn is_of_engine(name: &OsStr) -> bool {
 }
 
 /// Returns a file of an engine in a directory without a marker.
-fn leftover(directory: &Path) -> Option<&'static str> {
+fn find_engine_file(directory: &Path) -> Option<&'static str> {
     ["db", "conf", "redb"]
         .into_iter()
         .find(|name| directory.join(name).exists())

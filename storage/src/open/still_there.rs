@@ -27,13 +27,13 @@ struct StorePlace {
 }
 
 impl StorePlaces {
-    pub(super) fn of(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
-        let names = [LOCK_FILE, engine.file()].map(|name| directory.join(name));
+    pub(super) fn open_places(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
+        let names = [LOCK_FILE, engine.data_file()].map(|name| directory.join(name));
         let places = std::iter::once(directory.to_path_buf()).chain(names);
         let each = places.map(|path| {
             let file = File::open(&path).map_err(|source| io_error(&path, "looked at", source))?;
-            let identity =
-                identity(file.metadata()).map_err(|source| io_error(&path, "looked at", source))?;
+            let identity = file_identity(file.metadata())
+                .map_err(|source| io_error(&path, "looked at", source))?;
             Ok(StorePlace {
                 path,
                 identity,
@@ -52,18 +52,18 @@ impl StorePlaces {
     /// # Errors
     /// Fails with [`StoreError::Vanished`] if writes would be lost, or with [`StoreError::Unseen`]
     /// if that cannot be checked now.
-    pub(super) fn look(&self) -> Result<(), StoreError> {
-        self.each
-            .iter()
-            .try_for_each(|place| match identity(std::fs::metadata(&place.path)) {
+    pub(super) fn check_places(&self) -> Result<(), StoreError> {
+        self.each.iter().try_for_each(
+            |place| match file_identity(std::fs::metadata(&place.path)) {
                 Ok(found) if found == place.identity => Ok(()),
-                Ok(_) => Err(place.vanished()),
-                Err(error) if self.is_gone(&error) => Err(place.vanished()),
+                Ok(_) => Err(place.vanished_error()),
+                Err(error) if self.is_gone(&error) => Err(place.vanished_error()),
                 Err(source) => Err(StoreError::Unseen {
                     path: place.path.display().to_string(),
                     source,
                 }),
-            })
+            },
+        )
     }
 
     /// Returns true if the place that gave this error is certainly gone, rather than out of reach.
@@ -79,13 +79,13 @@ impl StorePlace {
         self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }
 
-    fn vanished(&self) -> StoreError {
+    fn vanished_error(&self) -> StoreError {
         StoreError::Vanished {
             path: self.path.display().to_string(),
         }
     }
 }
 
-fn identity(found: io::Result<std::fs::Metadata>) -> io::Result<Identity> {
+fn file_identity(found: io::Result<std::fs::Metadata>) -> io::Result<Identity> {
     found.map(|found| (found.dev(), found.ino()))
 }

@@ -26,7 +26,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Begins to keep a store that was just opened; writes marker and floor.
-    pub(super) fn begin(
+    pub(super) fn begin_keeping(
         directory: LockedDirectory,
         marker: Marker,
         floor: Option<FloorFile>,
@@ -34,7 +34,7 @@ impl Keeper {
         tally: JobTally,
     ) -> Result<Self, StoreError> {
         marker.write(&directory)?;
-        let places = StorePlaces::of(directory.path(), engine)?;
+        let places = StorePlaces::open_places(directory.path(), engine)?;
         let synced_at = Instant::now();
         let mut keeper = Self {
             directory,
@@ -46,7 +46,7 @@ impl Keeper {
             is_synced: true,
         };
         let instance = keeper.marker.instance;
-        let at = tally.at(keeper.marker.epoch, keeper.marker.seq);
+        let at = tally.to_floor(keeper.marker.epoch, keeper.marker.seq);
         keeper
             .floor
             .as_mut()
@@ -54,7 +54,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync_floor(&mut self) -> Result<(), StoreError> {
         self.synced_at = Instant::now();
         self.is_synced = true;
         self.floor.as_ref().map_or(Ok(()), FloorFile::sync)
@@ -62,36 +62,40 @@ impl Keeper {
 }
 
 impl Attendant for Keeper {
-    fn look(&self) -> Result<(), StoreError> {
-        self.places.look()
+    fn check_place(&self) -> Result<(), StoreError> {
+        self.places.check_places()
     }
 
-    fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
+    fn on_committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
         let reserved = tally.next_job > self.tally.next_job;
         self.marker.seq = seq;
         self.tally = tally;
         let instance = self.marker.instance;
-        let at = tally.at(self.marker.epoch, seq);
+        let at = tally.to_floor(self.marker.epoch, seq);
         if let Some(floor) = &mut self.floor {
-            floor.advance(instance, at)?;
+            floor.write_floor(instance, at)?;
             self.is_synced = false;
         }
         if reserved || self.synced_at.elapsed() >= SYNC_EVERY {
-            self.sync()
+            self.sync_floor()
         } else {
             Ok(())
         }
     }
 
-    fn idle(&mut self) -> Result<(), StoreError> {
-        if self.is_synced { Ok(()) } else { self.sync() }
+    fn on_idle(&mut self) -> Result<(), StoreError> {
+        if self.is_synced {
+            Ok(())
+        } else {
+            self.sync_floor()
+        }
     }
 
-    fn closed(&mut self) {
+    fn on_closed(&mut self) {
         // These are only lower bounds: without them less is noticed, but nothing is lost.
-        let _ = self.sync();
+        let _ = self.sync_floor();
         // A new marker would lie in the place of another store.
-        if self.places.look().is_ok() {
+        if self.places.check_places().is_ok() {
             let _ = self.marker.write(&self.directory);
         }
     }

@@ -26,12 +26,12 @@ impl Adoption {
     }
 
     /// Takes the next value; returns the values of complete records.
-    pub(crate) fn take(&mut self, stored: Stored) -> Vec<Stored> {
+    pub(crate) fn take_value(&mut self, stored: Stored) -> Vec<Stored> {
         let same = self
             .record
             .first()
             .is_some_and(|first| base_of(first) == base_of(&stored));
-        let mut ready = if same { Vec::new() } else { self.finish() };
+        let mut ready = if same { Vec::new() } else { self.take_rest() };
         if same || has_attempts(&stored) {
             self.record.push(stored);
         } else {
@@ -42,32 +42,32 @@ impl Adoption {
 
     /// Returns the remaining values. A record that we do not know stays as it is: it is reported
     /// when the store is opened.
-    pub(crate) fn finish(&mut self) -> Vec<Stored> {
+    pub(crate) fn take_rest(&mut self) -> Vec<Stored> {
         let record = std::mem::take(&mut self.record);
-        self.signed(&record).unwrap_or(record)
+        self.sign_record(&record).unwrap_or(record)
     }
 
-    fn signed(&self, record: &[Stored]) -> Option<Vec<Stored>> {
-        let (base, _) = keys::split(&record.first()?.key)?;
+    fn sign_record(&self, record: &[Stored]) -> Option<Vec<Stored>> {
+        let (base, _) = keys::split_chunk(&record.first()?.key)?;
         let mut parts = FrameParts::default();
         for stored in record {
-            let (_, chunk) = keys::split(&stored.key)?;
-            parts.take(&stored.key, chunk, &stored.value).ok()?;
+            let (_, chunk) = keys::split_chunk(&stored.key)?;
+            parts.take_value(&stored.key, chunk, &stored.value).ok()?;
         }
         let values = if base.as_bytes().starts_with(keys::ARCHIVE) {
-            let mut archived: Archived = parts.read(base).ok()?;
+            let mut archived: Archived = parts.read_record(base).ok()?;
             archived
                 .components
                 .iter_mut()
-                .for_each(|component| component.adopt(self.from));
-            frame::values(base, &archived).ok()?
+                .for_each(|component| component.sign_attempts(self.from));
+            frame::to_values(base, &archived).ok()?
         } else {
-            let mut block: Block = parts.read(base).ok()?;
+            let mut block: Block = parts.read_record(base).ok()?;
             block
                 .components
                 .iter_mut()
-                .for_each(|component| component.adopt(self.from));
-            frame::values(base, &block).ok()?
+                .for_each(|component| component.sign_attempts(self.from));
+            frame::to_values(base, &block).ok()?
         };
         let written = values.len();
         let values = values.into_iter().enumerate().map(|(chunk, value)| {
@@ -75,7 +75,7 @@ impl Adoption {
                 .get(chunk)
                 .map_or(Version(1), |stored| stored.version);
             Stored {
-                key: keys::chunk(base, chunk),
+                key: keys::chunk_key(base, chunk),
                 version,
                 value,
             }
@@ -85,15 +85,16 @@ impl Adoption {
 }
 
 fn base_of(stored: &Stored) -> Option<&str> {
-    keys::split(&stored.key).map(|(base, _)| base)
+    keys::split_chunk(&stored.key).map(|(base, _)| base)
 }
 
 /// Returns true if a value is part of a record of components.
 fn has_attempts(stored: &Stored) -> bool {
-    let Some((base, _)) = keys::split(&stored.key) else {
+    let Some((base, _)) = keys::split_chunk(&stored.key) else {
         return false;
     };
-    let block = keys::job_part(base).is_some_and(|(_, part)| matches!(part, JobPart::Block(_)));
+    let block =
+        keys::parse_job_part(base).is_some_and(|(_, part)| matches!(part, JobPart::Block(_)));
     block || base.as_bytes().starts_with(keys::ARCHIVE)
 }
 
@@ -130,12 +131,15 @@ mod tests {
     }
 
     fn store(block: &Block) -> Vec<Stored> {
-        let base = keys::block(JobId(7), 0);
-        let values = frame::values(&base, block).unwrap().into_iter().enumerate();
+        let base = keys::block_key(JobId(7), 0);
+        let values = frame::to_values(&base, block)
+            .unwrap()
+            .into_iter()
+            .enumerate();
         let version = |chunk: usize| Version(chunk as u64 + 3);
         values
             .map(|(at, value)| Stored {
-                key: keys::chunk(&base, at),
+                key: keys::chunk_key(&base, at),
                 version: version(at),
                 value,
             })
@@ -146,18 +150,18 @@ mod tests {
         let mut adoption = Adoption::new(from);
         let mut taken: Vec<Stored> = values
             .into_iter()
-            .flat_map(|stored| adoption.take(stored))
+            .flat_map(|stored| adoption.take_value(stored))
             .collect();
-        taken.extend(adoption.finish());
+        taken.extend(adoption.take_rest());
         taken
     }
 
     fn read(values: &[Stored]) -> Vec<Component> {
         let mut parts = FrameParts::default();
         for (chunk, stored) in values.iter().enumerate() {
-            parts.take(&stored.key, chunk, &stored.value).unwrap();
+            parts.take_value(&stored.key, chunk, &stored.value).unwrap();
         }
-        let block: Block = parts.read("block").unwrap();
+        let block: Block = parts.read_record("block").unwrap();
         block
             .components
             .into_iter()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordError;
 use super::common_texts::Commons;
 use super::frame::{self, FrameParts, damaged_record};
-use super::job::{SpecTexts, submission_by};
+use super::job::{SpecTexts, add_submission};
 use super::keys;
 use crate::port::{MAX_CHANGES, StoreError, Stored, Unit};
 
@@ -38,23 +38,23 @@ impl OpenBatch {
 ///
 /// # Errors
 /// Fails if one of them is too large.
-pub fn submissions<'a>(
+pub fn submission_units<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     texts: &mut SpecTexts,
 ) -> Result<Vec<Unit>, RecordError> {
     let jobs: Vec<&Job> = jobs.collect();
-    let commons = Commons::of(&jobs);
+    let commons = Commons::from_jobs(&jobs);
     let mut changes = Vec::new();
-    commons.write(&mut changes)?;
+    commons.write_texts(&mut changes)?;
     jobs.iter()
-        .try_for_each(|job| submission_by(&mut changes, job, texts, &commons))?;
+        .try_for_each(|job| add_submission(&mut changes, job, texts, &commons))?;
     let first = jobs.first().map(|job| job.id);
     let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
         return Ok(vec![Unit { changes }]);
     };
-    let marker = keys::batch(first);
+    let marker = keys::batch_key(first);
     let mut all = Vec::with_capacity(changes.len() + 2);
-    frame::write(
+    frame::write_record(
         &mut all,
         &marker,
         &OpenJobs {
@@ -75,13 +75,13 @@ pub fn submissions<'a>(
 }
 
 /// Reads the marker of an open batch.
-pub(super) fn read(stored: &Stored) -> Result<OpenBatch, StoreError> {
+pub(super) fn read_batch(stored: &Stored) -> Result<OpenBatch, StoreError> {
     let what = format!("{:?}", stored.key);
-    let first = keys::split(&stored.key).and_then(|(base, _)| keys::batch_first(base));
+    let first = keys::split_chunk(&stored.key).and_then(|(base, _)| keys::parse_batch_first(base));
     let first = first.ok_or_else(|| damaged_record(&what, "it names no job".into()))?;
     let mut parts = FrameParts::default();
-    parts.take(&stored.key, 0, &stored.value)?;
-    let open: OpenJobs = parts.read(&what)?;
+    parts.take_value(&stored.key, 0, &stored.value)?;
+    let open: OpenJobs = parts.read_record(&what)?;
     Ok(OpenBatch {
         first,
         jobs: open.jobs,

@@ -10,7 +10,7 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
 
 use super::frame::{self, FrameParts, damaged_record};
-use super::job::each;
+use super::job::visit_values;
 use super::v1::program_words::StoredWord;
 use super::v1::spec::JobSpec as Wire;
 use super::v1::{Convert, RecordProblem};
@@ -29,7 +29,7 @@ pub(super) struct Commons {
 
 impl Commons {
     /// Finds the texts that jobs of one submission share.
-    pub(super) fn of(jobs: &[&Job]) -> Self {
+    pub(super) fn from_jobs(jobs: &[&Job]) -> Self {
         let Some(first) = jobs.first() else {
             return Self::default();
         };
@@ -65,15 +65,15 @@ impl Commons {
     }
 
     /// Adds the changes that store the texts.
-    pub(super) fn write(&self, to: &mut Vec<KeyChange>) -> Result<(), RecordError> {
+    pub(super) fn write_texts(&self, to: &mut Vec<KeyChange>) -> Result<(), RecordError> {
         (0..).zip(&self.texts).try_for_each(|(number, text)| {
-            frame::write(to, &keys::common(self.first, number), text, 0, None)
+            frame::write_record(to, &keys::common_key(self.first, number), text, 0, None)
         })
     }
 
     /// Returns a specification without these texts, the first job of the request, and the number of
     /// bytes left out; `None` if it has none of them.
-    pub(super) fn cut(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
+    pub(super) fn cut_spec(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
         if self.numbers.is_empty()
             || !spec
                 .long_texts()
@@ -83,7 +83,7 @@ impl Commons {
         }
         let mut wire: Wire = spec.to_wire();
         let mut bytes: usize = 0;
-        wire.each_word(&mut |word| {
+        wire.visit_words(&mut |word| {
             if let StoredWord::Text(text) = word
                 && let Some(number) = self.numbers.get(&text.as_ptr())
             {
@@ -111,37 +111,37 @@ impl CommonTexts {
         first: JobId,
     ) -> Result<Self, StoreError> {
         let mut numbers = BTreeSet::new();
-        wire.each_word(&mut |word| {
+        wire.visit_words(&mut |word| {
             if let StoredWord::Common(number) = word {
                 numbers.insert(*number);
             }
         });
         let mut found = Self::default();
         for number in numbers {
-            let what = keys::common(first, number);
-            each(journal, &what, &mut |stored, _, _| found.take(stored))?;
+            let what = keys::common_key(first, number);
+            visit_values(journal, &what, &mut |stored, _, _| found.take_value(stored))?;
         }
         Ok(found)
     }
 
     /// Takes the next value.
-    pub(super) fn take(&mut self, stored: &Stored) -> Result<(), StoreError> {
-        let Some((of, chunk)) = place(&stored.key) else {
+    pub(super) fn take_value(&mut self, stored: &Stored) -> Result<(), StoreError> {
+        let Some((of, chunk)) = parse_key(&stored.key) else {
             let problem = "it names no text".into();
             return Err(damaged_record(&format!("{:?}", stored.key), problem));
         };
         self.parts
             .entry(of)
             .or_default()
-            .take(&stored.key, chunk, &stored.value)
+            .take_value(&stored.key, chunk, &stored.value)
     }
 
     /// Puts the texts into a specification.
     pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
         let mut problem = None;
-        wire.each_word(&mut |word| {
+        wire.visit_words(&mut |word| {
             if let StoredWord::Common(number) = word {
-                match self.text(first, *number) {
+                match self.read_text(first, *number) {
                     Ok(text) => *word = StoredWord::Text(text),
                     Err(error) => problem = Some(error),
                 }
@@ -150,15 +150,15 @@ impl CommonTexts {
         problem.map_or(Ok(()), Err)
     }
 
-    fn text(&mut self, first: JobId, number: u32) -> Result<Arc<str>, StoreError> {
+    fn read_text(&mut self, first: JobId, number: u32) -> Result<Arc<str>, StoreError> {
         if let Some(text) = self.texts.get(&(first, number)) {
             return Ok(text.clone());
         }
-        let what = keys::common(first, number);
+        let what = keys::common_key(first, number);
         let parts = self.parts.remove(&(first, number));
         let parts =
             parts.ok_or_else(|| damaged_record(&what, RecordProblem::from("it is missing")))?;
-        let text: Arc<str> = parts.read(&what)?;
+        let text: Arc<str> = parts.read_record(&what)?;
         self.texts.insert((first, number), text.clone());
         Ok(text)
     }
@@ -166,7 +166,7 @@ impl CommonTexts {
 
 /// Parses a key: the request of the text, its number, and the number of the value within its
 /// record.
-pub(super) fn place(key: &Key) -> Option<((JobId, u32), usize)> {
-    let (base, chunk) = keys::split(key)?;
-    Some((keys::common_place(base)?, chunk))
+pub(super) fn parse_key(key: &Key) -> Option<((JobId, u32), usize)> {
+    let (base, chunk) = keys::split_chunk(key)?;
+    Some((keys::parse_common(base)?, chunk))
 }

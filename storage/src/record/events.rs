@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::RecordError;
 use super::frame::{self, FrameParts, damaged_record};
-use super::job::{cut_spec, each, from_wire, to_wire};
+use super::job::{list_from_wire, list_to_wire, read_cut_spec, visit_values};
 use super::keys;
 use super::spec_text::CutSpec;
 use super::v1;
@@ -35,7 +35,7 @@ pub struct EventTexts {
 
 impl EventTexts {
     /// Returns the list of all events.
-    pub(super) fn list(&self) -> String {
+    pub(super) fn event_list(&self) -> String {
         ["[", &self.events, "]"].concat()
     }
 
@@ -47,25 +47,25 @@ impl EventTexts {
 
 /// Adds the events of one unit. The previous events in this slot may have had more values: those
 /// stay, and are ignored.
-pub(super) fn write(
+pub(super) fn write_events(
     to: &mut Vec<KeyChange>,
     new: &Job,
     events: &[JobEvent],
 ) -> Result<(), RecordError> {
     let begin = to.len();
-    let base = keys::events(new.id, new.revision);
+    let base = keys::events_key(new.id, new.revision);
     let mut record = Events {
         revision: new.revision,
-        events: to_wire(events),
+        events: list_to_wire(events),
     };
-    frame::write(to, &base, &record, 0, None)?;
+    frame::write_record(to, &base, &record, 0, None)?;
     if to.len() - begin > MAX_VALUES {
         record
             .events
             .iter_mut()
-            .for_each(v1::event::JobEvent::shorten);
+            .for_each(v1::event::JobEvent::drop_sources);
         to.truncate(begin);
-        frame::write(to, &base, &record, 0, None)?;
+        frame::write_record(to, &base, &record, 0, None)?;
     }
     Ok(())
 }
@@ -74,11 +74,15 @@ pub(super) fn write(
 ///
 /// # Errors
 /// Fails if the store cannot be read, or its content is not an event.
-pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
+pub fn read_history(
+    journal: &dyn Journal,
+    id: JobId,
+) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
     let mut history = Vec::new();
-    for (base, parts) in events(journal, id)? {
-        let record: Events = parts.read(&base)?;
-        let events = from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
+    for (base, parts) in event_records(journal, id)? {
+        let record: Events = parts.read_record(&base)?;
+        let events =
+            list_from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
         history.push((record.revision, events));
     }
     history.sort_by_key(|(revision, _)| *revision);
@@ -89,13 +93,13 @@ pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEven
 ///
 /// # Errors
 /// Fails if the store cannot be read, or its content is not a list of events.
-pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, StoreError> {
+pub fn read_history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, StoreError> {
     let mut records: Vec<(u64, String)> = Vec::new();
-    for (base, parts) in events(journal, job.id)? {
-        let record = match events_text(parts.text()) {
+    for (base, parts) in event_records(journal, job.id)? {
+        let record = match split_record(parts.text()) {
             Some((revision, events)) => (revision, events.to_owned()),
             None => {
-                let record: Events<Box<RawValue>> = parts.read(&base)?;
+                let record: Events<Box<RawValue>> = parts.read_record(&base)?;
                 let texts: Vec<&str> = record.events.iter().map(|event| event.get()).collect();
                 (record.revision, texts.join(","))
             }
@@ -103,15 +107,15 @@ pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, Sto
         records.push(record);
     }
     records.sort_by_key(|(revision, _)| *revision);
-    let events = joined(records.iter().map(|(_, events)| &**events));
+    let events = join_lists(records.iter().map(|(_, events)| &**events));
     Ok(EventTexts {
         events,
-        cut: cut_spec(journal, job)?,
+        cut: read_cut_spec(journal, job)?,
     })
 }
 
 /// Joins lists without brackets, leaving out empty ones.
-fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
+fn join_lists<'a>(lists: impl Iterator<Item = &'a str>) -> String {
     lists
         .filter(|list| !list.is_empty())
         .collect::<Vec<_>>()
@@ -119,8 +123,8 @@ fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Returns the revision and the events, without their brackets, of a record as written by
-/// [`write`]: parsing it as JSON is most of the work of archiving.
-fn events_text(record: &[u8]) -> Option<(u64, &str)> {
+/// [`write_events`]: parsing it as JSON is most of the work of archiving.
+fn split_record(record: &[u8]) -> Option<(u64, &str)> {
     let record = str::from_utf8(record)
         .ok()?
         .strip_prefix("{\"revision\":")?;
@@ -129,18 +133,25 @@ fn events_text(record: &[u8]) -> Option<(u64, &str)> {
 }
 
 /// Returns the stored events of all units of a job, unread.
-fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, FrameParts)>, StoreError> {
+fn event_records(
+    journal: &dyn Journal,
+    id: JobId,
+) -> Result<Vec<(String, FrameParts)>, StoreError> {
     let mut records: Vec<(String, FrameParts)> = Vec::new();
-    each(journal, &keys::history(id), &mut |stored, base, chunk| {
-        // In order: the values of one record follow each other.
-        if records.last().is_none_or(|(last, _)| last != base) {
-            records.push((base.into(), FrameParts::default()));
-        }
-        let Some((_, parts)) = records.last_mut() else {
-            return Ok(());
-        };
-        parts.take(&stored.key, chunk, &stored.value)
-    })?;
+    visit_values(
+        journal,
+        &keys::history_prefix(id),
+        &mut |stored, base, chunk| {
+            // In order: the values of one record follow each other.
+            if records.last().is_none_or(|(last, _)| last != base) {
+                records.push((base.into(), FrameParts::default()));
+            }
+            let Some((_, parts)) = records.last_mut() else {
+                return Ok(());
+            };
+            parts.take_value(&stored.key, chunk, &stored.value)
+        },
+    )?;
     Ok(records)
 }
 
@@ -166,13 +177,13 @@ mod tests {
             json::append(&mut text, &record).unwrap();
             let read: Events<Box<RawValue>> = serde_json::from_slice(&text).unwrap();
             let read: Vec<&str> = read.events.iter().map(|event| event.get()).collect();
-            assert_eq!(events_text(&text), Some((47, &*read.join(","))));
+            assert_eq!(split_record(&text), Some((47, &*read.join(","))));
         }
     }
 
     #[test]
     fn an_empty_list_leaves_no_comma() {
-        assert_eq!(joined(["", "1,2", "", "3", ""].into_iter()), "1,2,3");
+        assert_eq!(join_lists(["", "1,2", "", "3", ""].into_iter()), "1,2,3");
     }
 
     #[test]
@@ -183,7 +194,7 @@ mod tests {
             "{\"revision\":1,\"events\":[]",
             "",
         ] {
-            assert_eq!(events_text(text.as_bytes()), None, "{text}");
+            assert_eq!(split_record(text.as_bytes()), None, "{text}");
         }
     }
 }

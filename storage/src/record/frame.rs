@@ -28,7 +28,10 @@ thread_local! {
 }
 
 /// Returns the values of a record.
-pub(super) fn values(base: &str, record: &impl Serialize) -> Result<Vec<Box<[u8]>>, RecordError> {
+pub(super) fn to_values(
+    base: &str,
+    record: &impl Serialize,
+) -> Result<Vec<Box<[u8]>>, RecordError> {
     let mut values = Vec::new();
     each_value(base, record, &mut |value| values.push(value))?;
     Ok(values)
@@ -49,14 +52,18 @@ fn each_value(
                 problem: error.to_string(),
             }
         })?;
-        let cut = cut(base, draft, take);
+        let cut = cut_values(base, draft, take);
         draft.shrink_to(CHUNK_BYTES);
         cut
     })
 }
 
 /// Cuts a written record into values.
-fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), RecordError> {
+fn cut_values(
+    base: &str,
+    alone: &[u8],
+    take: &mut dyn FnMut(Box<[u8]>),
+) -> Result<(), RecordError> {
     let text = &alone[ALONE.len()..];
     let count = text.len().div_ceil(CHUNK_BYTES);
     if count <= 1 {
@@ -81,7 +88,7 @@ fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), 
 
 /// Adds the changes that write a record in place of one that had `before` values; the first is
 /// written if it has the version `expected`.
-pub(super) fn write(
+pub(super) fn write_record(
     to: &mut Vec<KeyChange>,
     base: &str,
     record: &impl Serialize,
@@ -91,7 +98,7 @@ pub(super) fn write(
     let begin = to.len();
     each_value(base, record, &mut |value| {
         let i = to.len() - begin;
-        let key = keys::chunk(base, i);
+        let key = keys::chunk_key(base, i);
         let expected = expected.filter(|_| i == 0);
         to.push(KeyChange {
             key,
@@ -100,14 +107,14 @@ pub(super) fn write(
         });
     })?;
     let stale = to.len() - begin..before;
-    to.extend(stale.map(|i| delete(keys::chunk(base, i), None)));
+    to.extend(stale.map(|i| delete(keys::chunk_key(base, i), None)));
     Ok(())
 }
 
 /// Removes a record of `count` values.
 pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<KeyChange> {
     (0..count)
-        .map(|i| delete(keys::chunk(base, i), expected.filter(|_| i == 0)))
+        .map(|i| delete(keys::chunk_key(base, i), expected.filter(|_| i == 0)))
         .collect()
 }
 
@@ -129,9 +136,14 @@ pub(super) struct FrameParts {
 
 impl FrameParts {
     /// Takes the next value. `chunk` is its number.
-    pub(super) fn take(&mut self, key: &Key, chunk: usize, value: &[u8]) -> Result<(), StoreError> {
-        let (schema, count, json) =
-            header(value).ok_or_else(|| damaged(key, "it does not say in which version it is"))?;
+    pub(super) fn take_value(
+        &mut self,
+        key: &Key,
+        chunk: usize,
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let (schema, count, json) = header(value)
+            .ok_or_else(|| damaged_key(key, "it does not say in which version it is"))?;
         if schema == 0 || schema > SCHEMA {
             let found = schema;
             let known = SCHEMA;
@@ -147,7 +159,7 @@ impl FrameParts {
             // Left by a longer record that was here before.
             return Ok(());
         } else if count != self.missing + chunk {
-            return Err(damaged(key, "it is not the value that should be here"));
+            return Err(damaged_key(key, "it is not the value that should be here"));
         }
         self.json.extend_from_slice(json);
         self.missing = count - chunk - 1;
@@ -160,7 +172,10 @@ impl FrameParts {
     }
 
     /// Reads the record.
-    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, what: &str) -> Result<T, StoreError> {
+    pub(super) fn read_record<'a, T: Deserialize<'a>>(
+        &'a self,
+        what: &str,
+    ) -> Result<T, StoreError> {
         if self.missing > 0 {
             return Err(damaged_record(
                 what,
@@ -181,7 +196,7 @@ fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
         .then_some((schema, count, fields.next()?))
 }
 
-fn damaged(key: &Key, problem: &str) -> StoreError {
+fn damaged_key(key: &Key, problem: &str) -> StoreError {
     damaged_record(&format!("{key:?}"), problem.into())
 }
 

@@ -18,7 +18,7 @@ use super::frame::{self, FrameParts, damaged_record};
 use super::json::WrittenJson;
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 pub use super::spec_text::SpecTexts;
-use super::spec_text::{CutSpec, LastSpec, read_spec, spec_text};
+use super::spec_text::{CutSpec, LastSpec, parse_spec, to_text};
 use super::v1::job_head::JobHead;
 use super::v1::{self, Convert, RecordProblem};
 use crate::port::{Journal, KeyChange, MAX_CHANGES, StoreError, Stored, Version};
@@ -58,16 +58,19 @@ struct BirthWritten<'a> {
 
 /// Reads the specification of a live job as it was written, if some of its texts are stored
 /// elsewhere.
-pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpec>, StoreError> {
+pub(super) fn read_cut_spec(
+    journal: &dyn Journal,
+    job: &Job,
+) -> Result<Option<CutSpec>, StoreError> {
     if job.spec.long_texts().next().is_none() {
         return Ok(None);
     }
-    let what = keys::spec(job.id);
+    let what = keys::spec_key(job.id);
     let mut parts = FrameParts::default();
-    each(journal, &what, &mut |stored, _, chunk| {
-        parts.take(&stored.key, chunk, &stored.value)
+    visit_values(journal, &what, &mut |stored, _, chunk| {
+        parts.take_value(&stored.key, chunk, &stored.value)
     })?;
-    let birth: BirthText = parts.read(&what)?;
+    let birth: BirthText = parts.read_record(&what)?;
     Ok(birth.common.map(|common| CutSpec {
         text: birth.spec.get().to_owned(),
         common,
@@ -111,9 +114,9 @@ pub struct ArchivedJob {
 ///
 /// # Errors
 /// Fails if it is larger than [`MAX_SPEC_BYTES`].
-pub fn submission(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
+pub fn submission_changes(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
     let mut changes = Vec::new();
-    submission_by(
+    add_submission(
         &mut changes,
         job,
         &mut SpecTexts::default(),
@@ -122,7 +125,7 @@ pub fn submission(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
     Ok(changes)
 }
 
-fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
+fn unwritable_error(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
     let id = job.id;
     move |error| RecordError::Unwritable {
         what: format!("job {id}"),
@@ -131,29 +134,37 @@ fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
 }
 
 /// Adds the changes of one of many jobs, without the texts that it shares with them.
-pub(super) fn submission_by(
+pub(super) fn add_submission(
     changes: &mut Vec<KeyChange>,
     job: &Job,
     texts: &mut SpecTexts,
     commons: &Commons,
 ) -> Result<(), RecordError> {
-    let (cut, elsewhere) = match commons.cut(&job.spec) {
+    let (cut, elsewhere) = match commons.cut_spec(&job.spec) {
         None => (None, 0),
         Some((wire, JobId(common), bytes)) => {
-            let text = spec_text(&wire).map_err(unwritable(job))?;
+            let text = to_text(&wire).map_err(unwritable_error(job))?;
             (Some(CutSpec { text, common }), bytes)
         }
     };
     let birth = BirthWritten {
         spec: match &cut {
             Some(cut) => WrittenJson(&cut.text),
-            None => texts.write(&job.spec).map_err(unwritable(job))?,
+            None => texts
+                .write_or_reuse(&job.spec)
+                .map_err(unwritable_error(job))?,
         },
-        head: JobHead::of(job),
+        head: JobHead::from_job(job),
         common: cut.as_ref().map(|cut| cut.common),
     };
     let begin = changes.len();
-    frame::write(changes, &keys::spec(job.id), &birth, 0, Some(Version(0)))?;
+    frame::write_record(
+        changes,
+        &keys::spec_key(job.id),
+        &birth,
+        0,
+        Some(Version(0)),
+    )?;
     let values = changes[begin..]
         .iter()
         .filter_map(|change| change.value.as_ref());
@@ -176,14 +187,18 @@ pub(super) fn submission_by(
 ///
 /// # Errors
 /// Fails if they are more than fit into one unit.
-pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange>, RecordError> {
+pub fn update_changes(
+    old: &Job,
+    new: &Job,
+    events: &[JobEvent],
+) -> Result<Vec<KeyChange>, RecordError> {
     let expected = Some(head_version(old));
     // Most often the head, one block and the events.
     let mut changes = Vec::with_capacity(3);
-    frame::write(
+    frame::write_record(
         &mut changes,
-        &keys::head(new.id),
-        &JobHead::of(new),
+        &keys::head_key(new.id),
+        &JobHead::from_job(new),
         1,
         expected,
     )?;
@@ -193,16 +208,16 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange
         .max(new.components.len())
         .div_ceil(BLOCK);
     for index in 0..blocks {
-        let before = block(&old.components, index);
-        let after = block(&new.components, index);
+        let before = block_of(&old.components, index);
+        let after = block_of(&new.components, index);
         if before != after {
-            write_block(&mut changes, &keys::block(new.id, index), before, after)?;
+            write_block(&mut changes, &keys::block_key(new.id, index), before, after)?;
         }
     }
     if !events.is_empty() {
-        events::write(&mut changes, new, events)?;
+        events::write_events(&mut changes, new, events)?;
     }
-    within_unit(|| format!("a change of job {}", new.id), changes)
+    check_unit_size(|| format!("a change of job {}", new.id), changes)
 }
 
 /// Returns the version of the head of a job in this revision; 0 while it is as submitted.
@@ -210,7 +225,7 @@ pub fn head_version(job: &Job) -> Version {
     Version(job.revision.saturating_sub(1))
 }
 
-fn block(components: &[Component], index: usize) -> &[Component] {
+fn block_of(components: &[Component], index: usize) -> &[Component] {
     let from = (index * BLOCK).min(components.len());
     let to = (from + BLOCK).min(components.len());
     &components[from..to]
@@ -237,11 +252,11 @@ fn write_block(
         to.extend(frame::remove(base, count, None));
         return Ok(());
     }
-    frame::write(
+    frame::write_record(
         to,
         base,
         &Block {
-            components: to_wire(after),
+            components: list_to_wire(after),
         },
         count,
         None,
@@ -252,28 +267,28 @@ fn write_block(
 /// need several.
 fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     const BRACKETS: usize = 32;
-    let most_bytes: usize = block.iter().map(v1::component::most_bytes).sum();
+    let most_bytes: usize = block.iter().map(v1::component::max_written_bytes).sum();
     if frame::fits_alone(BRACKETS + most_bytes) {
         return Ok(1);
     }
-    Ok(frame::values(
+    Ok(frame::to_values(
         base,
         &Block {
-            components: to_wire(block),
+            components: list_to_wire(block),
         },
     )?
     .len())
 }
 
-pub(super) fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
+pub(super) fn list_to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
     values.iter().map(T::to_wire).collect()
 }
 
-pub(super) fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, RecordProblem> {
+pub(super) fn list_from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, RecordProblem> {
     values.into_iter().map(T::from_wire).collect()
 }
 
-fn within_unit(
+fn check_unit_size(
     what: impl FnOnce() -> String,
     changes: Vec<KeyChange>,
 ) -> Result<Vec<KeyChange>, RecordError> {
@@ -295,11 +310,11 @@ fn within_unit(
 ///
 /// # Errors
 /// Fails if the first unit is too large.
-pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, RecordError> {
+pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, RecordError> {
     let (whole, common) = match events.cut_spec() {
         Some(cut) => (None, Some(cut.common)),
         None => (
-            Some(spec_text(&(*job.spec).to_wire()).map_err(unwritable(job))?),
+            Some(to_text(&(*job.spec).to_wire()).map_err(unwritable_error(job))?),
             None,
         ),
     };
@@ -307,14 +322,14 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
     let spec = whole.as_deref().or(cut).unwrap_or_default();
     let birth = BirthWritten {
         spec: WrittenJson(spec),
-        head: JobHead::of(job),
+        head: JobHead::from_job(job),
         common,
     };
-    let mut components: Vec<v1::component::Component> = to_wire(&job.components);
+    let mut components: Vec<v1::component::Component> = list_to_wire(&job.components);
     components
         .iter_mut()
-        .for_each(v1::component::Component::shorten);
-    let events = events.list();
+        .for_each(v1::component::Component::drop_sources);
+    let events = events.event_list();
     let head = &birth.head;
     let events = WrittenJson(&events);
     let archived = ArchivedText {
@@ -325,23 +340,23 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
         events,
     };
     let mut first = Vec::with_capacity(4);
-    frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
+    frame::write_record(&mut first, &keys::archived_key(job.id), &archived, 0, None)?;
     let born = match first.len() {
         // The record fits into one value.
         1 => 1,
-        _ => frame::values(&keys::spec(job.id), &birth)?.len(),
+        _ => frame::to_values(&keys::spec_key(job.id), &birth)?.len(),
     };
     let version = head_version(job);
     first.push(KeyChange {
-        key: keys::chunk(&keys::head(job.id), 0),
+        key: keys::chunk_key(&keys::head_key(job.id), 0),
         expected: Some(version),
         value: None,
     });
     // The head at the submission may have been shorter or longer by a value.
     let spec = Some(Version(1));
-    first.extend(frame::remove(&keys::spec(job.id), born + 1, spec));
-    let mut first = within_unit(|| format!("the archive of job {}", job.id), first)?;
-    let mut rest = rest(job);
+    first.extend(frame::remove(&keys::spec_key(job.id), born + 1, spec));
+    let mut first = check_unit_size(|| format!("the archive of job {}", job.id), first)?;
+    let mut rest = remove_rest(job);
     let later = rest.split_off(rest.len().min(MAX_CHANGES - first.len()));
     first.append(&mut rest);
     let later = later.chunks(MAX_CHANGES).map(<[KeyChange]>::to_vec);
@@ -349,10 +364,10 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, Re
 }
 
 /// Deletes blocks and events, whether they are there or not.
-fn rest(job: &Job) -> Vec<KeyChange> {
+fn remove_rest(job: &Job) -> Vec<KeyChange> {
     let blocks = (0..job.components.len().div_ceil(BLOCK)).flat_map(|index| {
-        let base = keys::block(job.id, index);
-        let count = count_values(&base, block(&job.components, index)).unwrap_or(1);
+        let base = keys::block_key(job.id, index);
+        let count = count_values(&base, block_of(&job.components, index)).unwrap_or(1);
         frame::remove(&base, count, None)
     });
     let values = if job.components.len() > BLOCK {
@@ -361,8 +376,9 @@ fn rest(job: &Job) -> Vec<KeyChange> {
         1
     };
     let slots = HISTORY.min(job.revision);
-    let events = (0..slots)
-        .flat_map(|back| frame::remove(&keys::events(job.id, job.revision - back), values, None));
+    let events = (0..slots).flat_map(|back| {
+        frame::remove(&keys::events_key(job.id, job.revision - back), values, None)
+    });
     blocks.chain(events).collect()
 }
 
@@ -370,21 +386,23 @@ fn rest(job: &Job) -> Vec<KeyChange> {
 ///
 /// # Errors
 /// Fails if the store cannot be read, or its content is not a job.
-pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
+pub fn read_job(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
     let mut assembly = None::<Assembly>;
-    each(
+    visit_values(
         journal,
-        &keys::job(id),
-        &mut |stored, base, chunk| match keys::job_part(base) {
-            Some((_, part)) => assembly.get_or_insert_default().take(part, chunk, stored),
+        &keys::job_prefix(id),
+        &mut |stored, base, chunk| match keys::parse_job_part(base) {
+            Some((_, part)) => assembly
+                .get_or_insert_default()
+                .take_value(part, chunk, stored),
             None => Err(damaged_record(base, "it is no part of a job".into())),
         },
     )?;
     let Some(assembly) = assembly else {
         return Ok(None);
     };
-    let mut texts = assembly.common_texts(journal, id)?;
-    assembly.finish(id, &mut LastSpec::default(), &mut texts)
+    let mut texts = assembly.read_common_texts(journal, id)?;
+    assembly.build_job(id, &mut LastSpec::default(), &mut texts)
 }
 
 /// Reads one job from the archive; `None` if it is not there.
@@ -392,17 +410,17 @@ pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError>
 /// # Errors
 /// Fails if the store cannot be read, or its content is not a job.
 pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
-    let what = keys::archived(id);
+    let what = keys::archived_key(id);
     let mut parts = FrameParts::default();
     let mut found = false;
-    each(journal, &what, &mut |stored, _, chunk| {
+    visit_values(journal, &what, &mut |stored, _, chunk| {
         found = true;
-        parts.take(&stored.key, chunk, &stored.value)
+        parts.take_value(&stored.key, chunk, &stored.value)
     })?;
     if !found {
         return Ok(None);
     }
-    let mut record: Archived = parts.read(&what)?;
+    let mut record: Archived = parts.read_record(&what)?;
     if let Some(first) = record.birth.common.map(JobId) {
         let spec = &mut record.birth.spec;
         CommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
@@ -413,24 +431,24 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
 }
 
 fn rebuild_archived(id: JobId, record: Archived) -> Result<ArchivedJob, RecordProblem> {
-    let components = from_wire(record.components)?;
+    let components = list_from_wire(record.components)?;
     let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
-    let job = record.birth.head.with(id, spec, components)?;
+    let job = record.birth.head.into_job(id, spec, components)?;
     Ok(ArchivedJob {
         job,
-        events: from_wire(record.events)?,
+        events: list_from_wire(record.events)?,
     })
 }
 
 /// Visits each value below a prefix, with its record's key and its number within the record.
-pub(super) fn each(
+pub(super) fn visit_values(
     journal: &dyn Journal,
     prefix: &str,
     take: &mut dyn FnMut(&Stored, &str, usize) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut result = Ok(());
     journal.scan(prefix.as_bytes(), &mut |stored| {
-        result = match keys::split(&stored.key) {
+        result = match keys::split_chunk(&stored.key) {
             Some((base, chunk)) => take(&stored, base, chunk),
             None => Err(damaged_record(
                 &format!("{:?}", stored.key),
@@ -456,7 +474,7 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Takes one of its values.
-    pub(super) fn take(
+    pub(super) fn take_value(
         &mut self,
         part: JobPart,
         chunk: usize,
@@ -473,36 +491,42 @@ impl Assembly {
             JobPart::Block(index) => self.blocks.entry(index).or_default(),
             JobPart::Events => return Ok(()),
         };
-        parts.take(&stored.key, chunk, &stored.value)
+        parts.take_value(&stored.key, chunk, &stored.value)
     }
 
     /// Returns the first job of the request that has its texts, if its specification was cut.
-    pub(super) fn commons(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
+    pub(super) fn request_of_texts(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
         Ok(self
-            .cut_birth(id)?
+            .read_cut_birth(id)?
             .and_then(|birth| birth.common)
             .map(JobId))
     }
 
-    fn cut_birth(&self, id: JobId) -> Result<Option<BirthText<'_>>, StoreError> {
+    fn read_cut_birth(&self, id: JobId) -> Result<Option<BirthText<'_>>, StoreError> {
         let parts = self.spec.as_ref().filter(|parts| is_cut(parts.text()));
-        parts.map(|parts| parts.read(&keys::spec(id))).transpose()
+        parts
+            .map(|parts| parts.read_record(&keys::spec_key(id)))
+            .transpose()
     }
 
     /// Reads the texts that it shares with its request.
-    fn common_texts(&self, journal: &dyn Journal, id: JobId) -> Result<CommonTexts, StoreError> {
-        match self.cut_birth(id)? {
+    fn read_common_texts(
+        &self,
+        journal: &dyn Journal,
+        id: JobId,
+    ) -> Result<CommonTexts, StoreError> {
+        match self.read_cut_birth(id)? {
             Some(BirthText {
                 spec,
                 common: Some(first),
                 ..
-            }) => CommonTexts::named_in(&mut read_spec(spec.get(), id)?, journal, JobId(first)),
+            }) => CommonTexts::named_in(&mut parse_spec(spec.get(), id)?, journal, JobId(first)),
             _ => Ok(CommonTexts::default()),
         }
     }
 
     /// Builds the job; `None` if these are the remains of an archived one.
-    pub(super) fn finish(
+    pub(super) fn build_job(
         self,
         id: JobId,
         last: &mut LastSpec,
@@ -511,23 +535,23 @@ impl Assembly {
         let Some(parts) = self.spec else {
             return Ok(None);
         };
-        let birth: BirthText = parts.read(&keys::spec(id))?;
+        let birth: BirthText = parts.read_record(&keys::spec_key(id))?;
         let (head, version) = match self.head {
-            Some((parts, version)) => (parts.read(&keys::head(id))?, version),
+            Some((parts, version)) => (parts.read_record(&keys::head_key(id))?, version),
             None => (birth.head, Version(0)),
         };
         let mut components = vec![Component::default(); head.components as usize];
         for (index, parts) in self.blocks {
-            fill(&mut components, index, &parts, id)?;
+            fill_block(&mut components, index, &parts, id)?;
         }
         let commons = birth.common.map(|first| (texts, JobId(first)));
-        let spec = last.read(birth.spec, id, commons)?;
+        let spec = last.read_or_reuse(birth.spec, id, commons)?;
         let job = head
-            .with(id, spec, components)
-            .map_err(|problem| damaged_record(&keys::job(id), problem))?;
+            .into_job(id, spec, components)
+            .map_err(|problem| damaged_record(&keys::job_prefix(id), problem))?;
         if head_version(&job) != version {
             let problem = format!("revision {} has version {}", job.revision, version.0);
-            return Err(damaged_record(&keys::head(id), problem));
+            return Err(damaged_record(&keys::head_key(id), problem));
         }
         Ok(Some(job))
     }
@@ -541,14 +565,14 @@ fn is_cut(birth: &[u8]) -> bool {
     end.windows(END.len()).any(|part| part == END)
 }
 
-fn fill(
+fn fill_block(
     components: &mut [Component],
     index: usize,
     parts: &FrameParts,
     id: JobId,
 ) -> Result<(), StoreError> {
-    let what = keys::block(id, index);
-    let record: Block = parts.read(&what)?;
+    let what = keys::block_key(id, index);
+    let record: Block = parts.read_record(&what)?;
     let from = (index * BLOCK).min(components.len());
     let to = (from + BLOCK).min(components.len());
     if record.components.len() != to - from {

@@ -69,7 +69,7 @@ impl<'b> Json<'b> {
         self.to.extend_from_slice(after);
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Error> {
+    fn write_text(&mut self, text: &str) -> Result<(), Error> {
         if needs_escapes(text.as_bytes()) {
             return serde_json::to_writer(&mut *self.to, text);
         }
@@ -84,7 +84,7 @@ impl<'b> Json<'b> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn inside(&mut self, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
+    fn open_brackets(&mut self, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
         self.to.extend_from_slice(begin);
         Inside {
             json: self,
@@ -93,22 +93,27 @@ impl<'b> Json<'b> {
         }
     }
 
-    fn variant(&mut self, name: &'static str, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
+    fn open_variant(
+        &mut self,
+        name: &'static str,
+        begin: &[u8],
+        end: &'static [u8],
+    ) -> Inside<'_, 'b> {
         self.to.push(b'{');
         self.name(name, b"\":");
-        self.inside(begin, end)
+        self.open_brackets(begin, end)
     }
 }
 
 impl Inside<'_, '_> {
-    fn next(&mut self) {
+    fn write_comma(&mut self) {
         if !std::mem::replace(&mut self.first, false) {
             self.json.to.push(b',');
         }
     }
 
     fn item(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Error> {
-        self.next();
+        self.write_comma();
         value.serialize(&mut *self.json)
     }
 
@@ -121,7 +126,7 @@ impl Inside<'_, '_> {
             self.json.raw = true;
             return value.serialize(&mut *self.json);
         }
-        self.next();
+        self.write_comma();
         self.json.name(name, b"\":");
         value.serialize(&mut *self.json)
     }
@@ -182,7 +187,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
     }
 
     fn serialize_char(self, value: char) -> Result<(), Error> {
-        self.text(value.encode_utf8(&mut [0; 4]))
+        self.write_text(value.encode_utf8(&mut [0; 4]))
     }
 
     fn serialize_str(self, text: &str) -> Result<(), Error> {
@@ -190,7 +195,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
             self.to.extend_from_slice(text.as_bytes());
             return Ok(());
         }
-        self.text(text)
+        self.write_text(text)
     }
 
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
@@ -201,7 +206,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         }
         if needs_escapes(&self.to[begin + 1..]) {
             self.to.truncate(begin);
-            return self.text(&value.to_string());
+            return self.write_text(&value.to_string());
         }
         self.to.push(b'"');
         Ok(())
@@ -261,15 +266,15 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.inside(b"[", b"]"))
+        Ok(self.open_brackets(b"[", b"]"))
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.inside(b"[", b"]"))
+        Ok(self.open_brackets(b"[", b"]"))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.inside(b"[", b"]"))
+        Ok(self.open_brackets(b"[", b"]"))
     }
 
     fn serialize_tuple_variant(
@@ -279,18 +284,18 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         name: &'static str,
         _: usize,
     ) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.variant(name, b"[", b"]}"))
+        Ok(self.open_variant(name, b"[", b"]}"))
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.inside(b"{", b"}"))
+        Ok(self.open_brackets(b"{", b"}"))
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Inside<'a, 'b>, Error> {
         Ok(if name == RAW {
-            self.inside(b"", b"")
+            self.open_brackets(b"", b"")
         } else {
-            self.inside(b"{", b"}")
+            self.open_brackets(b"{", b"}")
         })
     }
 
@@ -301,7 +306,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         name: &'static str,
         _: usize,
     ) -> Result<Inside<'a, 'b>, Error> {
-        Ok(self.variant(name, b"{", b"}}"))
+        Ok(self.open_variant(name, b"{", b"}}"))
     }
 }
 
@@ -350,7 +355,7 @@ impl ser::SerializeMap for Inside<'_, '_> {
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.next();
+        self.write_comma();
         let begin = self.json.to.len();
         key.serialize(&mut *self.json)?;
         match self.json.to.get(begin) {

@@ -49,7 +49,7 @@ pub const HISTORY: u64 = 64;
 const KEY_CAPACITY: usize = 32;
 
 /// Makes a key of a job. Most writes are to such keys, and `format!` takes far longer.
-fn of_job(id: JobId, part: &str) -> String {
+fn job_key(id: JobId, part: &str) -> String {
     let mut key = String::with_capacity(KEY_CAPACITY);
     key.push_str("j/");
     push_hex(&mut key, id.0, 16);
@@ -70,13 +70,13 @@ fn push_hex(key: &mut String, number: u64, digits: u32) {
 }
 
 /// Returns the prefix of all keys of one job.
-pub fn job(id: JobId) -> String {
-    of_job(id, "")
+pub fn job_prefix(id: JobId) -> String {
+    job_key(id, "")
 }
 
 /// Returns the key of a job's specification.
-pub fn spec(id: JobId) -> String {
-    of_job(id, "s")
+pub fn spec_key(id: JobId) -> String {
+    job_key(id, "s")
 }
 
 /// Returns true for the key of a specification: each live job has one.
@@ -86,32 +86,32 @@ pub(crate) fn is_spec(key: &[u8]) -> bool {
 }
 
 /// Returns the key of a job's head.
-pub fn head(id: JobId) -> String {
-    of_job(id, "h")
+pub fn head_key(id: JobId) -> String {
+    job_key(id, "h")
 }
 
 /// Returns the key of a block of components.
-pub fn block(id: JobId, block: usize) -> String {
-    let mut key = of_job(id, "b");
+pub fn block_key(id: JobId, block: usize) -> String {
+    let mut key = job_key(id, "b");
     let digits = (usize::BITS - block.leading_zeros()).div_ceil(4);
     push_hex(&mut key, block as u64, digits.max(4));
     key
 }
 
 /// Returns the key of the events of the unit with this revision.
-pub fn events(id: JobId, revision: u64) -> String {
-    let mut key = of_job(id, "e");
+pub fn events_key(id: JobId, revision: u64) -> String {
+    let mut key = job_key(id, "e");
     push_hex(&mut key, revision % HISTORY, 2);
     key
 }
 
 /// Returns the prefix of all events of a job.
-pub fn history(id: JobId) -> String {
-    of_job(id, "e")
+pub fn history_prefix(id: JobId) -> String {
+    job_key(id, "e")
 }
 
 /// Returns the key of an archived job.
-pub fn archived(id: JobId) -> String {
+pub fn archived_key(id: JobId) -> String {
     let mut key = String::with_capacity(KEY_CAPACITY);
     key.push_str("a/");
     push_hex(&mut key, id.0, 16);
@@ -119,46 +119,46 @@ pub fn archived(id: JobId) -> String {
 }
 
 /// Returns the key of a copy.
-pub fn copy(digest: &Digest, site: &SiteName) -> String {
+pub fn copy_key(digest: &Digest, site: &SiteName) -> String {
     format!("c/{digest}/{site}")
 }
 
 /// Returns the key of a site.
-pub fn site(site: &SiteName) -> String {
+pub fn site_key(site: &SiteName) -> String {
     format!("s/{site}")
 }
 
 /// Returns the key of a logical file.
-pub fn file(name: &LogicalName) -> String {
+pub fn file_key(name: &LogicalName) -> String {
     format!("f/{name}")
 }
 
 /// Returns the key of the marker of a request of many jobs.
-pub fn batch(first: JobId) -> String {
+pub fn batch_key(first: JobId) -> String {
     format!("m/batch/{:016x}", first.0)
 }
 
 /// Parses the first job of a request from its marker's key.
-pub(crate) fn batch_first(base: &str) -> Option<JobId> {
+pub(crate) fn parse_batch_first(base: &str) -> Option<JobId> {
     u64::from_str_radix(base.strip_prefix("m/batch/")?, 16)
         .ok()
         .map(JobId)
 }
 
 /// Returns the key of a text that the jobs of a request share.
-pub(crate) fn common(first: JobId, number: u32) -> String {
+pub(crate) fn common_key(first: JobId, number: u32) -> String {
     format!("t/{:016x}/{number:08x}", first.0)
 }
 
 /// Parses the request of such a text, and its number.
-pub(crate) fn common_place(base: &str) -> Option<(JobId, u32)> {
+pub(crate) fn parse_common(base: &str) -> Option<(JobId, u32)> {
     let (first, number) = base.strip_prefix("t/")?.split_once('/')?;
     let first = JobId(u64::from_str_radix(first, 16).ok()?);
     Some((first, u32::from_str_radix(number, 16).ok()?))
 }
 
 /// Returns the key of a record's value number `chunk`.
-pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
+pub(crate) fn chunk_key(base: &str, chunk: usize) -> Key {
     match chunk {
         0 => Key::from(base),
         _ => Key::from(format!("{base}+{chunk:02x}").as_str()),
@@ -166,7 +166,7 @@ pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
 }
 
 /// Splits a key into its record's key and the number of the value within it.
-pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
+pub(crate) fn split_chunk(key: &Key) -> Option<(&str, usize)> {
     let text = std::str::from_utf8(&key.0).ok()?;
     // Names of files and sites may contain a `+`; only records of jobs and their texts are cut.
     if ![JOBS, ARCHIVE, TEXTS]
@@ -191,7 +191,7 @@ pub(crate) enum JobPart {
 }
 
 /// Parses a record's key: the job, and the part of it.
-pub(crate) fn job_part(base: &str) -> Option<(JobId, JobPart)> {
+pub(crate) fn parse_job_part(base: &str) -> Option<(JobId, JobPart)> {
     let (id, part) = base.strip_prefix("j/")?.split_once('/')?;
     let id = JobId(u64::from_str_radix(id, 16).ok()?);
     let (kind, number) = part.split_at_checked(1)?;
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn keys_of_jobs_are_in_the_order_of_their_ids() {
         let ids = [0, 1, 9, 10, 255, 256, u64::MAX];
-        let keys: Vec<String> = ids.into_iter().map(|id| job(JobId(id))).collect();
+        let keys: Vec<String> = ids.into_iter().map(|id| job_prefix(JobId(id))).collect();
         assert!(keys.is_sorted());
     }
 
@@ -220,23 +220,23 @@ mod tests {
     fn a_key_tells_whose_and_what_it_is() {
         let id = JobId(77);
         for (base, part) in [
-            (spec(id), JobPart::Spec),
-            (head(id), JobPart::Head),
-            (block(id, 15), JobPart::Block(15)),
-            (events(id, 130), JobPart::Events),
+            (spec_key(id), JobPart::Spec),
+            (head_key(id), JobPart::Head),
+            (block_key(id, 15), JobPart::Block(15)),
+            (events_key(id, 130), JobPart::Events),
         ] {
             for number in [0, 1, 30] {
-                let key = chunk(&base, number);
-                assert_eq!(split(&key), Some((base.as_str(), number)));
-                assert_eq!(job_part(&base), Some((id, part)));
+                let key = chunk_key(&base, number);
+                assert_eq!(split_chunk(&key), Some((base.as_str(), number)));
+                assert_eq!(parse_job_part(&base), Some((id, part)));
             }
         }
     }
 
     #[test]
     fn a_plus_in_a_files_name_is_part_of_it() {
-        let key = Key::from(file(&"a+01".parse().unwrap()).as_str());
-        assert_eq!(split(&key), Some(("f/a+01", 0)));
+        let key = Key::from(file_key(&"a+01".parse().unwrap()).as_str());
+        assert_eq!(split_chunk(&key), Some(("f/a+01", 0)));
     }
 
     #[test]
@@ -244,9 +244,9 @@ mod tests {
         let site = SiteName::new(&"s".repeat(63)).unwrap();
         let name = LogicalName::new(&"n".repeat(255)).unwrap();
         for key in [
-            copy(&Digest([0; 32]), &site),
-            file(&name),
-            super::site(&site),
+            copy_key(&Digest([0; 32]), &site),
+            file_key(&name),
+            super::site_key(&site),
         ] {
             assert!(key.len() <= crate::port::MAX_KEY_BYTES);
         }

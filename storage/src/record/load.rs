@@ -15,7 +15,7 @@ use cospan_domain::units::Bytes;
 use super::batch::{self, OpenBatch};
 use super::common_texts::{self, CommonTexts};
 use super::frame::damaged_record;
-use super::job::{Assembly, submission};
+use super::job::{Assembly, submission_changes};
 use super::{keys, small_records, v1};
 use crate::port::{Key, StoreError, Stored};
 use workers::{Decoded, Decoder, JobValues, MemoryRoom, Workers};
@@ -73,7 +73,7 @@ impl Loader {
     ///
     /// # Errors
     /// Fails if it is damaged, of a newer version, or not one of ours.
-    pub fn take(&mut self, stored: Stored) -> Result<(), StoreError> {
+    pub fn take_value(&mut self, stored: Stored) -> Result<(), StoreError> {
         let key = &*stored.key.0;
         if key.starts_with(keys::JOBS) {
             return self.take_job(stored);
@@ -84,35 +84,39 @@ impl Loader {
         } else if key.starts_with(keys::COPIES) {
             loaded
                 .copies
-                .push(small_records::read::<_, v1::copy::CopyRecord>(&stored)?);
+                .push(small_records::read_object::<_, v1::copy::CopyRecord>(
+                    &stored,
+                )?);
         } else if key.starts_with(keys::SITES) {
             loaded
                 .sites
-                .push(small_records::read::<_, v1::site::SiteRecord>(&stored)?);
+                .push(small_records::read_object::<_, v1::site::SiteRecord>(
+                    &stored,
+                )?);
         } else if key.starts_with(keys::FILES) {
             loaded
                 .files
-                .push(small_records::read::<_, v1::catalogue::FileRecord>(
+                .push(small_records::read_object::<_, v1::catalogue::FileRecord>(
                     &stored,
                 )?);
         } else if key.starts_with(keys::BATCHES) {
-            loaded.batches.push(batch::read(&stored)?);
+            loaded.batches.push(batch::read_batch(&stored)?);
             loaded.remains.push(stored.key);
         } else if key == keys::NEXT_JOB.as_bytes() {
             loaded.next_job = Some(small_records::read_next_job(&stored)?);
         } else if key.starts_with(keys::TEXTS) {
             return self.take_text(stored);
         } else {
-            return Err(unknown(&stored.key));
+            return Err(unknown_key_error(&stored.key));
         }
         Ok(())
     }
 
     fn take_job(&mut self, stored: Stored) -> Result<(), StoreError> {
-        let parsed =
-            keys::split(&stored.key).and_then(|(base, chunk)| Some((keys::job_part(base)?, chunk)));
+        let parsed = keys::split_chunk(&stored.key)
+            .and_then(|(base, chunk)| Some((keys::parse_job_part(base)?, chunk)));
         let Some(((id, part), chunk)) = parsed else {
-            return Err(unknown(&stored.key));
+            return Err(unknown_key_error(&stored.key));
         };
         if self.current.as_ref().is_none_or(|current| current.id != id) {
             self.finish_job()?;
@@ -122,7 +126,7 @@ impl Loader {
             assembly: Assembly::default(),
             keys: Vec::new(),
         });
-        current.assembly.take(part, chunk, &stored)?;
+        current.assembly.take_value(part, chunk, &stored)?;
         current.keys.push(stored.key);
         Ok(())
     }
@@ -130,11 +134,11 @@ impl Loader {
     /// Takes a text. Texts come behind all jobs; most are of jobs in the archive.
     fn take_text(&mut self, stored: Stored) -> Result<(), StoreError> {
         self.decode_rest()?;
-        let Some(((first, _), _)) = common_texts::place(&stored.key) else {
-            return Err(unknown(&stored.key));
+        let Some(((first, _), _)) = common_texts::parse_key(&stored.key) else {
+            return Err(unknown_key_error(&stored.key));
         };
         if self.wanted.contains(&first) {
-            self.texts.take(&stored)?;
+            self.texts.take_value(&stored)?;
         }
         if self.loaded.batches.iter().any(|batch| batch.first == first) {
             self.loaded.remains.push(stored.key);
@@ -146,8 +150,8 @@ impl Loader {
     fn decode_rest(&mut self) -> Result<(), StoreError> {
         self.finish_job()?;
         if let Some(workers) = self.workers.take() {
-            self.decoded = workers.finish()?;
-            self.decoder = Decoder::within(self.room.clone());
+            self.decoded = workers.join_workers()?;
+            self.decoder = Decoder::with_room(self.room.clone());
         }
         let waiting = self.decoded.waiting.iter().map(|(first, _)| *first);
         self.wanted.extend(waiting);
@@ -159,8 +163,8 @@ impl Loader {
             return Ok(());
         };
         match &mut self.workers {
-            Some(workers) => workers.take(part),
-            None => self.decoder.take(part, &mut self.decoded)?,
+            Some(workers) => workers.take_job(part),
+            None => self.decoder.take_job(part, &mut self.decoded)?,
         }
         Ok(())
     }
@@ -173,9 +177,9 @@ impl Loader {
         self.decode_rest()?;
         for (_, part) in std::mem::take(&mut self.decoded.waiting) {
             self.decoder
-                .complete(part, &mut self.texts, &mut self.decoded)?;
+                .complete_job(part, &mut self.texts, &mut self.decoded)?;
         }
-        self.room.check()?;
+        self.room.check_room()?;
         self.loaded.jobs = self.decoded.jobs;
         if !self.wanted.is_empty() {
             self.loaded.jobs.sort_by_key(|job| job.id);
@@ -191,7 +195,7 @@ impl Loader {
         for job in jobs.iter() {
             if batches.iter().any(|batch| batch.contains(job.id)) {
                 remains.extend(
-                    submission(job)
+                    submission_changes(job)
                         .into_iter()
                         .flatten()
                         .map(|change| change.key),
@@ -203,7 +207,7 @@ impl Loader {
     }
 }
 
-fn unknown(key: &Key) -> StoreError {
+fn unknown_key_error(key: &Key) -> StoreError {
     damaged_record(
         &format!("{key:?}"),
         "no program of this version writes such a key".into(),

@@ -26,7 +26,7 @@ struct NextJob {
 pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::copy::CopyRecord = copy.to_wire();
     put(
-        &keys::copy(&copy.content.digest, &copy.site),
+        &keys::copy_key(&copy.content.digest, &copy.site),
         &record,
         expected,
     )
@@ -34,7 +34,7 @@ pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChang
 
 /// Returns the change that removes a copy's record.
 pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) -> KeyChange {
-    remove(&keys::copy(digest, site), expected)
+    remove(&keys::copy_key(digest, site), expected)
 }
 
 /// Returns the change that stores a site's record.
@@ -43,7 +43,7 @@ pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) 
 /// Fails if it is larger than a value.
 pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::site::SiteRecord = site.to_wire();
-    put(&keys::site(&site.site), &record, expected)
+    put(&keys::site_key(&site.site), &record, expected)
 }
 
 /// Returns the change that stores a logical file's record.
@@ -52,12 +52,12 @@ pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChang
 /// Fails if it is larger than a value.
 pub fn put_file(file: &FileRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::catalogue::FileRecord = file.to_wire();
-    put(&keys::file(&file.name), &record, expected)
+    put(&keys::file_key(&file.name), &record, expected)
 }
 
 /// Returns the change that removes a logical file's record.
 pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> KeyChange {
-    remove(&keys::file(name), expected)
+    remove(&keys::file_key(name), expected)
 }
 
 /// Returns the change that stores the first job id that was never given out.
@@ -70,7 +70,7 @@ pub fn put_next_job(next: JobId) -> Result<KeyChange, RecordError> {
 
 /// Returns the value that stores it, for a store that is made or mended as a whole.
 pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
-    let values = frame::values(keys::NEXT_JOB, &NextJob { next_job: next.0 });
+    let values = frame::to_values(keys::NEXT_JOB, &NextJob { next_job: next.0 });
     let value = values.ok().and_then(|mut values| values.pop());
     value.ok_or_else(|| damaged_record(keys::NEXT_JOB, "it cannot be written".into()))
 }
@@ -81,7 +81,7 @@ fn put(
     expected: Option<Version>,
 ) -> Result<KeyChange, RecordError> {
     let mut changes = Vec::with_capacity(1);
-    frame::write(&mut changes, key, record, 0, expected)?;
+    frame::write_record(&mut changes, key, record, 0, expected)?;
     let count = changes.len();
     match (changes.pop(), count) {
         (Some(change), 1) => Ok(change),
@@ -95,14 +95,16 @@ fn put(
 
 fn remove(key: &str, expected: Option<Version>) -> KeyChange {
     KeyChange {
-        key: keys::chunk(key, 0),
+        key: keys::chunk_key(key, 0),
         expected,
         value: None,
     }
 }
 
 /// Reads a record that has one value.
-pub(super) fn read<T: Convert<W>, W: DeserializeOwned>(stored: &Stored) -> Result<T, StoreError> {
+pub(super) fn read_object<T: Convert<W>, W: DeserializeOwned>(
+    stored: &Stored,
+) -> Result<T, StoreError> {
     let what = format!("{:?}", stored.key);
     let wire = parse::<W>(stored, &what)?;
     T::from_wire(wire).map_err(|problem| damaged_record(&what, problem))
@@ -115,6 +117,6 @@ pub(crate) fn read_next_job(stored: &Stored) -> Result<JobId, StoreError> {
 
 fn parse<W: DeserializeOwned>(stored: &Stored, what: &str) -> Result<W, StoreError> {
     let mut parts = FrameParts::default();
-    parts.take(&stored.key, 0, &stored.value)?;
-    parts.read(what)
+    parts.take_value(&stored.key, 0, &stored.value)?;
+    parts.read_record(what)
 }

@@ -32,33 +32,34 @@ pub(super) struct LastSpec {
 }
 
 impl LastSpec {
-    pub(super) fn read(
+    pub(super) fn read_or_reuse(
         &mut self,
         text: &RawValue,
         id: JobId,
         commons: Option<(&mut CommonTexts, JobId)>,
     ) -> Result<Arc<JobSpec>, StoreError> {
         if let Some((texts, first)) = commons {
-            let mut wire = read_spec(text.get(), id)?;
+            let mut wire = parse_spec(text.get(), id)?;
             texts.put_into(&mut wire, first)?;
-            return of_wire(wire, id).map(Arc::new);
+            return spec_from_wire(wire, id).map(Arc::new);
         }
         if let Some(spec) = self.spec.as_ref().filter(|_| self.text == text.get()) {
             return Ok(spec.clone());
         }
-        let spec = Arc::new(of_wire(read_spec(text.get(), id)?, id)?);
+        let spec = Arc::new(spec_from_wire(parse_spec(text.get(), id)?, id)?);
         text.get().clone_into(&mut self.text);
         self.spec = Some(spec.clone());
         Ok(spec)
     }
 }
 
-pub(super) fn read_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
-    serde_json::from_str(text).map_err(|error| damaged_record(&keys::spec(id), error.to_string()))
+pub(super) fn parse_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|error| damaged_record(&keys::spec_key(id), error.to_string()))
 }
 
-fn of_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
-    JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))
+fn spec_from_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
+    JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job_prefix(id), problem))
 }
 
 /// The specifications that were written last, as text. Users submit the same job many times in a
@@ -72,7 +73,10 @@ impl SpecTexts {
     /// Largest remembered specification, in bytes.
     const MOST_BYTES: usize = 16 * 1_024;
 
-    pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<WrittenJson<'_>> {
+    pub(super) fn write_or_reuse(
+        &mut self,
+        spec: &Arc<JobSpec>,
+    ) -> serde_json::Result<WrittenJson<'_>> {
         let known = self
             .0
             .iter()
@@ -80,7 +84,7 @@ impl SpecTexts {
         let at = match known {
             Some(at) => at,
             None => {
-                let text = spec_text(&(**spec).to_wire())?;
+                let text = to_text(&(**spec).to_wire())?;
                 self.0.retain(|(_, text)| text.len() <= Self::MOST_BYTES);
                 self.0.truncate(Self::KEPT - 1);
                 self.0.push_front((spec.clone(), text));
@@ -92,7 +96,7 @@ impl SpecTexts {
 }
 
 /// Returns a specification as text.
-pub(super) fn spec_text(wire: &Wire) -> serde_json::Result<String> {
+pub(super) fn to_text(wire: &Wire) -> serde_json::Result<String> {
     /// Size that most of them need.
     const ROOM: usize = 1_024;
     let mut text = Vec::with_capacity(ROOM);

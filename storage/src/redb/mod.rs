@@ -27,7 +27,7 @@ impl RedbEngine {
     pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let path = path.join(FILE);
         let db = open_database(&path, cache_bytes)
-            .map_err(|error| store_error(&path, "opened", error))?;
+            .map_err(|error| convert_error(&path, "opened", error))?;
         Ok(Self(Arc::new(RedbShared { db, path })))
     }
 }
@@ -72,14 +72,14 @@ impl Txn for RedbTxn<'_> {
         let stored = self
             .table
             .get(key)
-            .map_err(|error| self.shared.error("read", error))?;
+            .map_err(|error| self.shared.to_store_error("read", error))?;
         stored.map_or(Ok(()), |stored| see(stored.value()))
     }
 
     fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
         let begun = Instant::now();
         write_changes(&self.shared.db, &writes)
-            .map_err(|error| self.shared.error("written", error))?;
+            .map_err(|error| self.shared.to_store_error("written", error))?;
         Ok(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 }
@@ -103,11 +103,11 @@ impl RedbShared {
     fn table(&self) -> Result<RedbTable, StoreError> {
         let open =
             || -> Result<RedbTable, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
-        open().map_err(|error| self.error("read", error))
+        open().map_err(|error| self.to_store_error("read", error))
     }
 
-    fn error(&self, action: &'static str, error: impl Into<redb::Error>) -> StoreError {
-        store_error(&self.path, action, error.into())
+    fn to_store_error(&self, action: &'static str, error: impl Into<redb::Error>) -> StoreError {
+        convert_error(&self.path, action, error.into())
     }
 }
 
@@ -116,9 +116,9 @@ impl EngineReader for RedbShared {
         let table = self.table()?;
         let entries = table
             .range(prefix..)
-            .map_err(|error| self.error("read", error))?;
+            .map_err(|error| self.to_store_error("read", error))?;
         for entry in entries {
-            let (key, stored) = entry.map_err(|error| self.error("read", error))?;
+            let (key, stored) = entry.map_err(|error| self.to_store_error("read", error))?;
             if !key.value().starts_with(prefix) || visit(key.value(), stored.value()).is_break() {
                 break;
             }
@@ -136,20 +136,20 @@ impl EngineReader for RedbShared {
 }
 
 /// Converts an error of redb to its meaning for the user.
-fn store_error(path: &Path, action: &'static str, error: redb::Error) -> StoreError {
+fn convert_error(path: &Path, action: &'static str, error: redb::Error) -> StoreError {
     match error {
         redb::Error::DatabaseAlreadyOpen => StoreError::InUse {
             path: path.display().to_string(),
         },
         redb::Error::Io(source) if source.kind() == std::io::ErrorKind::InvalidData => {
-            damaged(path, source.to_string())
+            damaged_database(path, source.to_string())
         }
         redb::Error::Io(source) => io_error(path, action, source),
-        other => damaged(path, other.to_string()),
+        other => damaged_database(path, other.to_string()),
     }
 }
 
-fn damaged(path: &Path, problem: String) -> StoreError {
+fn damaged_database(path: &Path, problem: String) -> StoreError {
     StoreError::Damaged {
         place: path.display().to_string(),
         problem,

@@ -87,7 +87,7 @@ impl Txn for SledEngine {
         let db = &self.shared.db;
         let file = &self.file;
         let path = &self.path;
-        self.shared.change(&writes, || {
+        self.shared.change_exclusively(&writes, || {
             let mut batch = sled::Batch::default();
             for (key, bytes) in &writes {
                 match bytes {

@@ -58,7 +58,7 @@ impl SledShared {
     }
 
     /// Changes the database by `commit` while nobody reads.
-    pub(super) fn change(
+    pub(super) fn change_exclusively(
         &self,
         writes: &Writes,
         commit: impl FnOnce() -> Result<(), StoreError>,
@@ -66,13 +66,13 @@ impl SledShared {
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         // Stays set if the commit fails or panics.
         gate.failed = true;
-        self.leave_for_walks(writes)?;
+        self.save_for_walks(writes)?;
         commit()?;
         gate.failed = false;
         Ok(())
     }
 
-    fn leave_for_walks(&self, writes: &Writes) -> Result<(), StoreError> {
+    fn save_for_walks(&self, writes: &Writes) -> Result<(), StoreError> {
         let mut walks = lock(&self.walks);
         walks.retain(|walk| walk.strong_count() > 0);
         for walk in walks.iter().filter_map(Weak::upgrade) {
@@ -132,7 +132,7 @@ impl SledShared {
             .map_or(Bound::Unbounded, |key| Bound::Included(key.clone()));
         let before = lock(walk);
         if !before.is_empty() {
-            found = merge(found, &before, prefix, (from, to));
+            found = restore_before(found, &before, prefix, (from, to));
         }
         Ok((found, last.map(Bound::Excluded)))
     }
@@ -172,7 +172,7 @@ impl SledShared {
                     source,
                 })?;
             for found in chunks {
-                if show(found?, visit).is_break() {
+                if visit_values(found?, visit).is_break() {
                     return Ok(());
                 }
             }
@@ -184,21 +184,21 @@ impl SledShared {
     }
 }
 
-fn show(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
+fn visit_values(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
     found
         .into_iter()
         .try_for_each(|(key, stored)| visit(&key, &stored))
 }
 
 /// Restores the old values within the chunk.
-fn merge(
+fn restore_before(
     found: Vec<(IVec, IVec)>,
     before: &Before,
     prefix: &[u8],
     range: (From, From),
 ) -> Vec<(IVec, IVec)> {
     let mut found: BTreeMap<IVec, IVec> = found.into_iter().collect();
-    let range = (as_slice(&range.0), as_slice(&range.1));
+    let range = (bound_as_slice(&range.0), bound_as_slice(&range.1));
     for (key, stored) in before.range::<[u8], _>(range) {
         match stored {
             Some(stored) if key.0.starts_with(prefix) => {
@@ -213,7 +213,7 @@ fn merge(
     found.into_iter().collect()
 }
 
-fn as_slice(bound: &From) -> Bound<&[u8]> {
+fn bound_as_slice(bound: &From) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key),
         Bound::Excluded(key) => Bound::Excluded(key),
@@ -232,7 +232,7 @@ impl EngineReader for SledShared {
             return self.walk_ahead(&walk, visit);
         }
         for found in self.chunks(&walk, prefix) {
-            if show(found?, visit).is_break() {
+            if visit_values(found?, visit).is_break() {
                 break;
             }
         }

@@ -31,12 +31,12 @@ impl AppendQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, AppendQueueState> {
+    fn lock_state(&self) -> MutexGuard<'_, AppendQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn push(&self, pending: PendingUnit) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.closed {
             return;
         }
@@ -51,8 +51,8 @@ impl AppendQueue {
 
     /// Returns the next group, an empty one if none comes for a while; `None` once the queue is
     /// closed and empty.
-    pub(super) fn take(&self) -> Option<Vec<PendingUnit>> {
-        let mut state = self.state();
+    pub(super) fn take_group(&self) -> Option<Vec<PendingUnit>> {
+        let mut state = self.lock_state();
         while state.waiting.is_empty() {
             if state.closed {
                 return None;
@@ -78,11 +78,11 @@ impl AppendQueue {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.state().closed
+        self.lock_state().closed
     }
 
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        self.lock_state().closed = true;
         self.wake.notify_all();
     }
 }

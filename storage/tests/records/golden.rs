@@ -10,7 +10,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::Job;
 use cospan_storage::port::{Key, KeyChange, Stored, Version};
 use cospan_storage::record::Loader;
-use cospan_storage::record::job::{submission, update};
+use cospan_storage::record::job::{submission_changes, update_changes};
 use cospan_storage::record::small_records::{put_copy, put_file, put_next_job, put_site};
 use serde_json::Value;
 
@@ -32,10 +32,10 @@ fn written_now() -> BTreeMap<String, (u64, String)> {
     for seed in SEEDS {
         let mut draw = Draw::new(seed);
         let mut job: Job = draw.submitted(JobId(seed), 1 + seed as usize % 3);
-        place.commit(submission(&job).unwrap());
+        place.commit(submission_changes(&job).unwrap());
         for _ in 0..seed % 4 {
             let next = draw.next(&job);
-            place.commit(update(&job, &next, &draw.events()).unwrap());
+            place.commit(update_changes(&job, &next, &draw.events()).unwrap());
             job = next;
         }
         let mut site = draw.site();
@@ -73,7 +73,7 @@ fn loaded(values: &BTreeMap<String, (u64, String)>) -> String {
         let version = Version(*version);
         let value = value.as_bytes().into();
         loader
-            .take(Stored {
+            .take_value(Stored {
                 key,
                 version,
                 value,

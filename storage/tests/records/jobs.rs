@@ -12,9 +12,10 @@ use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{
     AppendOutcome, Journal, Key, KeyChange, StoreError, StoreSize, Stored, Unit, UnitToken,
 };
-use cospan_storage::record::events::{EventTexts, history, history_texts};
+use cospan_storage::record::events::{EventTexts, read_history, read_history_texts};
 use cospan_storage::record::job::{
-    SpecTexts, archive, head_version, read, read_archived, submission, update,
+    SpecTexts, archive_units, head_version, read_archived, read_job, submission_changes,
+    update_changes,
 };
 use cospan_storage::record::{Loader, batch, keys};
 use proptest::prelude::*;
@@ -31,7 +32,7 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     let mut draw = Draw::new(7);
     let jobs: Vec<_> = (0..1_000).map(|id| draw.submitted(JobId(id), 1)).collect();
     jobs.iter()
-        .for_each(|job| place.commit(submission(job).unwrap()));
+        .for_each(|job| place.commit(submission_changes(job).unwrap()));
     let needs: u64 = jobs.iter().map(|job| job.spec.footprint().0).sum();
     assert_eq!(
         place
@@ -42,7 +43,7 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     );
     let mut loader = Loader::with_threads(2, Bytes(needs - 1));
     let visit = &mut |stored| {
-        loader.take(stored).unwrap();
+        loader.take_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();
@@ -63,7 +64,7 @@ fn threads_load_what_one_loads() {
     let place = Place::new();
     let mut draw = Draw::new(6);
     for id in 0..1_000 {
-        place.commit(submission(&draw.submitted(JobId(id), 1)).unwrap());
+        place.commit(submission_changes(&draw.submitted(JobId(id), 1)).unwrap());
     }
     let jobs = place.load().jobs;
     assert_eq!(jobs.len(), 1_000);
@@ -71,7 +72,7 @@ fn threads_load_what_one_loads() {
         assert!(place.load_by(Loader::with_threads(threads, ALL)).jobs == jobs);
     }
     let value = Some(b"1 1 {".as_slice().into());
-    let key = Key::from(keys::head(JobId(500)).as_str());
+    let key = Key::from(keys::head_key(JobId(500)).as_str());
     place.commit(vec![cospan_storage::port::KeyChange {
         key,
         expected: None,
@@ -79,7 +80,7 @@ fn threads_load_what_one_loads() {
     }]);
     let mut loader = Loader::with_threads(2, ALL);
     let visit = &mut |stored| {
-        loader.take(stored).unwrap();
+        loader.take_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();
@@ -97,20 +98,20 @@ proptest! {
         let count = [1, 3, 64, 65, 200][draw.below(5)];
         let place = Place::new();
         let mut job = draw.submitted(JobId(seed), count);
-        place.commit(submission(&job).unwrap());
+        place.commit(submission_changes(&job).unwrap());
         let mut expected = Vec::new();
         for _ in 0..revisions {
             let next = draw.next(&job);
             let events = draw.events();
-            place.commit(update(&job, &next, &events).unwrap());
+            place.commit(update_changes(&job, &next, &events).unwrap());
             if !events.is_empty() {
                 expected.push((next.revision, events));
             }
             job = next;
         }
         prop_assert_eq!(&place.load().jobs, std::slice::from_ref(&job));
-        prop_assert_eq!(read(&*place.opened.journal, job.id).unwrap(), Some(job.clone()));
-        prop_assert_eq!(history(&*place.opened.journal, job.id).unwrap(), expected);
+        prop_assert_eq!(read_job(&*place.opened.journal, job.id).unwrap(), Some(job.clone()));
+        prop_assert_eq!(read_history(&*place.opened.journal, job.id).unwrap(), expected);
     }
 
     /// Jobs beside one another do not mix, whatever their ids.
@@ -122,8 +123,8 @@ proptest! {
         for id in [3, 0, u64::MAX, 16, 255, 1 << 40] {
             let job = draw.submitted(JobId(id), 2);
             let next = draw.next(&job);
-            place.commit(submission(&job).unwrap());
-            place.commit(update(&job, &next, &[]).unwrap());
+            place.commit(submission_changes(&job).unwrap());
+            place.commit(update_changes(&job, &next, &[]).unwrap());
             expected.push(next);
         }
         expected.sort_by_key(|job| job.id);
@@ -136,16 +137,16 @@ proptest! {
         let place = Place::new();
         let count = [2, 130][draw.below(2)];
         let mut job = draw.submitted(JobId(7), count);
-        place.commit(submission(&job).unwrap());
+        place.commit(submission_changes(&job).unwrap());
         for _ in 0..revisions {
             let next = draw.next(&job);
-            place.commit(update(&job, &next, &draw.events()).unwrap());
+            place.commit(update_changes(&job, &next, &draw.events()).unwrap());
             job = next;
         }
         let events: Vec<JobEvent> =
-            history(&*place.opened.journal, job.id).unwrap().into_iter().flat_map(|e| e.1).collect();
-        let texts = history_texts(&*place.opened.journal, &job).unwrap();
-        let mut units = archive(&job, &texts).unwrap().into_iter();
+            read_history(&*place.opened.journal, job.id).unwrap().into_iter().flat_map(|e| e.1).collect();
+        let texts = read_history_texts(&*place.opened.journal, &job).unwrap();
+        let mut units = archive_units(&job, &texts).unwrap().into_iter();
         place.commit(units.next().unwrap());
         // After a crash here loading says what is left to be deleted.
         let loaded = place.load();
@@ -176,14 +177,14 @@ fn a_job_of_usual_size_goes_to_the_archive_by_one_unit() {
     let mut draw = Draw::new(3);
     let place = Place::new();
     let mut job = draw.submitted(JobId(7), 3);
-    place.commit(submission(&job).unwrap());
+    place.commit(submission_changes(&job).unwrap());
     for _ in 0..6 {
         let next = draw.next(&job);
-        place.commit(update(&job, &next, &draw.events()).unwrap());
+        place.commit(update_changes(&job, &next, &draw.events()).unwrap());
         job = next;
     }
-    let texts = history_texts(&*place.opened.journal, &job).unwrap();
-    let units = archive(&job, &texts).unwrap();
+    let texts = read_history_texts(&*place.opened.journal, &job).unwrap();
+    let units = archive_units(&job, &texts).unwrap();
     assert_eq!(units.len(), 1);
     units.into_iter().for_each(|unit| place.commit(unit));
     assert_eq!(place.keys("j/"), Vec::<String>::new());
@@ -193,7 +194,7 @@ fn a_job_of_usual_size_goes_to_the_archive_by_one_unit() {
 fn a_submission_is_one_value() {
     let job = Draw::new(1).submitted(JobId(10), 3);
     assert_eq!(
-        written(&submission(&job).unwrap()),
+        written(&submission_changes(&job).unwrap()),
         ["j/000000000000000a/s"]
     );
 }
@@ -207,7 +208,7 @@ fn only_blocks_that_changed_are_written() {
         ..job.clone()
     };
     placed.components = vec![Component::default(); 200];
-    let changes = update(&job, &placed, &[]).unwrap();
+    let changes = update_changes(&job, &placed, &[]).unwrap();
     assert_eq!(
         written(&changes),
         ["j/000000000000000a/h"],
@@ -219,7 +220,7 @@ fn only_blocks_that_changed_are_written() {
     };
     next.components[64].placement = Some(draw.placement());
     next.components[199].placement = Some(draw.placement());
-    let changes = update(&placed, &next, &[]).unwrap();
+    let changes = update_changes(&placed, &next, &[]).unwrap();
     let expected = [
         "j/000000000000000a/h",
         "j/000000000000000a/b0001",
@@ -231,7 +232,7 @@ fn only_blocks_that_changed_are_written() {
         components: placed.components.clone(),
         ..next.clone()
     };
-    let changes = update(&next, &back, &[]).unwrap();
+    let changes = update_changes(&next, &back, &[]).unwrap();
     assert_eq!(written(&changes), expected);
     assert!(changes[1..].iter().all(|change| change.value.is_none()));
 }
@@ -241,19 +242,19 @@ fn a_stale_revision_is_a_conflict() {
     let mut draw = Draw::new(3);
     let place = Place::new();
     let job = draw.submitted(JobId(10), 2);
-    place.commit(submission(&job).unwrap());
-    let again = place.run(submission(&job).unwrap());
+    place.commit(submission_changes(&job).unwrap());
+    let again = place.run(submission_changes(&job).unwrap());
     assert_eq!(
         again,
-        AppendOutcome::Conflict(Key::from(keys::spec(job.id).as_str()))
+        AppendOutcome::Conflict(Key::from(keys::spec_key(job.id).as_str()))
     );
     let one = draw.next(&job);
     let other = draw.next(&job);
-    place.commit(update(&job, &one, &[]).unwrap());
-    let outcome = place.run(update(&job, &other, &[]).unwrap());
+    place.commit(update_changes(&job, &one, &[]).unwrap());
+    let outcome = place.run(update_changes(&job, &other, &[]).unwrap());
     assert_eq!(
         outcome,
-        AppendOutcome::Conflict(Key::from(keys::head(job.id).as_str()))
+        AppendOutcome::Conflict(Key::from(keys::head_key(job.id).as_str()))
     );
     assert_eq!(head_version(&one).0, 1);
     assert_eq!(place.load().jobs, [one]);
@@ -264,17 +265,17 @@ fn the_history_keeps_the_latest_units() {
     let mut draw = Draw::new(4);
     let place = Place::new();
     let mut job = draw.submitted(JobId(10), 1);
-    place.commit(submission(&job).unwrap());
+    place.commit(submission_changes(&job).unwrap());
     for _ in 0..200 {
         let next = draw.next(&job);
         let events = [JobEvent {
             at: Timestamp(next.revision),
             what: JobEventKind::ClaimBegun,
         }];
-        place.commit(update(&job, &next, &events).unwrap());
+        place.commit(update_changes(&job, &next, &events).unwrap());
         job = next;
     }
-    let found = history(&*place.opened.journal, job.id).unwrap();
+    let found = read_history(&*place.opened.journal, job.id).unwrap();
     let revisions: Vec<u64> = found.iter().map(|(revision, _)| *revision).collect();
     assert_eq!(revisions, (202 - keys::HISTORY..=201).collect::<Vec<_>>());
 }
@@ -296,10 +297,10 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
         let long = [("LONG".into(), "x".repeat(1_400).into())];
         component
             .program
-            .change(|program| program.environment = long.into());
+            .change_program(|program| program.environment = long.into());
     }
     job.spec = Arc::new(spec.clone());
-    place.commit(submission(&job).unwrap());
+    place.commit(submission_changes(&job).unwrap());
     let mut placed = Job {
         revision: 2,
         round: Round(1),
@@ -337,10 +338,13 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
         at: Timestamp(1),
         what,
     }];
-    place.commit(update(&job, &placed, &events).unwrap());
+    place.commit(update_changes(&job, &placed, &events).unwrap());
     assert!(place.load().jobs == [placed.clone()]);
-    assert_eq!(history(&*place.opened.journal, job.id).unwrap().len(), 1);
-    for unit in archive(&placed, &EventTexts::default()).unwrap() {
+    assert_eq!(
+        read_history(&*place.opened.journal, job.id).unwrap().len(),
+        1
+    );
+    for unit in archive_units(&placed, &EventTexts::default()).unwrap() {
         place.commit(unit);
     }
     assert_eq!(place.keys("j/"), Vec::<String>::new());
@@ -348,10 +352,10 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     for component in &mut spec.components {
         component
             .program
-            .change(|program| program.arguments = vec!["y".repeat(2_000).into()]);
+            .change_program(|program| program.arguments = vec!["y".repeat(2_000).into()]);
     }
     job.spec = Arc::new(spec);
-    let error = submission(&job).unwrap_err().to_string();
+    let error = submission_changes(&job).unwrap_err().to_string();
     assert!(
         error.contains("job 10") && error.contains("at most 2097152"),
         "{error}"
@@ -374,11 +378,11 @@ fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
             }
         })
         .collect();
-    let together = batch::submissions(jobs.iter(), &mut texts).unwrap();
+    let together = batch::submission_units(jobs.iter(), &mut texts).unwrap();
     let together: Vec<_> = together.into_iter().flat_map(|unit| unit.changes).collect();
     let alone: Vec<_> = jobs
         .iter()
-        .flat_map(|job| submission(job).unwrap())
+        .flat_map(|job| submission_changes(job).unwrap())
         .collect();
     assert_eq!(together, alone);
 }
@@ -391,7 +395,7 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
         let place = Place::new();
         let mut draw = Draw::new(id);
         let job = draw.submitted(JobId(id), 1);
-        place.commit(submission(&job).unwrap());
+        place.commit(submission_changes(&job).unwrap());
         let by = Some(PlacedBy {
             policy: "worst-fit".parse().unwrap(),
             rule,
@@ -415,9 +419,9 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
             at: Timestamp(1),
             what,
         }];
-        place.commit(update(&job, &placed, &events).unwrap());
+        place.commit(update_changes(&job, &placed, &events).unwrap());
         assert!(place.load().jobs == [placed], "{rule:?}, {refused:?}");
-        let history = history(&*place.opened.journal, job.id).unwrap();
+        let history = read_history(&*place.opened.journal, job.id).unwrap();
         assert_eq!(history[0].1, events, "{rule:?}, {refused:?}");
     }
 }
@@ -435,7 +439,7 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
         let mine: Arc<str> = format!("run {}", job.id).into();
         let spec = Arc::make_mut(&mut job.spec);
         let component = &mut spec.components[0];
-        component.program.change(|program| {
+        component.program.change_program(|program| {
             program.arguments = vec!["-c".into(), argument.clone(), mine.clone()];
             program.environment.insert("BIG".into(), value.clone());
             program.environment.insert("AGAIN".into(), value.clone());
@@ -456,7 +460,7 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
 fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(5), 50);
-    let units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    let units = batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap();
     let changes = units.iter().flat_map(|unit| &unit.changes);
     let bytes: usize = changes
         .filter_map(|change| Some(change.value.as_ref()?.len()))
@@ -472,7 +476,7 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
         };
         let loaded = place.load_by(loader).jobs;
         assert!(loaded == jobs);
-        let big = |job: &Job| job.spec.components[0].program.open().environment["BIG"].clone();
+        let big = |job: &Job| job.spec.components[0].program.unpack().environment["BIG"].clone();
         assert!(
             loaded[2..]
                 .iter()
@@ -480,19 +484,19 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
         );
     }
     let last = &jobs[49];
-    assert!(read(&*place.opened.journal, last.id).unwrap().as_ref() == Some(last));
+    assert!(read_job(&*place.opened.journal, last.id).unwrap().as_ref() == Some(last));
 }
 
 #[test]
 fn what_they_have_in_common_outlives_them_for_the_archive() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(6), 5);
-    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
     }
     for job in &jobs[1..4] {
-        let texts = history_texts(&*place.opened.journal, job).unwrap();
-        for unit in archive(job, &texts).unwrap() {
+        let texts = read_history_texts(&*place.opened.journal, job).unwrap();
+        for unit in archive_units(job, &texts).unwrap() {
             let values = unit
                 .iter()
                 .filter_map(|change| Some(change.value.as_ref()?.len()));
@@ -549,9 +553,9 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
         let spec = Arc::make_mut(&mut job.spec);
         spec.components[0]
             .program
-            .change(|program| program.setup = vec![theirs.clone()]);
+            .change_program(|program| program.setup = vec![theirs.clone()]);
     }
-    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
     }
     let texts_of = |journal: &Noting<'_>| {
@@ -561,10 +565,10 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
     };
     let journal = Noting(&*place.opened.journal, std::sync::Mutex::default());
     for (job, expected) in [(&jobs[1], 3), (&jobs[3], 4)] {
-        assert!(read(&journal, job.id).unwrap().as_ref() == Some(job));
+        assert!(read_job(&journal, job.id).unwrap().as_ref() == Some(job));
         assert_eq!(texts_of(&journal), expected);
-        let texts = history_texts(&journal, job).unwrap();
-        archive(job, &texts)
+        let texts = read_history_texts(&journal, job).unwrap();
+        archive_units(job, &texts)
             .unwrap()
             .into_iter()
             .for_each(|unit| place.commit(unit));
@@ -578,7 +582,7 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
 fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(7), 3);
-    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
     }
     let lost = place.keys("t/").into_iter();
@@ -593,20 +597,20 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     let mut loader = Loader::default();
     let mut problem = None;
     let visit = &mut |stored| {
-        problem = loader.take(stored).err().or(problem.take());
+        problem = loader.take_value(stored).err().or(problem.take());
         std::ops::ControlFlow::Continue(())
     };
     place.opened.journal.scan(b"", visit).unwrap();
     let problem = problem.or(loader.finish().err()).unwrap().to_string();
     assert!(problem.contains("t/0000000000000028/"), "{problem}");
-    assert!(read(&*place.opened.journal, jobs[1].id).is_err());
+    assert!(read_job(&*place.opened.journal, jobs[1].id).is_err());
 }
 
 #[test]
 fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(8), 300);
-    let mut units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    let mut units = batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap();
     assert!(units.len() > 1);
     units.pop();
     units

@@ -60,7 +60,7 @@ impl Place {
             &self.disk.copy(),
             InstanceId::from_random(1),
             Arc::new(|_| {}),
-            &mut |stored: Stored| loader.take(stored).unwrap(),
+            &mut |stored: Stored| loader.take_value(stored).unwrap(),
         )
         .unwrap();
         loader.finish().unwrap()

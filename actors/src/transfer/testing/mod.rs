@@ -93,7 +93,7 @@ where
     A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
     let dirty = Dirty::default();
-    directory.enter(
+    directory.enter_actor(
         key,
         RegisteredActor::new(make(dirty.clone()).start(), dirty),
     );
@@ -178,7 +178,9 @@ impl MemoryWorld {
         let mut settings = settings(sites.keys());
         change(&mut settings);
         Self::started(sites, settings, disk, now, |parts, reports| {
-            wiring::start(parts, Vec::new(), reports).shared().clone()
+            wiring::start_control_plane(parts, Vec::new(), reports)
+                .shared()
+                .clone()
         })
     }
 
@@ -212,9 +214,9 @@ impl MemoryWorld {
             let _ = shared.journal.set(journal.start());
             names
                 .into_iter()
-                .for_each(|site| shared.start(ActorId::Cluster(site)));
-            shared.start(ActorId::Information);
-            shared.start(ActorId::DataManager);
+                .for_each(|site| shared.start_actor(ActorId::Cluster(site)));
+            shared.start_actor(ActorId::Information);
+            shared.start_actor(ActorId::DataManager);
             shared
         })
     }
@@ -230,7 +232,7 @@ impl MemoryWorld {
         let mut loader = Loader::default();
         let instance = InstanceId::from_random(7);
         let opened = memory::open_and_load(&disk, instance, sink, &mut |stored| {
-            loader.take(stored).expect("a record")
+            loader.take_value(stored).expect("a record")
         });
         let opened = opened.expect("a store in memory");
         let view = view_of(loader.finish().expect("records"));
@@ -275,14 +277,16 @@ impl MemoryWorld {
     pub(crate) async fn restarted_complete(self) -> Self {
         let (sites, settings, disk, now) = self.left().await;
         Self::started(sites, settings, disk, now, |parts, reports| {
-            wiring::start(parts, Vec::new(), reports).shared().clone()
+            wiring::start_control_plane(parts, Vec::new(), reports)
+                .shared()
+                .clone()
         })
     }
 
     async fn left(self) -> (Sites, Settings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
-            self.shared.actors.clusters.leave(site);
+            self.shared.actors.clusters.remove_actor(site);
         }
         self.settle().await;
         let now = self.shared.clock.now();

@@ -20,23 +20,23 @@ use rand::rngs::StdRng;
 
 use super::Play;
 use super::stage::{SceneStage, StagedScene, site_name};
-use super::tidy::at_rest;
+use super::tidy::check_at_rest;
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 
 /// Plays one of the stories, as drawn.
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stories: [Play; 3] = [told, given_up, orders];
+pub(super) fn play_alarms(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 3] = [alarm_messages, given_up, site_commands];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
 /// Sets up sites; each second message about them is lost, if `loses`.
 fn stage(chance: &mut StdRng, loses: bool) -> Result<SceneStage> {
-    let mut stage = SceneStage::of(&[4, 4, 4], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[4, 4, 4], chance.random())?;
     if loses {
         let faults = BTreeMap::from([(FaultKind::Refused, 0)]);
         stage.fault_rates = FaultRates {
@@ -48,8 +48,8 @@ fn stage(chance: &mut StdRng, loses: bool) -> Result<SceneStage> {
 }
 
 /// Submits a job to the first site.
-async fn at_first(scene: &StagedScene, run_time: DurationMs) -> Result<JobId> {
-    let mut spec: JobSpec = job(&[3], run_time, DAY, 0)?;
+async fn submit_at_first(scene: &StagedScene, run_time: DurationMs) -> Result<JobId> {
+    let mut spec: JobSpec = build_job(&[3], run_time, DAY, 0)?;
     spec.request = cospan_domain::job::spec::RequestType::Fixed;
     spec.components[0].site = Some(site_name(0)?);
     spec.on_unreachable = cospan_domain::job::spec::OnUnreachable::Wait;
@@ -65,7 +65,7 @@ type OwedMessage = (
 );
 
 /// Lists when a site's record came to owe a message, and when it owed it no more.
-fn owed(scene: &StagedScene, site: &SiteName) -> Vec<OwedMessage> {
+fn owed_messages(scene: &StagedScene, site: &SiteName) -> Vec<OwedMessage> {
     let mut all: Vec<OwedMessage> = Vec::new();
     for (at, change) in scene.changes() {
         let JournalChange::Site { new, .. } = &*change else {
@@ -87,7 +87,7 @@ fn owed(scene: &StagedScene, site: &SiteName) -> Vec<OwedMessage> {
     all
 }
 
-fn told(chance: &mut StdRng) -> Result<Vec<String>> {
+fn alarm_messages(chance: &mut StdRng) -> Result<Vec<String>> {
     let loses = chance.random_bool(0.6);
     let mut stage = stage(chance, loses)?;
     let hooks = chance.random_range(0..=2);
@@ -102,33 +102,35 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         .settings
         .webhooks
         .insert(Some(site_name(1)?), vec!["hook-9".into()]);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let site = site_name(0)?;
         scene.pass(DurationMs(1_000)).await;
-        at_first(&scene, DAY).await?;
+        submit_at_first(&scene, DAY).await?;
         scene.pass(DurationMs(10_000)).await;
         let trouble = if revoked {
             SiteFault::Revoked(true)
         } else {
             SiteFault::Silent(true)
         };
-        scene.strike(&site, trouble);
+        scene.inject_fault(&site, trouble);
         let struck = scene.now();
         scene
-            .when(DAY, |scene| !owed(scene, &site).is_empty())
+            .wait_for_change(DAY, |scene| !owed_messages(scene, &site).is_empty())
             .await?;
         scene
-            .when(DAY, |scene: &StagedScene| {
-                owed(scene, &site).iter().all(|(.., sent)| sent.is_some())
+            .wait_for_change(DAY, |scene: &StagedScene| {
+                owed_messages(scene, &site)
+                    .iter()
+                    .all(|(.., sent)| sent.is_some())
             })
             .await?;
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         let metrics = &scene.plane_run.plane.shared().metrics.notifications;
         let sent = metrics.with_label_values(&["sent"]).get();
         let failed = metrics.with_label_values(&["failed"]).get();
-        let all = owed(&scene, &site);
-        scene.same("messages owed", all.len(), 1);
-        scene.same("messages sent", sent, 1);
+        let all = owed_messages(&scene, &site);
+        scene.check_same("messages owed", all.len(), 1);
+        scene.check_same("messages sent", sent, 1);
         scene.check(loses && hooks > 0 || failed == 0, || {
             format!("{failed} messages were lost")
         });
@@ -137,26 +139,26 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         let waited = DurationMs(pauses.sum());
         for (id, kind, at, out) in all {
             scene.check(at > struck, || format!("{kind:?} is told at {}", at.0));
-            scene.same("when it was out", out, Some(at + waited));
+            scene.check_same("when it was out", out, Some(at + waited));
             let arrived = scene.plane_run.call_faults.arrived_at(&site, id);
-            scene.same(
+            scene.check_same(
                 "when it arrived",
                 arrived,
                 (hooks > 0).then_some(at + waited),
             );
         }
         scene.pass(DurationMs(60_000)).await;
-        scene.same(
+        scene.check_same(
             "messages sent later",
             metrics.with_label_values(&["sent"]).get(),
             1,
         );
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
-fn outcome(
+fn outcome_of(
     id: JobId,
     outcome: JobOutcome,
 ) -> Result<ApiAnswer, cospan_actors::api::command::ApiRefusal> {
@@ -168,53 +170,53 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = stage(chance, false)?;
     let pause = DurationMs(chance.random_range(100..=4_000));
     let cancels = chance.random_bool(0.5);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let site = site_name(0)?;
         scene.pass(DurationMs(1_000)).await;
-        let id = at_first(&scene, DAY).await?;
+        let id = submit_at_first(&scene, DAY).await?;
         scene.pass(pause + DurationMs(5_000)).await;
-        scene.strike(&site, SiteFault::Silent(true));
+        scene.inject_fault(&site, SiteFault::Silent(true));
         scene.pass(DurationMs(1)).await;
         if !cancels {
-            too_soon(&scene, id, &site).await?;
+            check_too_soon(&scene, id, &site).await?;
         }
-        scene.until(DAY, |scene: &StagedScene| {
-            let standing = scene.plane_run.plane.site(&site);
+        scene.wait_until(DAY, |scene: &StagedScene| {
+            let standing = scene.plane_run.plane.site_standing(&site);
             standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
         }).await?;
-        let explained = scene.plane_run.plane.explain(&*scene.job(id)?).silence;
+        let explained = scene.plane_run.plane.explain_job(&*scene.job_record(id)?).silence;
         let why = "which does not answer";
         let attempt = SilentAttempt { component: "part-0".into(), site: site.clone(), why };
-        scene.same("what may run unheard", explained.attempts, vec![attempt]);
-        scene.same("whether we are cut off", explained.isolated, false);
+        scene.check_same("what may run unheard", explained.attempts, vec![attempt]);
+        scene.check_same("whether we are cut off", explained.isolated, false);
         let waits = JobOutcome::Waits(format!(
             "component part-0 may still run at {site}, which does not answer; it is ended once that \
              site answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`"
         ));
         if cancels {
             let answer = scene.ask(ApiRequest::Cancel(vec![id])).await;
-            scene.same("a cancellation", answer, outcome(id, waits.clone()));
+            scene.check_same("a cancellation", answer, outcome_of(id, waits.clone()));
         }
         let answer = scene.ask(ApiRequest::Cancel(vec![id])).await;
-        scene.same("another cancellation", answer, outcome(id, waits));
-        at_rest(&scene).await;
+        scene.check_same("another cancellation", answer, outcome_of(id, waits));
+        check_at_rest(&scene).await;
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
-        scene.same("giving it up", answer, outcome(id, JobOutcome::Done));
-        scene.same("how it ends", scene.job(id)?.phase.kind(), PhaseKind::Cancelled);
+        scene.check_same("giving it up", answer, outcome_of(id, JobOutcome::Done));
+        scene.check_same("how it ends", scene.job_record(id)?.phase.kind(), PhaseKind::Cancelled);
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
         let should = JobOutcome::Unchanged("it is cancelled".into());
-        scene.same("giving it up again", answer, outcome(id, should));
-        at_rest(&scene).await;
+        scene.check_same("giving it up again", answer, outcome_of(id, should));
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
 /// Checks that a site that answered just now is not given up.
-async fn too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()> {
+async fn check_too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()> {
     let contact = scene
         .plane_run
         .plane
-        .site(site)
+        .site_standing(site)
         .map(|site| site.report.contact);
     let Some(Contact::Answering { last_at }) = contact else {
         scene.check(false, || format!("{contact:?} just after it fell silent"));
@@ -226,42 +228,43 @@ async fn too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()>
         "not given up: component part-0 at {site}, which answered {heard} ago; repeat in a minute \
          if it is not over then"
     ));
-    scene.same("giving up too soon", answer, outcome(id, should));
+    scene.check_same("giving up too soon", answer, outcome_of(id, should));
     Ok(())
 }
 
 /// Checks that commands about sites are carried out, or refused with a reason; a job that has not
 /// begun leaves a site that is drained, one that runs does not, and no other is touched.
-fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
+fn site_commands(chance: &mut StdRng) -> Result<Vec<String>> {
     use cospan_actors::api::command::ApiRefusal;
     let mut stage = stage(chance, false)?;
     let file = stage.add_file(chance.random_range(50_000_000..=90_000_000), &[2])?;
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let first = site_name(0)?;
         let nowhere = SiteName::new("nowhere")?;
         scene.pass(DurationMs(1_000)).await;
         let answer = scene.ask(ApiRequest::Site(nowhere, SiteOrder::Drain)).await;
         let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);
         let text = format!("no site is called nowhere; there are: {known}");
-        scene.same(
+        scene.check_same(
             "an order about no site",
             answer,
             Err(ApiRefusal::NotFound(text)),
         );
-        let runs = at_first(&scene, DAY).await?;
+        let runs = submit_at_first(&scene, DAY).await?;
         let mut placed = Vec::new();
         for _ in 0..2 {
-            let spec = job(&[1], DurationMs(1_000), DAY, 0)?;
-            placed.push(scene.submit(super::stage::reads(spec, file)?).await?);
+            let spec = build_job(&[1], DurationMs(1_000), DAY, 0)?;
+            placed.push(scene.submit(super::stage::with_input(spec, file)?).await?);
         }
-        let mut fixed = super::stage::reads(job(&[1], DurationMs(1_000), DAY, 0)?, file)?;
+        let mut fixed =
+            super::stage::with_input(build_job(&[1], DurationMs(1_000), DAY, 0)?, file)?;
         fixed.request = cospan_domain::job::spec::RequestType::Fixed;
         fixed.components[0].site = Some(first.clone());
         let fixed = scene.submit(fixed).await?;
         scene.pass(DurationMs(500)).await;
-        scene.same(
+        scene.check_same(
             "where it stands",
-            scene.job(fixed)?.phase.kind(),
+            scene.job_record(fixed)?.phase.kind(),
             PhaseKind::Placed,
         );
         let before = scene.changes().len();
@@ -273,46 +276,46 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             let answer = scene
                 .ask(ApiRequest::Site(first.clone(), order.clone()))
                 .await;
-            scene.same("an order", answer, Ok(ApiAnswer::Done));
+            scene.check_same("an order", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
             let kind = if leaves {
                 PhaseKind::Queued
             } else {
                 PhaseKind::Placed
             };
-            scene.same(
+            scene.check_same(
                 "one that has not begun",
-                scene.job(fixed)?.phase.kind(),
+                scene.job_record(fixed)?.phase.kind(),
                 kind,
             );
             let answer = scene.ask(ApiRequest::Site(first.clone(), order)).await;
             let text = format!("site {first}: it is so already");
-            scene.same("the same order", answer, Err(ApiRefusal::Conflict(text)));
+            scene.check_same("the same order", answer, Err(ApiRefusal::Conflict(text)));
             let answer = scene.ask(ApiRequest::Site(first.clone(), undone)).await;
-            scene.same("its opposite", answer, Ok(ApiAnswer::Done));
+            scene.check_same("its opposite", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
         }
-        scene.same(
+        scene.check_same(
             "one that runs",
-            scene.job(runs)?.phase.kind(),
+            scene.job_record(runs)?.phase.kind(),
             PhaseKind::Running,
         );
         scene.check(scene.changes().len() - before <= 16, || {
             "orders write too much".into()
         });
-        scene.same(
+        scene.check_same(
             "one that came back",
-            scene.job(fixed)?.phase.kind(),
+            scene.job_record(fixed)?.phase.kind(),
             PhaseKind::Placed,
         );
         scene
-            .when(DAY, |scene: &StagedScene| {
+            .wait_for_change(DAY, |scene: &StagedScene| {
                 placed
                     .iter()
-                    .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
+                    .all(|id| scene.job_record(*id).is_ok_and(|job| job.is_final()))
             })
             .await?;
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }

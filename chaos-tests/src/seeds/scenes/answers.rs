@@ -12,8 +12,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene};
-use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
+use super::tidy::check_at_rest;
+use cospan_simulator::jobs::build_job;
 
 /// A number that no job has.
 const NOBODY: JobId = JobId(999_999);
@@ -22,39 +22,39 @@ const NOBODY: JobId = JobId(999_999);
 const HINTS: DurationMs = DurationMs(20);
 const DAY: DurationMs = DurationMs(86_400_000);
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_answers(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=16);
     let run_time = DurationMs(1_000 * chance.random_range(60..=200));
     let pause = DurationMs(chance.random_range(100..=20_000));
     let cancels = chance.random_bool(0.5);
-    let mut stage = SceneStage::of(&[processors], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[processors], chance.random())?;
     stage.settings.classes = vec![ClassRule {
         highest: Some(Priority::High),
         ..ClassRule::default()
     }];
-    stage.play(move |scene| async move {
-        let spec = job(&[processors], run_time, run_time + DurationMs(60_000), 0)?;
+    stage.play_scene(move |scene| async move {
+        let spec = build_job(&[processors], run_time, run_time + DurationMs(60_000), 0)?;
         scene.pass(DurationMs(1_000)).await;
         let runs = scene.submit(spec.clone()).await?;
         let waits = scene.submit(spec).await?;
         scene.pass(pause).await;
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         while_one_waits(&scene, runs, waits).await?;
-        classes(&scene, runs, waits).await?;
-        over(&scene, (runs, waits), cancels).await
+        check_priorities(&scene, runs, waits).await?;
+        end_and_check(&scene, (runs, waits), cancels).await
     })
 }
 
-fn done() -> JobOutcome {
+fn done_outcome() -> JobOutcome {
     JobOutcome::Done
 }
 
-fn unchanged(text: &str) -> JobOutcome {
+fn unchanged_outcome(text: &str) -> JobOutcome {
     JobOutcome::Unchanged(text.into())
 }
 
 /// Checks that a command has these answers, at once, and that so many are done.
-async fn answered(
+async fn check_answers(
     scene: &StagedScene,
     what: ApiRequest,
     should: Vec<(JobId, JobOutcome)>,
@@ -67,10 +67,10 @@ async fn answered(
         .filter(|(_, outcome)| *outcome == JobOutcome::Done)
         .count();
     let answer = scene.ask(what).await?;
-    scene.same(&name, answer, ApiAnswer::Jobs(should));
-    scene.same(&format!("when it was answered: {name}"), scene.now(), at);
+    scene.check_same(&name, answer, ApiAnswer::Jobs(should));
+    scene.check_same(&format!("when it was answered: {name}"), scene.now(), at);
     scene.pass(DurationMs::ZERO).await;
-    scene.same(
+    scene.check_same(
         &format!("changes by {name}"),
         scene.changes().len() - before,
         count,
@@ -86,32 +86,40 @@ async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Resu
         (runs, already_so()),
         (waits, already_so()),
     ];
-    answered(scene, ApiRequest::Thaw(all.clone()), is_so).await?;
+    check_answers(scene, ApiRequest::Thaw(all.clone()), is_so).await?;
     let twice = vec![
-        (waits, done()),
+        (waits, done_outcome()),
         nobody(),
-        (runs, done()),
+        (runs, done_outcome()),
         (waits, already_so()),
     ];
-    answered(scene, ApiRequest::Freeze(all.clone()), twice.clone()).await?;
+    check_answers(scene, ApiRequest::Freeze(all.clone()), twice.clone()).await?;
     let alice = Some(KeyName::new("alice")?);
-    scene.same(
+    scene.check_same(
         "frozen by",
-        scene.job(waits)?.frozen_by.clone(),
+        scene.job_record(waits)?.frozen_by.clone(),
         alice.clone(),
     );
-    scene.same("frozen by", scene.job(runs)?.frozen_by.clone(), alice);
-    at_rest(scene).await;
-    answered(scene, ApiRequest::Thaw(all), twice).await?;
-    scene.same("frozen by", scene.job(waits)?.frozen_by.clone(), None);
+    scene.check_same(
+        "frozen by",
+        scene.job_record(runs)?.frozen_by.clone(),
+        alice,
+    );
+    check_at_rest(scene).await;
+    check_answers(scene, ApiRequest::Thaw(all), twice).await?;
+    scene.check_same(
+        "frozen by",
+        scene.job_record(waits)?.frozen_by.clone(),
+        None,
+    );
     let neither = vec![(runs, already_so()), (waits, already_so())];
-    answered(scene, ApiRequest::Release(vec![runs, waits]), neither).await?;
-    at_rest(scene).await;
+    check_answers(scene, ApiRequest::Release(vec![runs, waits]), neither).await?;
+    check_at_rest(scene).await;
     Ok(())
 }
 
 fn already_so() -> JobOutcome {
-    unchanged("it is so already")
+    unchanged_outcome("it is so already")
 }
 
 fn nobody() -> (JobId, JobOutcome) {
@@ -119,63 +127,71 @@ fn nobody() -> (JobId, JobOutcome) {
 }
 
 /// Checks priorities: those that a rule does not allow are refused, and say what to do about it.
-async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
+async fn check_priorities(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
     let to = |to, uncapped| ApiRequest::SetPriority {
         jobs: vec![runs, NOBODY, waits],
         to,
         uncapped,
     };
-    answered(
+    check_answers(
         scene,
         to(Priority::Low, false),
         vec![(runs, already_so()), nobody(), (waits, already_so())],
     )
     .await?;
-    answered(
+    check_answers(
         scene,
         to(Priority::High, false),
-        vec![(runs, done()), nobody(), (waits, done())],
+        vec![(runs, done_outcome()), nobody(), (waits, done_outcome())],
     )
     .await?;
-    at_rest(scene).await;
+    check_at_rest(scene).await;
     let refused = JobOutcome::Refused(
         "the priority super-high is above high, the highest that [[priority]] number 1 of the \
          configuration allows this job; ask for at most high, or ask an administrator"
             .into(),
     );
     let above = vec![(runs, refused.clone()), nobody(), (waits, refused)];
-    answered(scene, to(Priority::SuperHigh, false), above).await?;
-    answered(
+    check_answers(scene, to(Priority::SuperHigh, false), above).await?;
+    check_answers(
         scene,
         to(Priority::SuperHigh, true),
-        vec![(runs, done()), nobody(), (waits, done())],
+        vec![(runs, done_outcome()), nobody(), (waits, done_outcome())],
     )
     .await?;
-    scene.same("class", scene.job(waits)?.priority, Priority::SuperHigh);
-    at_rest(scene).await;
-    answered(
+    scene.check_same(
+        "class",
+        scene.job_record(waits)?.priority,
+        Priority::SuperHigh,
+    );
+    check_at_rest(scene).await;
+    check_answers(
         scene,
         to(Priority::Low, false),
-        vec![(runs, done()), nobody(), (waits, done())],
+        vec![(runs, done_outcome()), nobody(), (waits, done_outcome())],
     )
     .await
 }
 
 /// Ends one job, by itself or by its user; then nothing changes it any more. The other begins at
 /// that moment.
-async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
+async fn end_and_check(
+    scene: &StagedScene,
+    (runs, waits): (JobId, JobId),
+    cancels: bool,
+) -> Result<()> {
     let asked = scene.now();
     if cancels {
         let answer = scene.ask(ApiRequest::Cancel(vec![runs])).await?;
-        scene.same(
+        scene.check_same(
             "a cancellation",
             answer,
-            ApiAnswer::Jobs(vec![(runs, done())]),
+            ApiAnswer::Jobs(vec![(runs, done_outcome())]),
         );
     }
     let at = scene
-        .when(DAY, move |scene: &StagedScene| {
-            scene.job(runs).is_ok_and(|job| job.is_final())
+        .wait_for_change(DAY, move |scene: &StagedScene| {
+            scene.job_record(runs).is_ok_and(|job| job.is_final())
         })
         .await?;
     let soon = asked <= at && at <= asked + HINTS;
@@ -183,9 +199,9 @@ async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool)
         format!("cancelled at {asked:?}, over at {at:?}")
     });
     let next = scene
-        .when(DAY, move |scene: &StagedScene| {
+        .wait_for_change(DAY, move |scene: &StagedScene| {
             scene
-                .job(waits)
+                .job_record(waits)
                 .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
         })
         .await?;
@@ -197,24 +213,24 @@ async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool)
     } else {
         "it is finished"
     };
-    let ended = vec![(runs, unchanged(how))];
-    answered(scene, ApiRequest::Cancel(vec![runs]), ended.clone()).await?;
-    answered(scene, ApiRequest::Abandon(vec![runs]), ended.clone()).await?;
-    answered(scene, ApiRequest::Freeze(vec![runs]), ended.clone()).await?;
-    answered(scene, ApiRequest::Thaw(vec![runs]), ended.clone()).await?;
-    answered(scene, ApiRequest::Release(vec![runs]), ended.clone()).await?;
+    let ended = vec![(runs, unchanged_outcome(how))];
+    check_answers(scene, ApiRequest::Cancel(vec![runs]), ended.clone()).await?;
+    check_answers(scene, ApiRequest::Abandon(vec![runs]), ended.clone()).await?;
+    check_answers(scene, ApiRequest::Freeze(vec![runs]), ended.clone()).await?;
+    check_answers(scene, ApiRequest::Thaw(vec![runs]), ended.clone()).await?;
+    check_answers(scene, ApiRequest::Release(vec![runs]), ended.clone()).await?;
     let rise = ApiRequest::SetPriority {
         jobs: vec![runs],
         to: Priority::SuperHigh,
         uncapped: false,
     };
-    answered(scene, rise, ended).await?;
-    at_rest(scene).await;
+    check_answers(scene, rise, ended).await?;
+    check_at_rest(scene).await;
     scene
-        .when(DAY, move |scene| {
-            scene.job(waits).is_ok_and(|job| job.is_final())
+        .wait_for_change(DAY, move |scene| {
+            scene.job_record(waits).is_ok_and(|job| job.is_final())
         })
         .await?;
-    at_rest(scene).await;
+    check_at_rest(scene).await;
     Ok(())
 }

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl StagedScene {
     /// Checks that a value is as it was worked out.
-    pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
+    pub(super) fn check_same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
         self.check(seen == expected, || {
             format!("{what}: {seen:?} instead of {expected:?}")
         });
@@ -29,13 +29,13 @@ impl StagedScene {
 
     /// Checks that something happened at a time in milliseconds, or up to one call later: what is
     /// found out while a poll is under way is reported by the next.
-    pub(super) fn by_next_call(&self, what: &str, seen: u64, expected: u64) {
+    pub(super) fn check_by_next_call(&self, what: &str, seen: u64, expected: u64) {
         let in_time = (expected..=expected + 10).contains(&seen);
         self.check(in_time, || format!("{what}: {seen} instead of {expected}"));
     }
 
     /// Returns the times at which the site of this number got this call, in order.
-    pub(super) fn asked(&self, site: usize, call: &str) -> Result<Vec<Timestamp>> {
+    pub(super) fn call_times(&self, site: usize, call: &str) -> Result<Vec<Timestamp>> {
         let name = site_name(site)?;
         let calls = self.calls().into_iter();
         let calls = calls.filter(|called| called.site == name && called.call == call);
@@ -43,21 +43,21 @@ impl StagedScene {
     }
 
     /// Returns the same since a moment, in milliseconds after it.
-    pub(super) fn asked_since(
+    pub(super) fn call_times_since(
         &self,
         since: Timestamp,
         site: usize,
         call: &str,
     ) -> Result<Vec<u64>> {
         let times = self
-            .asked(site, call)?
+            .call_times(site, call)?
             .into_iter()
             .filter(|at| *at >= since);
         Ok(times.map(|at| at.since(since).0).collect())
     }
 
     /// Lists all events of a job, change by change, with the time of each report.
-    pub(super) fn told_of(&self, job: JobId) -> Vec<(Timestamp, Vec<JobEvent>)> {
+    pub(super) fn events_of(&self, job: JobId) -> Vec<(Timestamp, Vec<JobEvent>)> {
         let changes = self.changes().into_iter();
         let of_job = changes.filter_map(|(at, change)| match &*change {
             JournalChange::Job { new, events, .. } if new.id == job => Some((at, events.clone())),
@@ -68,8 +68,15 @@ impl StagedScene {
 
     /// Lists the events that became durable about a job, change by change, in milliseconds after a
     /// moment.
-    pub(super) fn course(&self, job: JobId, since: Timestamp) -> Vec<(u64, Vec<&'static str>)> {
-        let told = self.told_of(job).into_iter().filter(|(at, _)| *at >= since);
+    pub(super) fn durable_course(
+        &self,
+        job: JobId,
+        since: Timestamp,
+    ) -> Vec<(u64, Vec<&'static str>)> {
+        let told = self
+            .events_of(job)
+            .into_iter()
+            .filter(|(at, _)| *at >= since);
         told.map(|(at, events)| {
             let names = events.iter().map(|event| event.what.name());
             (at.since(since).0, names.collect())
@@ -78,8 +85,8 @@ impl StagedScene {
     }
 
     /// Returns the first time of this event of a job.
-    pub(super) fn told_at(&self, job: JobId, event: &str) -> Result<Timestamp> {
-        let told = self.told_of(job).into_iter();
+    pub(super) fn first_event_at(&self, job: JobId, event: &str) -> Result<Timestamp> {
+        let told = self.events_of(job).into_iter();
         let mut told = told.filter(|(_, events)| events.iter().any(|e| e.what.name() == event));
         let first = told.next().map(|(at, _)| at);
         first.ok_or_else(|| anyhow::anyhow!("{event} was never told of job {job}"))
@@ -90,7 +97,7 @@ impl StagedScene {
     }
 
     /// Returns how many calls were counted, by call and outcome.
-    pub(super) fn counted(&self, call: &str, outcome: &str) -> u64 {
+    pub(super) fn counted_calls(&self, call: &str, outcome: &str) -> u64 {
         self.metrics()
             .site_calls
             .with_label_values(&[call, outcome])
@@ -98,7 +105,7 @@ impl StagedScene {
     }
 
     /// Notes a fault if the metrics do not show a site in this state, and in no other.
-    pub(super) fn shows(&self, what: &str, site: usize, state: &str) -> Result<()> {
+    pub(super) fn check_shown_state(&self, what: &str, site: usize, state: &str) -> Result<()> {
         let shown = shown_states(self.metrics(), site_name(site)?.as_str());
         self.check(shown == [state], || {
             format!("{what}: {shown:?} instead of {state}")
@@ -107,45 +114,54 @@ impl StagedScene {
     }
 
     /// Returns the place of a site in the world.
-    pub(super) fn index(&self, site: usize) -> Result<SiteIndex> {
+    pub(super) fn site_index(&self, site: usize) -> Result<SiteIndex> {
         let name: SiteName = site_name(site)?;
         let index = self.plane_run.world.read(|world| world.index_of(&name));
         index.ok_or_else(|| anyhow::anyhow!("there is no site {name}"))
     }
 
     /// Plans a fault at a site after this time.
-    pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: SiteFault) -> Result<()> {
+    pub(super) fn plan_fault(
+        &self,
+        after: DurationMs,
+        site: usize,
+        trouble: SiteFault,
+    ) -> Result<()> {
         let now = self.now();
-        let index = self.index(site)?;
+        let index = self.site_index(site)?;
         self.plane_run
             .world
-            .at(now, |world| world.plan(now + after, index, trouble));
+            .act_at(now, |world| world.plan(now + after, index, trouble));
         Ok(())
     }
 
     /// Waits until a job has ended.
-    pub(super) async fn ended(&self, job: JobId) -> Result<Timestamp> {
-        self.once(job, Job::is_final).await
+    pub(super) async fn await_end(&self, job: JobId) -> Result<Timestamp> {
+        self.await_job(job, Job::is_final).await
     }
 
     /// Waits until all payloads of a job have begun.
-    pub(super) async fn started(&self, job: JobId) -> Result<Timestamp> {
-        self.once(job, |job| job.instants.started.is_some()).await
+    pub(super) async fn await_start(&self, job: JobId) -> Result<Timestamp> {
+        self.await_job(job, |job| job.instants.started.is_some())
+            .await
     }
 
     /// Waits until a condition holds for a job, and returns the time at which that became durable.
     /// No scene waits for anything that takes longer than [`LONGEST`].
-    async fn once(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
+    async fn await_job(&self, job: JobId, so: impl Fn(&Job) -> bool) -> Result<Timestamp> {
         let mut stream = self.plane_run.plane.subscribe();
         let comes = async {
-            while !so(&*self.job(job)?) {
+            while !so(&*self.job_record(job)?) {
                 stream.recv().await?;
             }
             Ok(self.now())
         };
         match tokio::time::timeout(LONGEST, comes).await {
             Ok(came) => came,
-            Err(_) => bail!("job {job} is still as it was: {:?}", self.job(job)?.phase),
+            Err(_) => bail!(
+                "job {job} is still as it was: {:?}",
+                self.job_record(job)?.phase
+            ),
         }
     }
 }

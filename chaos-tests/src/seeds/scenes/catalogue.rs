@@ -10,8 +10,8 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, file_name, fixed_at, site_name, with_input};
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 type CatalogueAnswer = Result<ApiAnswer, ApiRefusal>;
@@ -19,8 +19,8 @@ type CatalogueAnswer = Result<ApiAnswer, ApiRefusal>;
 /// The answer to a successful command about a file.
 const DONE: CatalogueAnswer = Ok(ApiAnswer::Done);
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
+pub(super) fn play_catalogue(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     // The same file at two sites, and another one at the first.
     stage.add_file(1_000 * chance.random_range(1..50), &[0, 1])?;
@@ -33,13 +33,13 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
-        refused(&scene).await?;
+        check_refusals(&scene).await?;
         let needed = counts.submit(&scene).await?;
-        given_up(&scene, needed).await?;
-        replaced(&scene).await?;
-        together(&scene).await?;
+        check_last_replica(&scene, needed).await?;
+        check_replaced(&scene).await?;
+        check_simultaneous(&scene).await?;
         let depth = scene.plane_run.plane.shared().metrics.mailbox_depth.clone();
-        scene.same("depth", depth.with_label_values(&["information"]).get(), 0);
+        scene.check_same("depth", depth.with_label_values(&["information"]).get(), 0);
         Ok(())
     })
 }
@@ -80,7 +80,7 @@ impl LiveCounts {
     }
 }
 
-fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<ApiRequest> {
+fn add_command(name: usize, site: usize, path: &str, replace: bool) -> Result<ApiRequest> {
     let name = file_name(name)?;
     let site = site_name(site)?;
     Ok(ApiRequest::AddFile {
@@ -92,7 +92,7 @@ fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<ApiRequest
     })
 }
 
-fn remove(name: &str, site: Option<usize>, force: bool) -> Result<ApiRequest> {
+fn remove_command(name: &str, site: Option<usize>, force: bool) -> Result<ApiRequest> {
     let site = site.map(site_name).transpose()?;
     Ok(ApiRequest::RemoveFile {
         name: LogicalName::new(name)?,
@@ -103,7 +103,7 @@ fn remove(name: &str, site: Option<usize>, force: bool) -> Result<ApiRequest> {
 }
 
 /// Checks a command: its answer, the number of calls to sites and the number of changes.
-async fn comes_to(
+async fn check_command(
     scene: &StagedScene,
     what: ApiRequest,
     to: CatalogueAnswer,
@@ -115,16 +115,16 @@ async fn comes_to(
     let now = scene.now();
     let seen = count_looks(scene);
     let answer = scene.ask(what).await;
-    scene.same(&asks, answer, to);
-    scene.same("asked", count_looks(scene) - seen, asked);
-    scene.same("changes", scene.changes().len() - before, changes);
-    scene.same("at once", scene.now(), now);
+    scene.check_same(&asks, answer, to);
+    scene.check_same("asked", count_looks(scene) - seen, asked);
+    scene.check_same("changes", scene.changes().len() - before, changes);
+    scene.check_same("at once", scene.now(), now);
     Ok(())
 }
 
 fn reading_job(run: u64, file: usize) -> Result<JobSpec> {
     let run = DurationMs(run);
-    reads(only_at(job(&[1], run, run, 0)?, 2)?, file)
+    with_input(fixed_at(build_job(&[1], run, run, 0)?, 2)?, file)
 }
 
 fn count_looks(scene: &StagedScene) -> usize {
@@ -139,7 +139,7 @@ fn not_found(text: &str) -> CatalogueAnswer {
     Err(ApiRefusal::NotFound(text.into()))
 }
 
-async fn refused(scene: &StagedScene) -> Result<()> {
+async fn check_refusals(scene: &StagedScene) -> Result<()> {
     let nowhere = ApiRequest::AddFile {
         name: file_name(0)?,
         site: site_name(3)?,
@@ -148,64 +148,71 @@ async fn refused(scene: &StagedScene) -> Result<()> {
         reaches_all: false,
     };
     let sites = "no site is called delft; the sites are amsterdam, berlin, cracow";
-    comes_to(scene, nowhere, not_found(sites), 0, 0).await?;
+    check_command(scene, nowhere, not_found(sites), 0, 0).await?;
     let known = "01".repeat(32);
     let given = "02".repeat(32);
     let other = format!(
         "file \"file-0\": the name stands for other content ({known}); \
          ask for replacement if it is to stand for {given}"
     );
-    comes_to(scene, add(0, 0, "path-1", false)?, conflict(other), 1, 0).await?;
-    // The same once more changes nothing, whether it may replace something or not.
-    comes_to(scene, add(0, 1, "path-0", false)?, DONE, 1, 0).await?;
-    comes_to(scene, add(0, 1, "path-0", true)?, DONE, 1, 0).await?;
-    let unknown = "file \"other\": no file is registered under this name";
-    comes_to(
+    check_command(
         scene,
-        remove("other", None, false)?,
+        add_command(0, 0, "path-1", false)?,
+        conflict(other),
+        1,
+        0,
+    )
+    .await?;
+    // The same once more changes nothing, whether it may replace something or not.
+    check_command(scene, add_command(0, 1, "path-0", false)?, DONE, 1, 0).await?;
+    check_command(scene, add_command(0, 1, "path-0", true)?, DONE, 1, 0).await?;
+    let unknown = "file \"other\": no file is registered under this name";
+    check_command(
+        scene,
+        remove_command("other", None, false)?,
         not_found(unknown),
         0,
         0,
     )
     .await?;
-    comes_to(
+    check_command(
         scene,
-        remove("other", Some(0), true)?,
+        remove_command("other", Some(0), true)?,
         not_found(unknown),
         0,
         0,
     )
     .await?;
     let elsewhere = "file \"file-0\" has no replica at cracow";
-    comes_to(
+    check_command(
         scene,
-        remove("file-0", Some(2), true)?,
+        remove_command("file-0", Some(2), true)?,
         not_found(elsewhere),
         0,
         0,
     )
     .await?;
-    unread(scene).await
+    check_unreadable(scene).await
 }
 
 /// Checks a path that is not there, and a site that does not answer.
-async fn unread(scene: &StagedScene) -> Result<()> {
-    match scene.ask(add(1, 1, "path-1", false)?).await {
+async fn check_unreadable(scene: &StagedScene) -> Result<()> {
+    match scene.ask(add_command(1, 1, "path-1", false)?).await {
         Err(ApiRefusal::SiteRefused { problem, remedy }) => {
             scene.check(
                 problem.starts_with("reading \"path-1\" at berlin: "),
                 || problem,
             );
             let check = "check the path, which is taken below the site's file root";
-            scene.same("remedy", remedy, check);
+            scene.check_same("remedy", remedy, check);
         }
         other => scene.check(false, || format!("{other:?}")),
     }
-    scene.plan(DurationMs(10), 1, SiteFault::Silent(true))?;
-    scene.plan(DurationMs(15_000), 1, SiteFault::Silent(false))?;
+    scene.plan_fault(DurationMs(10), 1, SiteFault::Silent(true))?;
+    scene.plan_fault(DurationMs(15_000), 1, SiteFault::Silent(false))?;
     scene.pass(DurationMs(20)).await;
     let begun = scene.now();
-    match scene.ask(add(0, 1, "path-0", false)?).await {
+    match scene.ask(add_command(0, 1, "path-0", false)?).await {
         Err(ApiRefusal::Site(text)) => {
             scene.check(text.starts_with("reading \"path-0\" at berlin: "), || {
                 text.clone()
@@ -215,40 +222,47 @@ async fn unread(scene: &StagedScene) -> Result<()> {
         other => scene.check(false, || format!("{other:?}")),
     }
     // The wait for the site, and no longer.
-    scene.same("waited", scene.now(), begun + DurationMs(10_000));
+    scene.check_same("waited", scene.now(), begun + DurationMs(10_000));
     scene.pass(DurationMs(10_000)).await;
     Ok(())
 }
 
 /// Checks that the last replica stays while unfinished jobs read it, unless it is taken by force.
-async fn given_up(scene: &StagedScene, needed: u32) -> Result<()> {
+async fn check_last_replica(scene: &StagedScene, needed: u32) -> Result<()> {
     let text = format!(
         "file \"file-0\": {needed} unfinished jobs need it; \
          wait for them, cancel them, or force it"
     );
     let kept = if needed > 0 { conflict(text) } else { DONE };
     let is_kept = usize::from(needed == 0);
-    comes_to(scene, remove("file-0", Some(1), false)?, DONE, 0, 1).await?;
-    comes_to(scene, add(0, 0, "path-1", true)?, kept.clone(), 1, is_kept).await?;
+    check_command(scene, remove_command("file-0", Some(1), false)?, DONE, 0, 1).await?;
+    check_command(
+        scene,
+        add_command(0, 0, "path-1", true)?,
+        kept.clone(),
+        1,
+        is_kept,
+    )
+    .await?;
     if needed == 0 {
-        comes_to(scene, add(0, 0, "path-0", true)?, DONE, 1, 1).await?;
+        check_command(scene, add_command(0, 0, "path-0", true)?, DONE, 1, 1).await?;
     }
-    let removal = remove("file-0", Some(0), false)?;
-    comes_to(scene, removal, kept.clone(), 0, is_kept).await?;
+    let removal = remove_command("file-0", Some(0), false)?;
+    check_command(scene, removal, kept.clone(), 0, is_kept).await?;
     if needed > 0 {
-        comes_to(scene, remove("file-0", None, false)?, kept, 0, 0).await?;
-        comes_to(scene, remove("file-0", Some(0), true)?, DONE, 0, 1).await?;
+        check_command(scene, remove_command("file-0", None, false)?, kept, 0, 0).await?;
+        check_command(scene, remove_command("file-0", Some(0), true)?, DONE, 0, 1).await?;
     }
-    let entry = entry(scene, 0)?;
-    scene.same("left", entry, Some(Vec::new()));
+    let entry = file_places(scene, 0)?;
+    scene.check_same("left", entry, Some(Vec::new()));
     // A name without a replica is still a name.
-    comes_to(scene, remove("file-0", None, true)?, DONE, 0, 1).await?;
-    scene.same("forgotten", self::entry(scene, 0)?, None);
+    check_command(scene, remove_command("file-0", None, true)?, DONE, 0, 1).await?;
+    scene.check_same("forgotten", self::file_places(scene, 0)?, None);
     Ok(())
 }
 
 /// Returns the places of a file, if the name stands for anything.
-fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
+fn file_places(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
     let view = scene.plane_run.plane.view();
     let file = view.files.get(&file_name(name)?).cloned();
     let entry = file.and_then(|file| file.entry.clone());
@@ -266,28 +280,28 @@ fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePla
 }
 
 /// Checks that a name that nobody reads stands for something else at once.
-async fn replaced(scene: &StagedScene) -> Result<()> {
-    comes_to(scene, add(5, 0, "path-1", true)?, DONE, 1, 1).await?;
-    comes_to(scene, add(5, 0, "path-0", true)?, DONE, 1, 1).await?;
+async fn check_replaced(scene: &StagedScene) -> Result<()> {
+    check_command(scene, add_command(5, 0, "path-1", true)?, DONE, 1, 1).await?;
+    check_command(scene, add_command(5, 0, "path-0", true)?, DONE, 1, 1).await?;
     let place = FilePlace::User(RelPath::new("path-0")?);
-    scene.same(
+    scene.check_same(
         "replaced",
-        entry(scene, 5)?,
+        file_places(scene, 5)?,
         Some(vec![("amsterdam".into(), place)]),
     );
     Ok(())
 }
 
 /// Checks that two who name the same file at the same time are both served, and both places count.
-async fn together(scene: &StagedScene) -> Result<()> {
+async fn check_simultaneous(scene: &StagedScene) -> Result<()> {
     let before = scene.changes().len();
-    let first = scene.ask(add(6, 0, "path-0", false)?);
-    let second = scene.ask(add(6, 1, "path-0", false)?);
+    let first = scene.ask(add_command(6, 0, "path-0", false)?);
+    let second = scene.ask(add_command(6, 1, "path-0", false)?);
     let (first, second) = tokio::join!(first, second);
-    scene.same("first", first, DONE);
-    scene.same("second", second, DONE);
-    scene.same("together", scene.changes().len() - before, 2);
-    let places = entry(scene, 6)?.map(|places| places.len());
-    scene.same("places", places, Some(2));
+    scene.check_same("first", first, DONE);
+    scene.check_same("second", second, DONE);
+    scene.check_same("together", scene.changes().len() - before, 2);
+    let places = file_places(scene, 6)?.map(|places| places.len());
+    scene.check_same("places", places, Some(2));
     Ok(())
 }

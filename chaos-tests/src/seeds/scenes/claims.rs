@@ -14,9 +14,9 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Play;
-use super::stage::{BANDWIDTH, BEGINS, SceneStage, StagedScene, reads, site_name};
-use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
+use super::stage::{BANDWIDTH, BEGINS, SceneStage, StagedScene, site_name, with_input};
+use super::tidy::check_at_rest;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 use cospan_simulator::world::world_site::LocalJob;
 
@@ -27,7 +27,7 @@ const SUBMITTED: Timestamp = Timestamp(BEGINS.0 + 2_000);
 const HINTS: DurationMs = DurationMs(20);
 
 /// Plays one of the stories, as drawn.
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_claims(chance: &mut StdRng) -> Result<Vec<String>> {
     let stories: [Play; 4] = [on_time, taken_by_others, taken_by_others, never_started];
     stories[chance.random_range(0..stories.len())](chance)
 }
@@ -48,7 +48,7 @@ fn draw_transfer(chance: &mut StdRng) -> ToldTransfer {
 }
 
 /// Returns the planned tries: L of what is left, but no less than the least step, up to the start.
-fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
+fn planned_tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
     let start = SUBMITTED + transfer;
     let least = transfer.0.div_ceil(64).max(1_000);
     let mut all = vec![(SUBMITTED + transfer.scaled(l)).min(start)];
@@ -60,12 +60,12 @@ fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
 }
 
 async fn submit(scene: &StagedScene, spec: JobSpec) -> Result<JobId> {
-    scene.plane_run.until(SUBMITTED).await;
+    scene.plane_run.sleep_until(SUBMITTED).await;
     scene.submit(spec).await
 }
 
 /// Lists the events of a job, and when each became known.
-fn happened(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
+fn timed_events(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
     let mut all = Vec::new();
     for (at, change) in scene.changes() {
         if let JournalChange::Job { new, events, .. } = &*change
@@ -77,8 +77,8 @@ fn happened(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
     all
 }
 
-fn claimed_at(scene: &StagedScene, id: JobId) -> Option<Timestamp> {
-    happened(scene, id)
+fn claim_time(scene: &StagedScene, id: JobId) -> Option<Timestamp> {
+    timed_events(scene, id)
         .into_iter()
         .find(|(_, what)| {
             matches!(
@@ -90,13 +90,13 @@ fn claimed_at(scene: &StagedScene, id: JobId) -> Option<Timestamp> {
 }
 
 fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
-    move |scene| scene.job(id).is_ok_and(|job| job.is_final())
+    move |scene| scene.job_record(id).is_ok_and(|job| job.is_final())
 }
 
 /// Plays a job alone: one claim, at the first planned time, for which each site is asked once what
 /// is idle, and which waits at the gate until the input is there.
 fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[1, 9], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[1, 9], chance.random())?;
     let transfer = draw_transfer(chance);
     let file = stage.add_file(transfer.size, &[0])?;
     let l = PerMillion(1_000 * chance.random_range(100..=1_000));
@@ -112,48 +112,48 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
                 2 * stage.settings.poll_interval.0
             },
     );
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let run_time = DurationMs(10_000);
-        let spec = reads(job(&[2], run_time, DurationMs(60_000), 0)?, file)?;
+        let spec = with_input(build_job(&[2], run_time, DurationMs(60_000), 0)?, file)?;
         let mut ids = vec![submit(&scene, spec.clone()).await?];
         for _ in 1..jobs {
             ids.push(scene.submit(spec.clone()).await?);
         }
-        let planned = tries(transfer.time, l)[0];
-        scene.plane_run.until(planned - DurationMs(2)).await;
+        let planned = planned_tries(transfer.time, l)[0];
+        scene.plane_run.sleep_until(planned - DurationMs(2)).await;
         for id in &ids {
-            let explained = scene.plane_run.plane.explain(&*scene.job(*id)?);
-            scene.same("when it is claimed", explained.next_claim, Some(planned));
+            let explained = scene.plane_run.plane.explain_job(&*scene.job_record(*id)?);
+            scene.check_same("when it is claimed", explained.next_claim, Some(planned));
         }
-        scene.same(
+        scene.check_same(
             "claims before that",
             scene.call_counts().get("submit").copied(),
             None,
         );
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         scene
-            .when(DAY, |scene| ids.iter().all(|id| is_over(*id)(scene)))
+            .wait_for_change(DAY, |scene| ids.iter().all(|id| is_over(*id)(scene)))
             .await?;
         let here = SUBMITTED + transfer.time;
         for id in &ids {
-            scene.same(
+            scene.check_same(
                 "when it was claimed",
-                claimed_at(&scene, *id),
+                claim_time(&scene, *id),
                 Some(planned),
             );
-            let job = scene.job(*id)?;
-            scene.same("claims in vain", job.setbacks.claims, 0);
+            let job = scene.job_record(*id)?;
+            scene.check_same("claims in vain", job.setbacks.claims, 0);
             let began = job.instants.started.unwrap_or_default();
             scene.check(here <= began && began <= here + seen, || {
                 format!("it began at {} with its input due at {}", began.0, here.0)
             });
         }
-        scene.same(
+        scene.check_same(
             "submissions",
             scene.call_counts().get("submit").copied(),
             Some(ids.len()),
         );
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
@@ -172,7 +172,7 @@ enum ClaimCase {
 fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     let way = [ClaimCase::Waits, ClaimCase::Moves, ClaimCase::Preempts][chance.random_range(0..3)];
     // At the site that is named first there is never room for it.
-    let mut stage = SceneStage::of(&[1, 8, 6], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[1, 8, 6], chance.random())?;
     let transfer = draw_transfer(chance);
     let at: &[usize] = if way == ClaimCase::Moves {
         &[0, 2]
@@ -187,7 +187,7 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
         stage.settings.job.claim.threshold = PerMillion(0);
     }
     let l = stage.settings.job.claim.l;
-    let planned = tries(transfer.time, l);
+    let planned = planned_tries(transfer.time, l);
     // A site's answer says nothing two minutes later.
     let early = planned[0].since(SUBMITTED).0 - 5_000;
     let came = planned[0] - DurationMs(5_000 + chance.random_range(0..=early.min(60_000) - 100));
@@ -227,13 +227,16 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
             },
         ));
     }
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let victim = match way {
-            ClaimCase::Preempts => Some(scene.submit(job(&[3], DAY, DAY, 0)?).await?),
+            ClaimCase::Preempts => Some(scene.submit(build_job(&[3], DAY, DAY, 0)?).await?),
             ClaimCase::Waits | ClaimCase::Moves => None,
         };
-        let spec = reads(job(&[4], DurationMs(10_000), DurationMs(60_000), 0)?, file)?;
+        let spec = with_input(
+            build_job(&[4], DurationMs(10_000), DurationMs(60_000), 0)?,
+            file,
+        )?;
         let id = submit(
             &scene,
             JobSpec {
@@ -243,21 +246,21 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
         )
         .await?;
         scene.pass(DurationMs(50)).await;
-        let placed = scene.job(id)?;
-        scene.same(
+        let placed = scene.job_record(id)?;
+        scene.check_same(
             "where it is placed",
             at_site(&placed),
             Some(site_name(1)?.to_string()),
         );
-        scene.when(DAY, is_over(id)).await?;
+        scene.wait_for_change(DAY, is_over(id)).await?;
         match way {
-            ClaimCase::Waits => waited(&scene, id, &planned, until)?,
-            ClaimCase::Moves => moved(&scene, id, planned[0])?,
-            ClaimCase::Preempts => preempted(&scene, id, victim, planned[0])?,
+            ClaimCase::Waits => check_waited(&scene, id, &planned, until)?,
+            ClaimCase::Moves => check_moved(&scene, id, planned[0])?,
+            ClaimCase::Preempts => check_preempted(&scene, id, victim, planned[0])?,
         }
-        let over = scene.job(id)?;
-        scene.same("how it ends", over.phase.kind(), PhaseKind::Finished);
-        at_rest(&scene).await;
+        let over = scene.job_record(id)?;
+        scene.check_same("how it ends", over.phase.kind(), PhaseKind::Finished);
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
@@ -267,8 +270,13 @@ fn at_site(job: &Job) -> Option<String> {
 }
 
 /// Checks that each try before the processors were free again failed, and the next one did not.
-fn waited(scene: &StagedScene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
-    let missed = happened(scene, id)
+fn check_waited(
+    scene: &StagedScene,
+    id: JobId,
+    planned: &[Timestamp],
+    until: Timestamp,
+) -> Result<()> {
+    let missed = timed_events(scene, id)
         .into_iter()
         .filter_map(|(at, what)| match what {
             JobEventKind::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
@@ -281,21 +289,25 @@ fn waited(scene: &StagedScene, id: JobId, planned: &[Timestamp], until: Timestam
         .take(before)
         .map(|two| (two[0], two[1]))
         .collect();
-    scene.same("claims in vain", missed, should);
-    scene.same(
+    scene.check_same("claims in vain", missed, should);
+    scene.check_same(
         "when it was claimed",
-        claimed_at(scene, id),
+        claim_time(scene, id),
         planned.get(before).copied(),
     );
-    scene.same("counted", scene.job(id)?.setbacks.claims as usize, before);
+    scene.check_same(
+        "counted",
+        scene.job_record(id)?.setbacks.claims as usize,
+        before,
+    );
     Ok(())
 }
 
-fn moved(scene: &StagedScene, id: JobId, planned: Timestamp) -> Result<()> {
-    scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
-    scene.same(
+fn check_moved(scene: &StagedScene, id: JobId, planned: Timestamp) -> Result<()> {
+    scene.check_same("when it was claimed", claim_time(scene, id), Some(planned));
+    scene.check_same(
         "where it went",
-        at_site(&*scene.job(id)?),
+        at_site(&*scene.job_record(id)?),
         Some(site_name(2)?.to_string()),
     );
     let calls = scene.calls();
@@ -303,63 +315,63 @@ fn moved(scene: &StagedScene, id: JobId, planned: Timestamp) -> Result<()> {
         .iter()
         .filter(|called| called.call == "submit")
         .collect();
-    scene.same("submissions", submits.len(), 1);
+    scene.check_same("submissions", submits.len(), 1);
     scene.check(submits.iter().all(|called| called.at == planned), || {
         format!("{submits:?}")
     });
     Ok(())
 }
 
-fn preempted(
+fn check_preempted(
     scene: &StagedScene,
     id: JobId,
     victim: Option<JobId>,
     planned: Timestamp,
 ) -> Result<()> {
     let Some(victim) = victim else { return Ok(()) };
-    scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
-    let gave_way = happened(scene, victim).into_iter();
+    scene.check_same("when it was claimed", claim_time(scene, id), Some(planned));
+    let gave_way = timed_events(scene, victim).into_iter();
     let gave_way: Vec<Timestamp> = gave_way
         .filter(|(_, what)| matches!(what, JobEventKind::RoundAborted { .. }))
         .map(|(at, _)| at)
         .collect();
-    scene.same("when the other gave way", gave_way, vec![planned]);
-    scene.same(
+    scene.check_same("when the other gave way", gave_way, vec![planned]);
+    scene.check_same(
         "whom it preempted",
-        scene.job(id)?.preempting.clone(),
+        scene.job_record(id)?.preempting.clone(),
         vec![victim],
     );
-    let job = scene.job(victim)?;
-    scene.same("how often it gave way", job.setbacks.preemptions, 1);
+    let job = scene.job_record(victim)?;
+    scene.check_same("how often it gave way", job.setbacks.preemptions, 1);
     Ok(())
 }
 
 /// Plays a claim that a site takes and does not start: it is given up in time, the site is believed
 /// to have less until it is asked again, and the job comes back to its queue.
 fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[8], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[8], chance.random())?;
     let processors = chance.random_range(2..=8);
     let timeout = DurationMs(1_000 * chance.random_range(30..=200));
     stage.settings.job.claim_timeout = timeout;
     stage.hints = chance.random_bool(0.5);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let site = site_name(0)?;
-        scene.strike(&site, SiteFault::Drained(true));
-        scene.plane_run.until(SUBMITTED).await;
+        scene.inject_fault(&site, SiteFault::Drained(true));
+        scene.plane_run.sleep_until(SUBMITTED).await;
         let id = scene
-            .submit(job(&[processors], DurationMs(5_000), DAY, 0)?)
+            .submit(build_job(&[processors], DurationMs(5_000), DAY, 0)?)
             .await?;
         scene.pass(DurationMs(1)).await;
-        scene.same(
+        scene.check_same(
             "when it was claimed",
-            claimed_at(&scene, id),
+            claim_time(&scene, id),
             Some(SUBMITTED),
         );
         let lost = scene
-            .when(DAY, |scene: &StagedScene| {
+            .wait_for_change(DAY, |scene: &StagedScene| {
                 scene
-                    .job(id)
+                    .job_record(id)
                     .is_ok_and(|job| !matches!(job.phase, JobPhase::Claiming { .. }))
             })
             .await?;
@@ -368,23 +380,23 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             || format!("given up after {}, not {timeout}", lost.since(SUBMITTED)),
         );
         let live = &scene.plane_run.plane.shared().live;
-        let report = live.site(&site).unwrap_or_default();
+        let report = live.site_report(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
         let most = live.most_left(&site, SUBMITTED);
         scene.check(asked >= lost || most == Some(processors - 1), || {
             format!("asked at {} it is believed to have {most:?}", asked.0)
         });
-        scene.strike(&site, SiteFault::Drained(false));
-        scene.when(DAY, is_over(id)).await?;
-        scene.same(
+        scene.inject_fault(&site, SiteFault::Drained(false));
+        scene.wait_for_change(DAY, is_over(id)).await?;
+        scene.check_same(
             "what is believed later",
             live.most_left(&site, scene.now()),
             None,
         );
-        let setbacks = scene.job(id)?.setbacks;
-        scene.same("rounds lost", setbacks.rounds, 1);
+        let setbacks = scene.job_record(id)?.setbacks;
+        scene.check_same("rounds lost", setbacks.rounds, 1);
         scene.ask(ApiRequest::Cancel(vec![id])).await?;
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }

@@ -9,17 +9,17 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{BANDWIDTH, SceneStage, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::OUTPUT_BYTES;
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = SceneStage::of(&[4, 2], chance.random())?;
+pub(super) fn play_collected(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = SceneStage::with_processors(&[4, 2], chance.random())?;
     let run_time = DurationMs(chance.random_range(1_000..=60_000));
     let count = chance.random_range(1..=2);
     let to = chance.random_range(0..2);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let begun = scene.now();
-        let mut spec = job(&[3], run_time, run_time, 0)?;
+        let mut spec = build_job(&[3], run_time, run_time, 0)?;
         for number in 0..count {
             let register = LogicalName::new(&format!("result-{number}"))?;
             let path = RelPath::new(&format!("result-{number}.dat"))?;
@@ -32,33 +32,33 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
                 .push(OutputSpec { path, collect });
         }
         let id = scene.submit(spec).await?;
-        let over = scene.ended(id).await?.since(begun).0;
-        let course = scene.course(id, begun);
+        let over = scene.await_end(id).await?.since(begun).0;
+        let course = scene.durable_course(id, begun);
         let (read, rest) = course.split_at(5 + count);
         let succeeded = read[4].0;
         // Something reported by a hint is asked for along with what was reported just before.
         scene.check((run_time.0..run_time.0 + 10).contains(&succeeded), || {
             format!("{course:?}")
         });
-        scene.same(
+        scene.check_same(
             "its payload",
             &read[4].1,
             &vec!["AttemptEnded", "PayloadsSucceeded"],
         );
         let found = vec![(succeeded, vec!["OutputFound"]); count];
-        scene.same("outputs that are read", read[5..].to_vec(), found);
+        scene.check_same("outputs that are read", read[5..].to_vec(), found);
         let collected = rest.iter().flat_map(|(_, names)| names.clone());
         let expected = std::iter::repeat_n("OutputCollected", count).chain(["JobFinished"]);
-        scene.same(
+        scene.check_same(
             "what follows",
             collected.collect::<Vec<_>>(),
             expected.collect(),
         );
-        let inspected = |site| scene.asked_since(begun, site, "inspect");
+        let inspected = |site| scene.call_times_since(begun, site, "inspect");
         let arrived = inspected(to)?.last().copied();
-        scene.same("it is over when the last is checked", Some(over), arrived);
+        scene.check_same("it is over when the last is checked", Some(over), arrived);
         let looks = inspected(0)?.iter().filter(|at| **at == succeeded).count();
-        scene.same(
+        scene.check_same(
             "looks at the site",
             looks,
             if to == 0 { 2 * count } else { count },
@@ -72,9 +72,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         };
         scene.check(in_time, || format!("brought within {late} ms"));
         let calls = inspected(0)?.len() + inspected(1)?.len();
-        scene.same(
+        scene.check_same(
             "looks that were counted",
-            scene.counted("inspect", "ok"),
+            scene.counted_calls("inspect", "ok"),
             calls as u64,
         );
         let view = scene.plane_run.plane.view();
@@ -87,7 +87,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
                 let replicas = entry.replicas.iter();
                 replicas.map(|(site, _)| site.clone()).collect::<Vec<_>>()
             });
-            scene.same("replicas", replicas, Some(vec![site_name(to)?]));
+            scene.check_same("replicas", replicas, Some(vec![site_name(to)?]));
         }
         Ok(())
     })

@@ -11,8 +11,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::log::{OF_COPIES, TimedItem};
-use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, fixed_at, site_name, with_input};
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Bandwidth of the far link, in bytes a millisecond.
@@ -35,7 +35,7 @@ struct CopyTale {
 }
 
 impl CopyTale {
-    fn drawn(chance: &mut StdRng) -> Self {
+    fn draw_tale(chance: &mut StdRng) -> Self {
         let said = 1_000 * chance.random_range(2..=4);
         Self {
             said,
@@ -52,22 +52,22 @@ impl CopyTale {
     }
 
     /// Returns when a complete copy is seen: nobody reports it.
-    fn seen(&self) -> DurationMs {
-        DurationMs(looks(self.takes.0).last().copied().unwrap_or_default())
+    fn seen_after(&self) -> DurationMs {
+        DurationMs(look_times(self.takes.0).last().copied().unwrap_or_default())
     }
 
     /// Returns true if copies take long enough to be measured.
     fn is_measured(&self) -> bool {
-        self.seen() >= RateParameters::default().min_time
+        self.seen_after() >= RateParameters::default().min_time
     }
 
     /// Returns the measured bandwidth of the near link, in bits a second.
-    fn seems(&self) -> u64 {
-        8_000 * self.size().0 / self.seen().0
+    fn measured_bandwidth(&self) -> u64 {
+        8_000 * self.size().0 / self.seen_after().0
     }
 
     /// Returns true if the far site is found to be nearer while the measurement counts.
-    fn turns_away(&self) -> bool {
+    fn is_far_site_preferred(&self) -> bool {
         self.is_measured() && self.carries < FAR
     }
 }
@@ -75,7 +75,7 @@ impl CopyTale {
 /// Returns the times of looks at a copy that begins at 0 and has all its bytes after `takes`: at
 /// first, then after a quarter of its age, at least 100 ms and at most 5 s, but not past the
 /// expected end.
-pub(super) fn looks(takes: u64) -> Vec<u64> {
+pub(super) fn look_times(takes: u64) -> Vec<u64> {
     let mut looks = vec![0];
     while let Some(last) = looks.last().copied().filter(|last| *last < takes) {
         let left = if last == 0 { u64::MAX } else { takes - last };
@@ -86,7 +86,7 @@ pub(super) fn looks(takes: u64) -> Vec<u64> {
 
 /// Lists the calls about a copy that begins at `from` and has these looks; then it is asked for,
 /// for those who need it.
-pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<TimedItem<&'static str>> {
+pub(super) fn copy_calls(from: u64, looks: &[u64]) -> Vec<TimedItem<&'static str>> {
     let looks: Vec<_> = looks.iter().map(|at| (from + at, "copy-status")).collect();
     let whole = looks.last().map(|(at, _)| (*at, "has-content"));
     [(from, "start-copy")]
@@ -96,9 +96,9 @@ pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<TimedItem<&'static str>> 
         .collect()
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
-    let tale = CopyTale::drawn(chance);
+pub(super) fn play_copies(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12, 12, 12], chance.random())?;
+    let tale = CopyTale::draw_tale(chance);
     stage.hints = chance.random_bool(0.7);
     // Answers of sites count as new throughout.
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
@@ -121,20 +121,20 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let to = site_name(2)?;
         if tale.carries < tale.said {
             let bandwidth = BitsPerSecond(8_000 * tale.carries);
-            scene.plan(DurationMs(1), 0, SiteFault::Link { to, bandwidth })?;
+            scene.plan_fault(DurationMs(1), 0, SiteFault::Link { to, bandwidth })?;
         }
         scene.pass(DurationMs(100)).await;
         let (begun, measured_at) = shared_copy(&scene, tale).await?;
-        shows_measurement(&scene, tale, measured_at)?;
-        let turns = tale.turns_away() && scene.now() < measured_at + tale.expiry;
-        comes_from(&scene, tale, 1, if turns { 1 } else { 0 }).await?;
+        check_measurement(&scene, tale, measured_at)?;
+        let turns = tale.is_far_site_preferred() && scene.now() < measured_at + tale.expiry;
+        check_comes_from(&scene, tale, 1, if turns { 1 } else { 0 }).await?;
         if tale.is_measured() {
             // Whatever was measured since then was measured of the other link, or of this one
             // again; both count no more.
             scene.pass(tale.expiry).await;
         }
-        comes_from(&scene, tale, 2, 0).await?;
-        counts(&scene, begun, tale);
+        check_comes_from(&scene, tale, 2, 0).await?;
+        check_metrics(&scene, begun, tale);
         Ok(())
     })
 }
@@ -144,24 +144,24 @@ async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, 
     let begun = scene.now();
     let here = site_name(2)?;
     let half = tale.takes.0 / 2;
-    let looks = looks(tale.takes.0);
-    let whole = tale.seen().0;
-    let spec = reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0)?;
+    let looks = look_times(tale.takes.0);
+    let whole = tale.seen_after().0;
+    let spec = with_input(fixed_at(build_job(&[2], tale.run, tale.run, 0)?, 2)?, 0)?;
     let first = scene.submit(spec.clone()).await?;
     scene.pass(DurationMs(half)).await;
-    shows_progress(scene, begun, tale)?;
+    check_progress(scene, begun, tale)?;
     let second = scene.submit(spec).await?;
-    scene.same("sources", sources(scene, first)?, vec![site_name(0)?]);
+    scene.check_same("sources", sources(scene, first)?, vec![site_name(0)?]);
     let ended = scene.until_ended(&[first, second]).await?.since(begun).0;
     scene.pass(tale.keeps + DurationMs(10_000)).await;
-    let mut calls = brought(0, &looks);
+    let mut calls = copy_calls(0, &looks);
     let gone = ended + tale.keeps.0;
     calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
     calls.sort_unstable();
     // Because of the newcomer the actor of the copy looks at what is due, which is nothing.
-    scene.same(
+    scene.check_same(
         "calls of a copy",
-        scene.heard(&here, &OF_COPIES, begun),
+        scene.calls_at(&here, &OF_COPIES, begun),
         calls,
     );
     let from = "1 copying from amsterdam".to_owned();
@@ -175,21 +175,21 @@ async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, 
         (gone, "1 deleting unneeded".into()),
         (gone, "1 gone".into()),
     ];
-    scene.same("lives of a copy", scene.copied(&here, begun), copied);
+    scene.check_same("lives of a copy", scene.copy_states(&here, begun), copied);
     for (job, placed) in [(first, 0), (second, half)] {
         let arrived = scene
-            .lived(job, begun)
+            .job_events(job, begun)
             .into_iter()
             .filter(|(_, what)| *what == "InputsArrived");
         let at: Vec<u64> = arrived.map(|(at, _)| at).collect();
-        scene.same("arrival", at, vec![whole.max(placed)]);
+        scene.check_same("arrival", at, vec![whole.max(placed)]);
     }
     Ok((begun, begun + DurationMs(whole)))
 }
 
 /// Returns where the input of a job comes from, as placed.
 fn sources(scene: &StagedScene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
-    let job = scene.job(id)?;
+    let job = scene.job_record(id)?;
     let placed = job
         .components
         .iter()
@@ -202,24 +202,28 @@ fn sources(scene: &StagedScene, id: cospan_domain::ids::JobId) -> Result<Vec<Sit
 
 /// Checks that in the middle of a copy everybody is shown what was there at the last look, and its
 /// end.
-fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Result<()> {
+fn check_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Result<()> {
     let now = scene.now().since(begun).0;
     // A look at this very moment may come before or after.
-    let Some(last) = looks(tale.takes.0).into_iter().rev().find(|at| *at <= now) else {
+    let Some(last) = look_times(tale.takes.0)
+        .into_iter()
+        .rev()
+        .find(|at| *at <= now)
+    else {
         return Ok(());
     };
     if last == now {
         return Ok(());
     }
     let digest = cospan_domain::ids::Digest([1; 32]);
-    let shown = scene.plane_run.plane.progress(digest, &site_name(2)?);
+    let shown = scene.plane_run.plane.copy_progress(digest, &site_name(2)?);
     let shown = shown.map(|shown| (shown.done, shown.at, shown.expected));
     // Nothing had come at the first look: then the link's configured bandwidth is all that is
     // known.
     let promised = DurationMs(tale.size().0.div_ceil(tale.said));
     let end = if last == 0 { promised } else { tale.takes };
     let done = Bytes(last * tale.carries);
-    scene.same(
+    scene.check_same(
         "progress",
         shown,
         Some((done, begun + DurationMs(last), begun + end)),
@@ -228,7 +232,7 @@ fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Resu
 }
 
 /// Checks what operators see of the link once the copy is complete.
-fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Result<()> {
+fn check_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Result<()> {
     let counts = tale.is_measured() && scene.now() < at + tale.expiry;
     let links = scene.plane_run.plane.links_to(&site_name(2)?);
     let shown: Vec<_> = links
@@ -251,24 +255,24 @@ fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Resu
         })
         .collect();
     let rate = if counts {
-        tale.seems()
+        tale.measured_bandwidth()
     } else {
         8_000 * tale.said
     };
-    let measured = counts.then_some((tale.seems(), at, 1));
+    let measured = counts.then_some((tale.measured_bandwidth(), at, 1));
     let near = (site_name(0)?, rate, 8_000 * tale.said, measured);
-    scene.same(
+    scene.check_same(
         "links",
         shown,
         vec![near, (site_name(1)?, 8_000 * FAR, 8_000 * FAR, None)],
     );
     let gauge = &scene.plane_run.plane.shared().metrics.link_bandwidth;
     let gauge = gauge.with_label_values(&["amsterdam", "cracow"]).get();
-    scene.same(
+    scene.check_same(
         "gauge",
         gauge,
         if tale.is_measured() {
-            tale.seems() as i64 / 8
+            tale.measured_bandwidth() as i64 / 8
         } else {
             0
         },
@@ -277,27 +281,32 @@ fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Resu
 }
 
 /// Lets one more job read another file, and checks that it comes from there.
-async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usize) -> Result<()> {
+async fn check_comes_from(
+    scene: &StagedScene,
+    tale: CopyTale,
+    file: usize,
+    site: usize,
+) -> Result<()> {
     let begun = scene.now();
-    let spec = reads(only_at(job(&[1], tale.run, tale.run, 0)?, 2)?, file)?;
+    let spec = with_input(fixed_at(build_job(&[1], tale.run, tale.run, 0)?, 2)?, file)?;
     let id = scene.submit(spec).await?;
     scene.until_ended(&[id]).await?;
-    scene.same("nearest", sources(scene, id)?, vec![site_name(site)?]);
+    scene.check_same("nearest", sources(scene, id)?, vec![site_name(site)?]);
     let takes = if site == 0 {
         tale.takes.0
     } else {
         tale.size().0 / FAR
     };
-    let whole = looks(takes).last().copied().unwrap_or_default();
+    let whole = look_times(takes).last().copied().unwrap_or_default();
     let came = scene
-        .copied(&site_name(2)?, begun)
+        .copy_states(&site_name(2)?, begun)
         .into_iter()
         .filter(|(_, what): &TimedItem<String>| what.starts_with(&format!("{}", file + 1)));
     let came: Vec<_> = came.take(4).collect();
     let from = format!("{} copying from {}", file + 1, site_name(site)?);
     let waiting = (0, format!("{} waiting", file + 1));
     let ready = (whole, format!("{} ready", file + 1));
-    scene.same(
+    scene.check_same(
         "came",
         came,
         vec![waiting, (0, from.clone()), (0, from), ready],
@@ -306,12 +315,12 @@ async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usiz
 }
 
 /// Checks the metrics of copies.
-fn counts(scene: &StagedScene, _: Timestamp, tale: CopyTale) {
+fn check_metrics(scene: &StagedScene, _: Timestamp, tale: CopyTale) {
     let metrics = &scene.plane_run.plane.shared().metrics;
-    scene.same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);
-    scene.same("copies", metrics.transfer_seconds.get_sample_count(), 3);
+    scene.check_same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);
+    scene.check_same("copies", metrics.transfer_seconds.get_sample_count(), 3);
     for blame in ["source", "destination", "process", "stall"] {
         let failed = metrics.transfer_failures.with_label_values(&[blame]).get();
-        scene.same(blame, failed, 0);
+        scene.check_same(blame, failed, 0);
     }
 }

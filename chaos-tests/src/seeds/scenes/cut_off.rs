@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 
 use super::silence::{SilentTries, first_poll};
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 struct CutOffStory {
@@ -20,8 +20,8 @@ struct CutOffStory {
     patience: DurationMs,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[5, 4], chance.random())?;
+pub(super) fn play_cut_off(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[5, 4], chance.random())?;
     let settings = &mut stage.settings;
     settings.reconcile_interval = DurationMs::from_secs(86_400);
     settings.information_expiry = DurationMs::from_secs(7_200);
@@ -33,17 +33,17 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         patience: DurationMs(chance.random_range(100_000..=250_000)),
     };
     let settings = settings.clone();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let begun = scene.now().since(BEGINS).0;
         let first = scene.submit(long_job(2, story.patience)?).await?;
         scene.pass(story.apart).await;
         let second = scene.submit(long_job(2, story.patience)?).await?;
         for site in [0, 1] {
-            scene.plan(story.silent_after, site, SiteFault::Silent(true))?;
+            scene.plan_fault(story.silent_after, site, SiteFault::Silent(true))?;
         }
         // The second comes back first.
         let ends = story.silent_after + story.silent_for;
-        scene.plan(ends, 1, SiteFault::Silent(false))?;
+        scene.plan_fault(ends, 1, SiteFault::Silent(false))?;
         let from = [begun, begun + story.apart.0];
         let silent_at = from[1] + story.silent_after.0;
         let tries = [
@@ -51,66 +51,79 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             first_poll(from[1], silent_at - from[1], settings.poll_interval.0),
         ];
         let tries = [
-            SilentTries::of(tries[0], silent_at + 200_000, &settings),
-            SilentTries::of(tries[1], from[1] + ends.0, &settings),
+            SilentTries::work_out_tries(tries[0], silent_at + 200_000, &settings),
+            SilentTries::work_out_tries(tries[1], from[1] + ends.0, &settings),
         ];
-        play(&scene, [first, second], &tries, &story).await
+        play_story(&scene, [first, second], &tries, &story).await
     })
 }
 
 fn long_job(processors: u32, patience: DurationMs) -> Result<cospan_domain::job::spec::JobSpec> {
     let time = DurationMs::from_secs(86_400);
-    let mut spec = job(&[processors], time, time, 0)?;
+    let mut spec = build_job(&[processors], time, time, 0)?;
     spec.on_unreachable = OnUnreachable::RerunAfter(patience);
     Ok(spec)
 }
 
-async fn till(scene: &StagedScene, at: u64) {
-    scene.plane_run.until(BEGINS + DurationMs(at)).await;
+async fn wait_until(scene: &StagedScene, at: u64) {
+    scene.plane_run.sleep_until(BEGINS + DurationMs(at)).await;
 }
 
-async fn play(
+async fn play_story(
     scene: &StagedScene,
     jobs: [JobId; 2],
     tries: &[SilentTries; 2],
     story: &CutOffStory,
 ) -> Result<()> {
     let isolated = tries[0].lost.max(tries[1].lost);
-    till(scene, isolated - 1).await;
-    scene.same("isolated before", scene.metrics().isolated.get(), 0);
-    till(scene, isolated).await;
+    wait_until(scene, isolated - 1).await;
+    scene.check_same("isolated before", scene.metrics().isolated.get(), 0);
+    wait_until(scene, isolated).await;
     scene.pass(DurationMs(1)).await;
-    scene.same("isolated", scene.metrics().isolated.get(), 1);
-    scene.same("isolated as told", scene.plane_run.plane.isolated(), true);
+    scene.check_same("isolated", scene.metrics().isolated.get(), 1);
+    scene.check_same(
+        "isolated as told",
+        scene.plane_run.plane.is_isolated(),
+        true,
+    );
     for number in [0, 1] {
-        let job = scene.job(jobs[number])?;
-        let told = scene.plane_run.plane.explain(&job).silence.told(&job);
+        let job = scene.job_record(jobs[number])?;
+        let told = scene
+            .plane_run
+            .plane
+            .explain_job(&job)
+            .silence
+            .warning(&job);
         let expected = format!(
             "component part-0 may still run at {}, which does not answer; so many sites are \
              silent at once that it is we who are cut off: nothing is given up for that, and it \
              goes on once that site answers",
             site_name(number)?
         );
-        scene.same("what is told", told, Some(expected));
+        scene.check_same("what is told", told, Some(expected));
     }
     let waiting = scene
-        .submit(job(&[1], DurationMs(1_000), DurationMs(1_000), 0)?)
+        .submit(build_job(&[1], DurationMs(1_000), DurationMs(1_000), 0)?)
         .await?;
-    till(scene, tries[1].back - 1).await;
-    scene.same("still isolated", scene.metrics().isolated.get(), 1);
+    wait_until(scene, tries[1].back - 1).await;
+    scene.check_same("still isolated", scene.metrics().isolated.get(), 1);
     for number in [0, 1] {
-        scene.same("errors meanwhile", errors(scene, number)?, 0);
-        scene.same(
+        scene.check_same("errors meanwhile", site_error_count(scene, number)?, 0);
+        scene.check_same(
             "course meanwhile",
-            scene.course(jobs[number], BEGINS).len(),
+            scene.durable_course(jobs[number], BEGINS).len(),
             4,
         );
     }
-    scene.same("nothing is placed", scene.course(waiting, BEGINS).len(), 0);
-    after(scene, jobs, waiting, tries, story).await
+    scene.check_same(
+        "nothing is placed",
+        scene.durable_course(waiting, BEGINS).len(),
+        0,
+    );
+    check_after(scene, jobs, waiting, tries, story).await
 }
 
-fn errors(scene: &StagedScene, site: usize) -> Result<u64> {
+fn site_error_count(scene: &StagedScene, site: usize) -> Result<u64> {
     Ok(scene
         .metrics()
         .site_errors
@@ -120,7 +133,7 @@ fn errors(scene: &StagedScene, site: usize) -> Result<u64> {
 
 /// Checks what follows when one site answers again: the other is silent by its own fault from then
 /// on.
-async fn after(
+async fn check_after(
     scene: &StagedScene,
     jobs: [JobId; 2],
     waiting: JobId,
@@ -129,18 +142,21 @@ async fn after(
 ) -> Result<()> {
     let back = tries[1].back;
     scene.pass(DurationMs(2)).await;
-    scene.same("isolated afterwards", scene.metrics().isolated.get(), 0);
-    let placed = scene.told_at(waiting, "JobPlaced")?.since(BEGINS).0;
-    scene.same("who waited is placed", placed, back);
+    scene.check_same("isolated afterwards", scene.metrics().isolated.get(), 0);
+    let placed = scene.first_event_at(waiting, "JobPlaced")?.since(BEGINS).0;
+    scene.check_same("who waited is placed", placed, back);
     let given_up = back.max(tries[0].since + story.patience.0);
-    till(scene, given_up + 1).await;
-    let aborted = scene.told_at(jobs[0], "RoundAborted")?.since(BEGINS).0;
-    scene.same("the job at the silent site is given up", aborted, given_up);
-    scene.same("its site is charged", errors(scene, 0)?, 1);
-    scene.same("the other is not", errors(scene, 1)?, 0);
-    scene.same(
+    wait_until(scene, given_up + 1).await;
+    let aborted = scene
+        .first_event_at(jobs[0], "RoundAborted")?
+        .since(BEGINS)
+        .0;
+    scene.check_same("the job at the silent site is given up", aborted, given_up);
+    scene.check_same("its site is charged", site_error_count(scene, 0)?, 1);
+    scene.check_same("the other is not", site_error_count(scene, 1)?, 0);
+    scene.check_same(
         "the other job goes on",
-        scene.course(jobs[1], BEGINS).len(),
+        scene.durable_course(jobs[1], BEGINS).len(),
         4,
     );
     Ok(())

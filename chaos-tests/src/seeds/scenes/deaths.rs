@@ -12,10 +12,10 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::log::TimedItem;
-use super::stage::{BEGINS, SceneStage, StagedScene, file_name, only_at, reads, site_name};
+use super::stage::{BEGINS, SceneStage, StagedScene, file_name, fixed_at, site_name, with_input};
 use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 /// Intervals between the looks of an actor, which dies at one of them.
 const TICKS: [u64; 4] = [30_000, 60_000, 60_001, 90_000];
@@ -34,20 +34,20 @@ struct DeathTale {
     times: usize,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_deaths(chance: &mut StdRng) -> Result<Vec<String>> {
     match chance.random_range(0..6) {
-        0 => adapters(chance),
+        0 => play_adapter_panics(chance),
         #[cfg(cospan_chaos)]
-        1 => ends(chance),
+        1 => play_process_end(chance),
         _ => {
-            let (stage, tale) = tale(chance)?;
-            stage.play_from_start(move |scene| async move { dies(&scene, &tale).await })
+            let (stage, tale) = draw_tale(chance)?;
+            stage.play_from_start(move |scene| async move { let_actor_die(&scene, &tale).await })
         }
     }
 }
 
-fn tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
-    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
+fn draw_tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
+    let mut stage = SceneStage::with_processors(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     stage.add_file(1_000, &[0])?;
@@ -79,7 +79,7 @@ fn tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
 
 impl DeathTale {
     /// Returns the number of deaths within a minute that is too many, and what follows.
-    fn limit(&self) -> (usize, SupervisorVerdict) {
+    fn death_limit(&self) -> (usize, SupervisorVerdict) {
         match self.kind {
             ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => {
                 (3, SupervisorVerdict::Hold)
@@ -106,7 +106,7 @@ impl DeathTale {
 }
 
 /// Returns the least pause after so many deaths that count; a quarter more at most.
-fn pause(deaths: usize) -> u64 {
+fn least_pause(deaths: usize) -> u64 {
     (10 << (2 * deaths)).min(5_000)
 }
 
@@ -126,9 +126,9 @@ impl DeathJudge<'_> {
         let scene = self.scene;
         let tale = self.tale;
         let begun = scene.now();
-        scene.panics(tale.kind, times);
+        scene.make_actors_panic(tale.kind, times);
         let first = tale.next_message(begun);
-        self.asks_in_vain().await?;
+        self.check_asks_in_vain().await?;
         scene.pass(DurationMs(first.since(begun).0 + 15_000)).await;
         let lived = scene
             .plane_run
@@ -141,17 +141,17 @@ impl DeathJudge<'_> {
         let mut lived = lived.filter(|(_, lived)| !matches!(lived, Lived::Planted(_)));
         let mut at = first;
         for _ in 0..times {
-            self.is(lived.next(), at, Lived::Died(tale.who.clone()));
+            self.check_lived(lived.next(), at, Lived::Died(tale.who.clone()));
             self.all += 1;
             self.deaths.push(at);
             self.deaths.retain(|death| at.since(*death) <= MINUTE);
-            let (limit, verdict) = tale.limit();
+            let (limit, verdict) = tale.death_limit();
             if self.deaths.len() >= limit {
-                self.is(lived.next(), at, Lived::Judged(tale.who.clone(), verdict));
-                scene.same("no more", lived.next(), None);
+                self.check_lived(lived.next(), at, Lived::Judged(tale.who.clone(), verdict));
+                scene.check_same("no more", lived.next(), None);
                 return Ok(true);
             }
-            let least = pause(self.deaths.len());
+            let least = least_pause(self.deaths.len());
             let built = lived.next();
             let told = format!("{built:?} after {least} from {at:?}");
             let Some((when, Lived::Built(who, true))) = built else {
@@ -165,25 +165,25 @@ impl DeathJudge<'_> {
             );
             at = when;
         }
-        scene.same("no more", lived.next(), None);
+        scene.check_same("no more", lived.next(), None);
         Ok(false)
     }
 
-    fn is(&self, found: Option<(Timestamp, Lived)>, at: Timestamp, lived: Lived) {
-        self.scene.same("lived", found, Some((at, lived)));
+    fn check_lived(&self, found: Option<(Timestamp, Lived)>, at: Timestamp, lived: Lived) {
+        self.scene.check_same("lived", found, Some((at, lived)));
     }
 
     /// Checks that a user who asked the dying actor is asked to come back.
-    async fn asks_in_vain(&self) -> Result<()> {
+    async fn check_asks_in_vain(&self) -> Result<()> {
         if !self.tale.is_asked() {
             return Ok(());
         }
         let busy = Err(ApiRefusal::Busy { retry_after_s: 1 });
         self.scene
-            .same("asks", self.scene.ask(names()?).await, busy.clone());
+            .check_same("asks", self.scene.ask(names()?).await, busy.clone());
         self.scene.pass(DurationMs(1)).await;
         self.scene
-            .same("asks the dead", self.scene.ask(names()?).await, busy);
+            .check_same("asks the dead", self.scene.ask(names()?).await, busy);
         Ok(())
     }
 }
@@ -201,13 +201,16 @@ fn names() -> Result<ApiRequest> {
     })
 }
 
-async fn dies(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
+async fn let_actor_die(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
     // It runs, and needs a copy, for as long as the scene lasts.
     let id = scene
-        .submit(reads(only_at(job(&[1], LONG, LONG, 0)?, 1)?, 0)?)
+        .submit(with_input(
+            fixed_at(build_job(&[1], LONG, LONG, 0)?, 1)?,
+            0,
+        )?)
         .await?;
     scene.pass(DurationMs(20_000)).await;
-    if !scene.panics(tale.kind, 0) {
+    if !scene.make_actors_panic(tale.kind, 0) {
         return Ok(());
     }
     let mut judge = DeathJudge {
@@ -225,45 +228,50 @@ async fn dies(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
         .actor_restarts
         .with_label_values(&[tale.kind.as_str()])
         .get();
-    scene.same("deaths", shown, judge.all);
+    scene.check_same("deaths", shown, judge.all);
     if held {
         let died = judge.deaths.last().copied().unwrap_or_default();
-        is_held(scene, tale, id, died).await?;
+        check_held(scene, tale, id, died).await?;
     }
     // The actor that died works as before.
     let begun = scene.now();
-    scene.same("names", scene.ask(names()?).await, Ok(ApiAnswer::Done));
+    scene.check_same("names", scene.ask(names()?).await, Ok(ApiAnswer::Done));
     let run = DurationMs(100);
     let next = scene
-        .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, 0)?)
+        .submit(with_input(fixed_at(build_job(&[1], run, run, 0)?, 1)?, 0)?)
         .await?;
     scene.until_ended(&[next]).await?;
-    let lived: Vec<TimedItem<&str>> = scene.lived(next, begun);
+    let lived: Vec<TimedItem<&str>> = scene.job_events(next, begun);
     let now = ["JobPlaced", "InputsArrived", "ClaimBegun"]
         .map(|what| (0, what))
         .to_vec();
-    scene.same("goes on", lived.into_iter().take(3).collect(), now);
+    scene.check_same("goes on", lived.into_iter().take(3).collect(), now);
     scene.until_ended(&[id]).await?;
-    scene.same("held", metrics.held.get(), 0);
+    scene.check_same("held", metrics.held.get(), 0);
     Ok(())
 }
 
 /// Checks that a job waits for an operator to release it; a site and a copy have another life after
 /// a minute.
-async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timestamp) -> Result<()> {
+async fn check_held(
+    scene: &StagedScene,
+    tale: &DeathTale,
+    id: JobId,
+    died: Timestamp,
+) -> Result<()> {
     let held = scene.plane_run.plane.shared().metrics.held.get();
-    scene.same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
+    scene.check_same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
     if tale.kind == ActorKind::Job {
         let reason = "it ended the actor that worked on it again and again; \
                       see the log, then `cospan release` or `cospan cancel`";
-        let job = scene.job(id)?;
+        let job = scene.job_record(id)?;
         let told = job
             .held
             .as_ref()
             .map(|held| format!("{held:?}").contains(reason));
-        scene.same("reason", told, Some(true));
+        scene.check_same("reason", told, Some(true));
         let done = Ok(ApiAnswer::Jobs(vec![(id, JobOutcome::Done)]));
-        scene.same(
+        scene.check_same(
             "release",
             scene.ask(ApiRequest::Release(vec![id])).await,
             done,
@@ -274,9 +282,9 @@ async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timesta
         let known = scene
             .plane_run
             .plane
-            .site(&site_name(0)?)
+            .site_standing(&site_name(0)?)
             .map(|site| site.report.idle.clone());
-        scene.same("known of the site", known, Some(None));
+        scene.check_same("known of the site", known, Some(None));
     }
     scene.pass(MINUTE).await;
     let lived = scene
@@ -288,13 +296,13 @@ async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timesta
         .unwrap_or_default();
     let after: Vec<_> = lived.into_iter().filter(|(at, _)| *at > died).collect();
     let again = (died + MINUTE, Lived::Built(tale.who.clone(), false));
-    scene.same("another life", after, vec![again]);
+    scene.check_same("another life", after, vec![again]);
     Ok(())
 }
 
 /// Lets an actor on which all depends die too often: the process ends, and names it.
 #[cfg(cospan_chaos)]
-fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
     let (stage, mut tale) = tale(chance)?;
     let kinds = [
         (ActorKind::Journal, ActorId::Journal),
@@ -339,8 +347,8 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Lets the adapters of all sites panic for a while: each call is the death of the site's actor.
-fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12], chance.random())?;
+fn play_adapter_panics(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     stage
         .fault_rates
@@ -349,7 +357,7 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;
-        scene.plane_run.call_faults.clear();
+        scene.plane_run.call_faults.stop_faults();
         scene.pass(DurationMs(90_000)).await;
         let lived = scene
             .plane_run
@@ -368,7 +376,7 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
             .position(|at| at == panics)
             .unwrap_or(0)
             + 1;
-        scene.same("deaths of a site", died, times);
+        scene.check_same("deaths of a site", died, times);
         let born = lived
             .iter()
             .rev()
@@ -381,20 +389,20 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
         let last = last.map(|(at, _)| *at).unwrap_or_default();
         if times == 3 {
             let again = (last + MINUTE, Lived::Built(cluster.clone(), false));
-            scene.same("left alone", born.clone(), Some(again));
+            scene.check_same("left alone", born.clone(), Some(again));
         }
         let born = born.map(|(at, _)| at).unwrap_or_default();
-        let asked = scene.heard(&site_name(0)?, &["describe", "status"], born);
+        let asked = scene.calls_at(&site_name(0)?, &["describe", "status"], born);
         let asks = vec![(0, "describe"), (0, "status")];
-        scene.same("asked", asked.into_iter().take(2).collect(), asks);
+        scene.check_same("asked", asked.into_iter().take(2).collect(), asks);
         let begun = scene.now();
         let id = scene
-            .submit(job(&[1], DurationMs(10), DurationMs(10), 0)?)
+            .submit(build_job(&[1], DurationMs(10), DurationMs(10), 0)?)
             .await?;
         scene.until_ended(&[id]).await?;
-        scene.same(
+        scene.check_same(
             "placed",
-            scene.lived(id, begun).first().copied(),
+            scene.job_events(id, begun).first().copied(),
             Some((0, "JobPlaced")),
         );
         Ok(())

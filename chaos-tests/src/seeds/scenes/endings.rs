@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 
 use super::silence::{SilentTries, first_poll};
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Longer than any scene.
@@ -27,8 +27,8 @@ enum When {
     Silent { abandoned_after: Option<u64> },
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_endings(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.hints = true;
     let settings = &mut stage.settings;
     settings.reconcile_interval = LONG;
@@ -50,88 +50,93 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let pause = DurationMs(chance.random_range(20_000..=40_000));
     let silent_for = DurationMs(chance.random_range(60_000..=400_000));
     let settings = settings.clone();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         match when {
-            When::Waiting => while_it_waits(&scene).await,
-            When::Running => while_it_runs(&scene, pause, &settings).await,
+            When::Waiting => check_while_waiting(&scene).await,
+            When::Running => check_while_running(&scene, pause, &settings).await,
             When::Silent { abandoned_after } => {
                 let begun = scene.now().since(BEGINS).0;
-                let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
-                scene.plan(pause, 0, SiteFault::Silent(true))?;
-                scene.plan(pause + silent_for, 0, SiteFault::Silent(false))?;
+                let id = scene.submit(build_job(&[3], LONG, LONG, 0)?).await?;
+                scene.plan_fault(pause, 0, SiteFault::Silent(true))?;
+                scene.plan_fault(pause + silent_for, 0, SiteFault::Silent(false))?;
                 let first = first_poll(begun, pause.0, settings.poll_interval.0);
-                let tries = SilentTries::of(first, begun + (pause + silent_for).0, &settings);
+                let tries =
+                    SilentTries::work_out_tries(first, begun + (pause + silent_for).0, &settings);
                 match abandoned_after {
-                    None => while_it_is_silent(&scene, id, begun + pause.0, &tries).await,
-                    Some(after) => abandoned(&scene, id, tries.lost + after, &tries).await,
+                    None => check_while_silent(&scene, id, begun + pause.0, &tries).await,
+                    Some(after) => check_abandoned(&scene, id, tries.lost + after, &tries).await,
                 }
             }
         }
     })
 }
 
-async fn outcome(scene: &StagedScene, what: ApiRequest) -> Result<JobOutcome> {
+async fn command_outcome(scene: &StagedScene, what: ApiRequest) -> Result<JobOutcome> {
     match scene.ask(what).await? {
         ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
         other => bail!("an order came to {other:?}"),
     }
 }
 
-fn ended_as_cancelled(scene: &StagedScene) {
+fn check_cancelled(scene: &StagedScene) {
     let ended = &scene.metrics().jobs_ended;
-    scene.same(
+    scene.check_same(
         "cancelled jobs",
         ended.with_label_values(&["cancelled"]).get(),
         1,
     );
     let gained = scene.metrics().jobs.with_label_values(&["cancelled"]).get();
-    scene.same("jobs that are cancelled", gained, 1);
+    scene.check_same("jobs that are cancelled", gained, 1);
 }
 
 /// Checks that nothing of it is anywhere: no site gets a call about it.
-async fn while_it_waits(scene: &StagedScene) -> Result<()> {
-    scene.submit(job(&[3], LONG, LONG, 0)?).await?;
-    let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
+async fn check_while_waiting(scene: &StagedScene) -> Result<()> {
+    scene.submit(build_job(&[3], LONG, LONG, 0)?).await?;
+    let id = scene.submit(build_job(&[2], LONG, LONG, 0)?).await?;
     scene.pass(DurationMs(100)).await;
     let now = scene.now();
     let calls = scene.calls().len();
-    scene.same(
+    scene.check_same(
         "answer",
-        outcome(scene, ApiRequest::Cancel(vec![id])).await?,
+        command_outcome(scene, ApiRequest::Cancel(vec![id])).await?,
         JobOutcome::Done,
     );
-    scene.same(
+    scene.check_same(
         "course",
-        scene.course(id, now),
+        scene.durable_course(id, now),
         vec![(0, vec!["JobCancelled"])],
     );
-    scene.same("calls", scene.calls().len(), calls);
-    let again = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
-    scene.same(
+    scene.check_same("calls", scene.calls().len(), calls);
+    let again = command_outcome(scene, ApiRequest::Cancel(vec![id])).await?;
+    scene.check_same(
         "answer",
         again,
         JobOutcome::Unchanged("it is cancelled".into()),
     );
-    ended_as_cancelled(scene);
+    check_cancelled(scene);
     Ok(())
 }
 
 /// Checks that requests are repeated after 5, 10, 20, 30 and 30 seconds.
-async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settings) -> Result<()> {
+async fn check_while_running(
+    scene: &StagedScene,
+    pause: DurationMs,
+    settings: &Settings,
+) -> Result<()> {
     let interval = settings.poll_interval.0;
     let soon = (settings.job.go_grace.0 / 4).min(interval);
     let begun = scene.now().since(BEGINS).0;
-    let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+    let id = scene.submit(build_job(&[3], LONG, LONG, 0)?).await?;
     scene.pass(pause).await;
     let at = begun + pause.0;
-    let answer = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
-    scene.same("answer", answer, JobOutcome::Done);
-    let over = scene.ended(id).await?.since(BEGINS).0;
+    let answer = command_outcome(scene, ApiRequest::Cancel(vec![id])).await?;
+    scene.check_same("answer", answer, JobOutcome::Done);
+    let over = scene.await_end(id).await?.since(BEGINS).0;
     let mut seen = begun + 2 * soon;
     while seen < at {
         seen += interval;
     }
-    scene.same("the end", over, seen);
+    scene.check_same("the end", over, seen);
     let mut orders = Vec::new();
     let mut next = at;
     let mut wait = 5_000;
@@ -140,40 +145,44 @@ async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settin
         next += wait;
         wait = 30_000.min(2 * wait);
     }
-    scene.same(
+    scene.check_same(
         "orders",
-        scene.asked_since(BEGINS, 0, "cancel")?,
+        scene.call_times_since(BEGINS, 0, "cancel")?,
         orders.clone(),
     );
     let gates: Vec<u64> = std::iter::once(begun + soon).chain(orders).collect();
-    scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
+    scene.check_same(
+        "gates",
+        scene.call_times_since(BEGINS, 0, "decide-gate")?,
+        gates,
+    );
     let expected = vec![
         (at, vec!["RoundAborted"]),
         (seen, vec!["AttemptEnded", "JobCancelled"]),
     ];
-    let course = scene.course(id, BEGINS);
-    scene.same("course", course.into_iter().skip(4).collect(), expected);
-    ended_as_cancelled(scene);
+    let course = scene.durable_course(id, BEGINS);
+    scene.check_same("course", course.into_iter().skip(4).collect(), expected);
+    check_cancelled(scene);
     let aborted = scene
         .metrics()
         .rounds_aborted
         .with_label_values(&["cancelled"])
         .get();
-    scene.same("rounds aborted", aborted, 1);
+    scene.check_same("rounds aborted", aborted, 1);
     Ok(())
 }
 
 /// Checks that a request that does not arrive is repeated after 1, 2, 4 and so on up to 30 seconds.
-async fn while_it_is_silent(
+async fn check_while_silent(
     scene: &StagedScene,
     id: JobId,
     at: u64,
     tries: &SilentTries,
 ) -> Result<()> {
-    scene.plane_run.until(BEGINS + DurationMs(at)).await;
+    scene.plane_run.sleep_until(BEGINS + DurationMs(at)).await;
     // A user who gives it up too soon has it cancelled all the same.
-    let answer = outcome(scene, ApiRequest::Abandon(vec![id])).await?;
-    let asked = scene.asked_since(BEGINS, 0, "status")?.into_iter();
+    let answer = command_outcome(scene, ApiRequest::Abandon(vec![id])).await?;
+    let asked = scene.call_times_since(BEGINS, 0, "status")?.into_iter();
     let answered = asked.filter(|asked| *asked < at).max().unwrap_or_default();
     let told = format!(
         "not given up: component part-0 at {}, which answered {} ago; repeat in a minute if it is \
@@ -181,31 +190,34 @@ async fn while_it_is_silent(
         site_name(0)?,
         DurationMs(at - answered)
     );
-    scene.same("answer before it is lost", answer, JobOutcome::Waits(told));
-    scene.plane_run.until(BEGINS + DurationMs(tries.lost)).await;
+    scene.check_same("answer before it is lost", answer, JobOutcome::Waits(told));
+    scene
+        .plane_run
+        .sleep_until(BEGINS + DurationMs(tries.lost))
+        .await;
     scene.pass(DurationMs(1)).await;
-    let answer = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
+    let answer = command_outcome(scene, ApiRequest::Cancel(vec![id])).await?;
     let told = format!(
         "component part-0 may still run at {}, which does not answer; it is ended once that site \
          answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`",
         site_name(0)?
     );
-    scene.same("answer", answer, JobOutcome::Waits(told));
+    scene.check_same("answer", answer, JobOutcome::Waits(told));
     let silent_until = tries.asked.last().copied().unwrap_or_default();
-    let over = scene.ended(id).await?.since(BEGINS).0;
-    let orders = scene.asked_since(BEGINS, 0, "decide-gate")?;
+    let over = scene.await_end(id).await?.since(BEGINS).0;
+    let orders = scene.call_times_since(BEGINS, 0, "decide-gate")?;
     let mut next = at;
     let mut wait = 1_000;
     let mut expected = vec![orders[0]];
-    let done = scene.asked_since(BEGINS, 0, "cancel")?;
+    let done = scene.call_times_since(BEGINS, 0, "cancel")?;
     while next <= done.first().copied().unwrap_or_default() {
         expected.push(next);
         next += DEADLINE + wait;
         wait = 30_000.min(2 * wait);
     }
-    scene.same("orders", orders, expected.clone());
+    scene.check_same("orders", orders, expected.clone());
     let last = expected.last().copied().unwrap_or_default();
-    scene.same("ended with the first order that arrives", done, vec![last]);
+    scene.check_same("ended with the first order that arrives", done, vec![last]);
     scene.check(last + 50_000 > silent_until, || {
         format!("ended only at {last}")
     });
@@ -214,39 +226,44 @@ async fn while_it_is_silent(
     } else {
         last.max(tries.back + 10)
     };
-    scene.same("the end", over, seen);
-    ended_as_cancelled(scene);
+    scene.check_same("the end", over, seen);
+    check_cancelled(scene);
     Ok(())
 }
 
 /// Checks that a job that its user gives up is over at once; what lives of it is ended when its
 /// site answers.
-async fn abandoned(scene: &StagedScene, id: JobId, at: u64, tries: &SilentTries) -> Result<()> {
+async fn check_abandoned(
+    scene: &StagedScene,
+    id: JobId,
+    at: u64,
+    tries: &SilentTries,
+) -> Result<()> {
     scene
         .plane_run
-        .until(BEGINS + DurationMs(tries.lost - 1))
+        .sleep_until(BEGINS + DurationMs(tries.lost - 1))
         .await;
     let at = at.min(tries.back - 1).max(tries.lost + 1);
-    scene.plane_run.until(BEGINS + DurationMs(at)).await;
-    let answer = outcome(scene, ApiRequest::Abandon(vec![id])).await?;
-    scene.same("answer", answer, JobOutcome::Done);
-    let course = scene.course(id, BEGINS + DurationMs(at));
+    scene.plane_run.sleep_until(BEGINS + DurationMs(at)).await;
+    let answer = command_outcome(scene, ApiRequest::Abandon(vec![id])).await?;
+    scene.check_same("answer", answer, JobOutcome::Done);
+    let course = scene.durable_course(id, BEGINS + DurationMs(at));
     let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];
-    scene.same("course", course, expected);
+    scene.check_same("course", course, expected);
     scene
         .plane_run
-        .until(BEGINS + DurationMs(tries.back + 1))
+        .sleep_until(BEGINS + DurationMs(tries.back + 1))
         .await;
-    scene.same(
+    scene.check_same(
         "ended",
-        scene.asked_since(BEGINS, 0, "cancel")?,
+        scene.call_times_since(BEGINS, 0, "cancel")?,
         vec![tries.back],
     );
-    scene.same(
+    scene.check_same(
         "swept",
-        scene.asked_since(BEGINS, 0, "list-attempts")?,
+        scene.call_times_since(BEGINS, 0, "list-attempts")?,
         vec![0, tries.back],
     );
-    ended_as_cancelled(scene);
+    check_cancelled(scene);
     Ok(())
 }

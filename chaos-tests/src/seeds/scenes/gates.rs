@@ -19,9 +19,9 @@ use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, SceneStage, Set, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
-use cospan_simulator::clock::rested;
+use cospan_simulator::clock::count_runtime_rest;
 use cospan_simulator::control_plane_run::{RunEnd, RunPlan};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::world::World;
 use cospan_simulator::world::site_faults::SiteFault;
@@ -56,7 +56,7 @@ struct GateStory {
     parts: usize,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_gates(chance: &mut StdRng) -> Result<Vec<String>> {
     const HOUR: i64 = 3_600_000;
     let between = match chance.random_range(0..5) {
         0 => Between::Death(0),
@@ -65,11 +65,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         3 => Between::CutOff,
         _ => Between::Late,
     };
-    Ok(play(between, chance)?.1)
+    Ok(play_story(between, chance)?.1)
 }
 
 /// Plays the story, and returns true if something did come between two gates, with what was found.
-fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
+fn play_story(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     let long = chance.random_bool(0.7);
     let lasts = if long {
         31 * SECOND..=600 * SECOND
@@ -83,7 +83,7 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
         run_time: DurationMs(chance.random_range(SECOND..=300 * SECOND)),
         parts: chance.random_range(2..=3),
     };
-    let mut stage = SceneStage::of(&vec![4; story.parts], chance.random())?;
+    let mut stage = SceneStage::with_processors(&vec![4; story.parts], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     // Requests are on their way when the first gate has opened.
     let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
@@ -91,21 +91,26 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
         way_max,
         ..FaultRates::default()
     };
-    let set = stage.set();
+    let set = stage.set_up();
     let (job, mut found) = match between {
-        Between::Death(clock_ahead_ms) => dies(&set, story, clock_ahead_ms)?,
-        _ => lives_on(&set, story)?,
+        Between::Death(clock_ahead_ms) => play_death(&set, story, clock_ahead_ms)?,
+        _ => play_without_death(&set, story)?,
     };
     let struck = set.world().read(|world| {
-        found.extend(judge(&job, &lives(world), story, is_apart(world, story)));
+        found.extend(judge_story(
+            &job,
+            &attempt_lives(world),
+            story,
+            is_apart(world, story),
+        ));
         is_apart(world, story)
     });
     Ok((struck || !long, found))
 }
 
 /// Returns a job whose components are at a site each.
-fn spread(story: GateStory) -> Result<JobSpec> {
-    let mut spec = job(&vec![1; story.parts], story.run_time, story.run_time, 0)?;
+fn spread_job(story: GateStory) -> Result<JobSpec> {
+    let mut spec = build_job(&vec![1; story.parts], story.run_time, story.run_time, 0)?;
     spec.request = RequestType::Fixed;
     for (number, component) in spec.components.iter_mut().enumerate() {
         component.site = Some(site_name(number)?);
@@ -116,15 +121,15 @@ fn spread(story: GateStory) -> Result<JobSpec> {
 /// A job when it had ended, and what was found until then.
 type EndedJob = (Arc<Job>, Vec<String>);
 
-fn dies(set: &Set, story: GateStory, clock_ahead_ms: i64) -> Result<EndedJob> {
+fn play_death(set: &Set, story: GateStory, clock_ahead_ms: i64) -> Result<EndedJob> {
     let first = RunPlan {
         moment: Some(KillPoint::BetweenGates(1)),
         ..set.plan(BEGINS)
     };
-    let end = set.reign_as(first, move |scene| async move {
-        scene.same(
+    let end = set.run_planned(first, move |scene| async move {
+        scene.check_same(
             "the number of the job",
-            scene.submit(spread(story)?).await?,
+            scene.submit(spread_job(story)?).await?,
             ID,
         );
         scene.pass(DAY).await;
@@ -137,35 +142,35 @@ fn dies(set: &Set, story: GateStory, clock_ahead_ms: i64) -> Result<EndedJob> {
         clock_ahead_ms,
         ..set.plan(at + story.lasts)
     };
-    survives(set.reign_as(next, |scene| async move { ended(&scene).await })?)
+    expect_survival(set.run_planned(next, |scene| async move { await_end(&scene).await })?)
 }
 
-fn lives_on(set: &Set, story: GateStory) -> Result<EndedJob> {
-    survives(set.reign_as(set.plan(BEGINS), move |scene| async move {
-        scene.same(
+fn play_without_death(set: &Set, story: GateStory) -> Result<EndedJob> {
+    expect_survival(set.run_planned(set.plan(BEGINS), move |scene| async move {
+        scene.check_same(
             "the number of the job",
-            scene.submit(spread(story)?).await?,
+            scene.submit(spread_job(story)?).await?,
             ID,
         );
         match story.between {
-            Between::CutOff => strikes(&scene, SiteFault::Silent, story).await?,
-            Between::Late => strikes(&scene, SiteFault::Frozen, story).await?,
+            Between::CutOff => fault_last_site(&scene, SiteFault::Silent, story).await?,
+            Between::Late => fault_last_site(&scene, SiteFault::Frozen, story).await?,
             Between::Stop | Between::Death(_) => {
                 // Both may open within the same millisecond: then nothing came between them.
-                till(&scene, |world| !opened(world).is_empty()).await?;
-                stop(story.lasts);
+                await_world(&scene, |world| !gates_opened(world).is_empty()).await?;
+                stop_plane(story.lasts);
             }
         }
-        ended(&scene).await
+        await_end(&scene).await
     })?)
 }
 
-async fn ended(scene: &StagedScene) -> Result<Arc<Job>> {
+async fn await_end(scene: &StagedScene) -> Result<Arc<Job>> {
     scene.until_ended(&[ID]).await?;
-    scene.job(ID)
+    scene.job_record(ID)
 }
 
-fn survives(end: RunEnd<EndedJob>) -> Result<EndedJob> {
+fn expect_survival(end: RunEnd<EndedJob>) -> Result<EndedJob> {
     match end {
         RunEnd::Done(_, ended) => Ok(ended),
         RunEnd::Killed(at) => bail!("the control plane ended by itself at {}", at.0),
@@ -173,24 +178,24 @@ fn survives(end: RunEnd<EndedJob>) -> Result<EndedJob> {
 }
 
 /// Lets the last site fall silent, or freeze, once the start is decided.
-async fn strikes(
+async fn fault_last_site(
     scene: &StagedScene,
     trouble: fn(bool) -> SiteFault,
     story: GateStory,
 ) -> Result<()> {
     scene
-        .when(DAY, |scene| {
-            let job = scene.job(ID);
+        .wait_for_change(DAY, |scene| {
+            let job = scene.job_record(ID);
             job.is_ok_and(|job| job.phase.kind() == PhaseKind::Starting)
         })
         .await?;
     let site = story.parts - 1;
-    scene.strike(&site_name(site)?, trouble(true));
-    scene.plan(story.lasts, site, trouble(false))
+    scene.inject_fault(&site_name(site)?, trouble(true));
+    scene.plan_fault(story.lasts, site, trouble(false))
 }
 
 /// Waits, to the millisecond, until a condition holds in the world.
-async fn till(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
+async fn await_world(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
     let end = scene.now() + DAY;
     while !scene.plane_run.world.read(&so) {
         if scene.now() > end {
@@ -202,13 +207,13 @@ async fn till(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
 }
 
 /// Lets time pass, in which nobody here has a turn.
-fn stop(lasts: DurationMs) {
+fn stop_plane(lasts: DurationMs) {
     let _ = tokio::time::advance(Duration::from_millis(lasts.0)).now_or_never();
-    rested();
+    count_runtime_rest();
 }
 
 /// Returns the times at which gates of the first round were opened, until now.
-fn opened(world: &World) -> Vec<Timestamp> {
+fn gates_opened(world: &World) -> Vec<Timestamp> {
     world
         .ledger()
         .entries()
@@ -220,7 +225,7 @@ fn opened(world: &World) -> Vec<Timestamp> {
 
 /// Returns true if the gates of the first round were not opened within the time that calls take.
 fn is_apart(world: &World, story: GateStory) -> bool {
-    let opened = opened(world);
+    let opened = gates_opened(world);
     opened.len() < story.parts
         || opened
             .iter()
@@ -235,7 +240,7 @@ struct AdmittedAttempt {
     exited: Option<i32>,
 }
 
-fn lives(world: &World) -> BTreeMap<AttemptTag, AdmittedAttempt> {
+fn attempt_lives(world: &World) -> BTreeMap<AttemptTag, AdmittedAttempt> {
     let mut lives: BTreeMap<AttemptTag, AdmittedAttempt> = BTreeMap::new();
     for entry in world.ledger().entries() {
         let life = lives.entry(entry.tag).or_default();
@@ -250,7 +255,7 @@ fn lives(world: &World) -> BTreeMap<AttemptTag, AdmittedAttempt> {
     lives
 }
 
-fn judge(
+fn judge_story(
     job: &Job,
     lives: &BTreeMap<AttemptTag, AdmittedAttempt>,
     story: GateStory,
@@ -317,7 +322,8 @@ mod tests {
         ];
         for between in all {
             let played = (0..12).map(|seed| {
-                let (struck, found) = play(between, &mut StdRng::seed_from_u64(seed)).unwrap();
+                let (struck, found) =
+                    play_story(between, &mut StdRng::seed_from_u64(seed)).unwrap();
                 assert_eq!(found, Vec::<String>::new(), "{between:?}, seed {seed}");
                 usize::from(struck)
             });

@@ -16,7 +16,7 @@ pub(super) use dying::wrong;
 #[cfg(cospan_chaos)]
 mod dying {
     use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
-    use cospan_actors::chaos::{CrashPoint, panic_when};
+    use cospan_actors::chaos::{CrashPoint, set_panic_hook};
     use cospan_actors::coallocator::{StartEstimate, WaitCause};
     use cospan_actors::supervision::ActorKind;
     use cospan_domain::ids::JobId;
@@ -26,48 +26,48 @@ mod dying {
     use rand::Rng;
 
     use super::super::stage::{BEGINS, SceneStage, StagedScene};
-    use super::super::tidy::at_rest;
+    use super::super::tidy::check_at_rest;
     use super::*;
-    use cospan_simulator::jobs::job;
+    use cospan_simulator::jobs::build_job;
 
     const DAY: DurationMs = DurationMs(86_400_000);
     /// Number of deaths within a minute that is too many.
     const DEATHS: u32 = 3;
 
     pub(in super::super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-        let stage = SceneStage::of(&[4], chance.random())?;
+        let stage = SceneStage::with_processors(&[4], chance.random())?;
         let run_time = DurationMs(1_000 * chance.random_range(60..=200));
         let waits = chance.random_bool(0.5);
         let set = stage.set();
         let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| async move {
             scene.pass(DurationMs(1_000)).await;
-            let first = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
-            let second = scene.submit(job(&[4], run_time, DAY, 0)?).await?;
+            let first = scene.submit(build_job(&[4], run_time, DAY, 0)?).await?;
+            let second = scene.submit(build_job(&[4], run_time, DAY, 0)?).await?;
             scene.pass(DurationMs(1_000)).await;
             let id = if waits { second } else { first };
-            die(DEATHS);
+            kill_job_actors(DEATHS);
             let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
             scene.same("an order", answer, Ok(done(id)));
             let reason = scene.job(id)?.held.clone();
             let text = "it ended the actor that worked on it again and again; see the log, then \
                         `cospan release` or `cospan cancel`";
             scene.same("why it is held", reason.as_deref(), Some(text));
-            held(&scene, id, waits).await
+            check_held(&scene, id, waits).await
         })?;
         let later = ended + DurationMs(chance.random_range(1_000..=50_000));
         let again = set.run_control_plane(later, move |scene| async move {
             scene.pass(DurationMs(2_000)).await;
             let id = JobId(if waits { 2 } else { 1 });
-            held(&scene, id, waits).await?;
-            released(&scene, id).await
+            check_held(&scene, id, waits).await?;
+            check_released(&scene, id).await
         })?;
         found.extend(again.1);
         Ok(found)
     }
 
     /// Lets actors of jobs die so many times at their next message.
-    fn die(mut times: u32) {
-        panic_when(Some(Box::new(move |effect, point| {
+    fn kill_job_actors(mut times: u32) {
+        set_panic_hook(Some(Box::new(move |effect, point| {
             let strikes =
                 times > 0 && point == CrashPoint::HandlerEntry && effect == ActorKind::Job.as_str();
             times -= u32::from(strikes);
@@ -79,8 +79,8 @@ mod dying {
         ApiAnswer::Jobs(vec![(id, JobOutcome::Done)])
     }
 
-    async fn held(scene: &StagedScene, id: JobId, waits: bool) -> Result<()> {
-        at_rest(scene).await;
+    async fn check_held(scene: &StagedScene, id: JobId, waits: bool) -> Result<()> {
+        check_at_rest(scene).await;
         let plane = &scene.plane_run.plane;
         let job = scene.job(id)?;
         let Some(reason) = &job.held else {
@@ -114,7 +114,7 @@ mod dying {
         Ok(())
     }
 
-    async fn released(scene: &StagedScene, id: JobId) -> Result<()> {
+    async fn check_released(scene: &StagedScene, id: JobId) -> Result<()> {
         let answer = scene.ask(ApiRequest::Release(vec![id])).await;
         scene.same("a release", answer, Ok(done(id)));
         scene.same("why it is held", scene.job(id)?.held.clone(), None);
@@ -126,7 +126,7 @@ mod dying {
             Ok(ApiAnswer::Jobs(vec![(id, so)])),
         );
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
-        at_rest(scene).await;
+        check_at_rest(scene).await;
         scene
             .when(DAY, move |scene: &StagedScene| {
                 let mut jobs = [JobId(1), JobId(2)].into_iter();
@@ -137,7 +137,7 @@ mod dying {
                 })
             })
             .await?;
-        at_rest(scene).await;
+        check_at_rest(scene).await;
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ pub(super) const OF_COPIES: [&str; 6] = [
 
 impl StagedScene {
     /// Lists the calls of these kinds that reached a site since then, in order of time and name.
-    pub(super) fn heard(
+    pub(super) fn calls_at(
         &self,
         site: &SiteName,
         kinds: &[&str],
@@ -40,7 +40,7 @@ impl StagedScene {
     }
 
     /// Lists the states of copies at a site since then.
-    pub(super) fn copied(&self, site: &SiteName, since: Timestamp) -> Vec<TimedItem<String>> {
+    pub(super) fn copy_states(&self, site: &SiteName, since: Timestamp) -> Vec<TimedItem<String>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let copied = changes.filter_map(|(at, change)| match &*change {
             JournalChange::Copy { key, new, .. } if key.1 == *site => {
@@ -52,7 +52,7 @@ impl StagedScene {
     }
 
     /// Lists the events of a job since then.
-    pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<TimedItem<&'static str>> {
+    pub(super) fn job_events(&self, id: JobId, since: Timestamp) -> Vec<TimedItem<&'static str>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let lived = changes.flat_map(|(at, change)| match &*change {
             JournalChange::Job { new, events, .. } if new.id == id => events

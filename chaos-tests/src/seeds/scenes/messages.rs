@@ -16,10 +16,10 @@ use rand::rngs::StdRng;
 
 use super::Play;
 use super::stage::{BEGINS, SceneStage, StagedScene};
-use super::tidy::at_rest;
+use super::tidy::check_at_rest;
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
@@ -29,8 +29,13 @@ const AT_ONCE: usize = 8;
 type ToldMessage = (JobId, TargetName, Timestamp, Option<Arc<str>>);
 
 /// Plays one of the stories, as drawn.
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stories: [Play; 4] = [at_once, again, again, gone];
+pub(super) fn play_messages(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 4] = [
+        play_at_once,
+        play_retries,
+        play_retries,
+        play_removed_target,
+    ];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
@@ -41,7 +46,7 @@ fn names(count: usize) -> Result<Vec<TargetName>> {
 }
 
 fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<SceneStage> {
-    let mut stage = SceneStage::of(&[64], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[64], chance.random())?;
     stage.settings.targets = targets
         .iter()
         .map(|name: &TargetName| (name.clone(), format!("mail:{name}").into()))
@@ -50,12 +55,12 @@ fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<SceneStage> {
 }
 
 async fn submit(scene: &StagedScene, run_time: DurationMs, to: &[TargetName]) -> Result<JobId> {
-    let mut spec = job(&[1], run_time, run_time + DurationMs(60_000), 0)?;
+    let mut spec = build_job(&[1], run_time, run_time + DurationMs(60_000), 0)?;
     spec.run.notify = to.iter().cloned().collect();
     scene.submit(spec).await
 }
 
-fn told(scene: &StagedScene) -> Vec<ToldMessage> {
+fn delivered_messages(scene: &StagedScene) -> Vec<ToldMessage> {
     let mut all = Vec::new();
     for (_, change) in scene.changes() {
         if let JournalChange::Job { new, events, .. } = &*change {
@@ -80,19 +85,19 @@ fn count(scene: &StagedScene, outcome: &str) -> u64 {
         .get()
 }
 
-fn all_told(scene: &StagedScene) -> bool {
+fn is_all_delivered(scene: &StagedScene) -> bool {
     let view = scene.plane_run.plane.view();
     view.jobs.values().all(|job| job.is_final()) && view.untold.is_empty()
 }
 
 /// Plays targets that all take messages: each is notified at the end, by one change.
-fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_at_once(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(chance.random_range(1..=3))?;
     let stage = stage(&targets, chance)?;
     let jobs = chance.random_range(1..=12);
     let run_time = DurationMs(1_000 * chance.random_range(1..=60));
     let cancels = chance.random_bool(0.3);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         for _ in 0..jobs {
             submit(&scene, run_time, &targets).await?;
@@ -104,27 +109,27 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
                 .ask(ApiRequest::Cancel((1..=jobs).map(JobId).collect()))
                 .await?;
         }
-        scene.when(DAY, all_told).await?;
-        at_rest(&scene).await;
-        let told = told(&scene);
+        scene.wait_for_change(DAY, is_all_delivered).await?;
+        check_at_rest(&scene).await;
+        let told = delivered_messages(&scene);
         let messages = jobs as usize * targets.len();
-        scene.same("messages", told.len(), messages);
-        scene.same("messages counted", count(&scene, "sent"), messages as u64);
-        scene.same("failures counted", count(&scene, "failed"), 0);
+        scene.check_same("messages", told.len(), messages);
+        scene.check_same("messages counted", count(&scene, "sent"), messages as u64);
+        scene.check_same("failures counted", count(&scene, "failed"), 0);
         for (id, target, at, problem) in told {
-            let job = scene.job(id)?;
-            scene.same("when it was told", Some(at), job.ended_at());
-            scene.same("what kept it", problem, None);
+            let job = scene.job_record(id)?;
+            scene.check_same("when it was told", Some(at), job.ended_at());
+            scene.check_same("what kept it", problem, None);
             let heard = scene
                 .plane_run
                 .call_faults
-                .has_heard(id, &format!("mail:{target}"));
+                .was_end_delivered(id, &format!("mail:{target}"));
             scene.check(heard, || format!("{target} did not hear of job {id}"));
-            scene.same("of whom nobody wants to know", id == silent, false);
+            scene.check_same("of whom nobody wants to know", id == silent, false);
             let should: Vec<TargetName> = targets.clone();
-            scene.same("who is told", job.told.iter().cloned().collect(), should);
+            scene.check_same("who is told", job.told.iter().cloned().collect(), should);
         }
-        scene.same(
+        scene.check_same(
             "idle talk",
             scene.plane_run.call_faults.idle_talk(),
             Vec::new(),
@@ -134,15 +139,15 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Returns the pauses between tries: they double, up to five minutes.
-fn pauses() -> impl Iterator<Item = u64> {
+fn retry_pauses() -> impl Iterator<Item = u64> {
     (1..).map(|failures: u32| (1_u64 << failures.min(9)).min(300) * 1_000)
 }
 
 /// Returns the time after the end at which a message that failed so often is off the list, and true
 /// if it is given up: once it fails after its time, or instead of the first try after it.
 fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
-    let failure = DurationMs(pauses().take(failed.saturating_sub(1) as usize).sum());
-    let next = DurationMs(pauses().take(failed as usize).sum());
+    let failure = DurationMs(retry_pauses().take(failed.saturating_sub(1) as usize).sum());
+    let next = DurationMs(retry_pauses().take(failed as usize).sum());
     if failed > 0 && failure >= tell_for {
         (failure, true)
     } else {
@@ -152,7 +157,7 @@ fn last_try(failed: u64, tell_for: DurationMs) -> (DurationMs, bool) {
 
 /// Loses each second message. A single target is tried at known times, until it gets the message or
 /// is given up.
-fn again(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_retries(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(1)?;
     let mut stage = stage(&targets, chance)?;
     // No call ever fails; messages do.
@@ -168,22 +173,22 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     } else {
         chance.random_range(2..=3)
     };
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         for _ in 0..jobs {
             submit(&scene, DurationMs(5_000), &targets).await?;
         }
-        scene.when(DAY, all_told).await?;
-        at_rest(&scene).await;
-        let told = told(&scene);
-        scene.same("messages", told.len() as u64, jobs);
+        scene.wait_for_change(DAY, is_all_delivered).await?;
+        check_at_rest(&scene).await;
+        let told = delivered_messages(&scene);
+        scene.check_same("messages", told.len() as u64, jobs);
         let lost = told
             .iter()
             .filter(|(.., problem)| problem.is_some())
             .count() as u64;
-        scene.same("messages that arrived", count(&scene, "sent"), jobs - lost);
+        scene.check_same("messages that arrived", count(&scene, "sent"), jobs - lost);
         for (id, _, at, problem) in &told {
-            let end = scene.job(*id)?.ended_at().unwrap_or_default();
+            let end = scene.job_record(*id)?.ended_at().unwrap_or_default();
             let late = at.since(end);
             let kept = problem.as_deref();
             scene.check(kept.is_none_or(|kept| kept == "not delivered"), || {
@@ -192,19 +197,22 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.check(kept.is_none() || late >= tell_for, || {
                 format!("given up after {late}")
             });
-            scene.same(
+            scene.check_same(
                 "heard",
-                scene.plane_run.call_faults.has_heard(*id, "mail:desk-0"),
+                scene
+                    .plane_run
+                    .call_faults
+                    .was_end_delivered(*id, "mail:desk-0"),
                 kept.is_none(),
             );
         }
         if let [(id, _, at, problem)] = &told[..] {
-            let end = scene.job(*id)?.ended_at().unwrap_or_default();
+            let end = scene.job_record(*id)?.ended_at().unwrap_or_default();
             let (last, given_up) = last_try(count(&scene, "failed"), tell_for);
-            scene.same("when the last try was", *at, end + last);
-            scene.same("whether it is given up", problem.is_some(), given_up);
+            scene.check_same("when the last try was", *at, end + last);
+            scene.check_same("whether it is given up", problem.is_some(), given_up);
         }
-        scene.same(
+        scene.check_same(
             "idle talk",
             scene.plane_run.call_faults.idle_talk(),
             Vec::new(),
@@ -214,13 +222,13 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Checks that a target that is no longer configured gets nothing, and is not tried.
-fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_removed_target(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(2)?;
     let mut stage = stage(&targets, chance)?;
     let jobs = chance.random_range(1..=AT_ONCE as u64 + 3);
     let run_time = DurationMs(1_000 * chance.random_range(10..=60));
     stage.settings.keep_jobs = DAY;
-    let mut set = stage.set();
+    let mut set = stage.set_up();
     let asked = targets.clone();
     let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
@@ -232,17 +240,25 @@ fn gone(chance: &mut StdRng) -> Result<Vec<String>> {
     })?;
     set.settings().targets.remove(&targets[1]);
     let played = set.run_control_plane(ended + DurationMs(1_000), move |scene| async move {
-        scene.when(DAY, all_told).await?;
-        at_rest(&scene).await;
-        for (id, target, at, problem) in told(&scene) {
-            scene.same("when it was told", Some(at), scene.job(id)?.ended_at());
+        scene.wait_for_change(DAY, is_all_delivered).await?;
+        check_at_rest(&scene).await;
+        for (id, target, at, problem) in delivered_messages(&scene) {
+            scene.check_same(
+                "when it was told",
+                Some(at),
+                scene.job_record(id)?.ended_at(),
+            );
             let gone = "no such target is configured any more";
             let should = (target == targets[1]).then(|| Arc::from(gone));
-            scene.same("what kept it", problem, should);
+            scene.check_same("what kept it", problem, should);
         }
-        scene.same("messages", told(&scene).len() as u64, 2 * jobs);
-        scene.same("messages sent", count(&scene, "sent"), jobs);
-        scene.same("failures", count(&scene, "failed"), 0);
+        scene.check_same(
+            "messages",
+            delivered_messages(&scene).len() as u64,
+            2 * jobs,
+        );
+        scene.check_same("messages sent", count(&scene, "sent"), jobs);
+        scene.check_same("failures", count(&scene, "failed"), 0);
         Ok(())
     })?;
     found.extend(played.1);

@@ -12,12 +12,12 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 const LONG: DurationMs = DurationMs(1_000_000);
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_orders(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.settings.information_expiry = LONG;
     let waits = chance.random_bool(0.5);
     stage.hints = waits;
@@ -29,19 +29,19 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     } else {
         Priority::Low
     };
-    stage.play(move |scene| async move {
-        let first = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
+    stage.play_scene(move |scene| async move {
+        let first = scene.submit(build_job(&[3], LONG, LONG, 0)?).await?;
         if waits {
-            let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
+            let id = scene.submit(build_job(&[2], LONG, LONG, 0)?).await?;
             scene.pass(DurationMs(100)).await;
-            at_once(&scene, id, &orders).await
+            check_at_once(&scene, id, &orders).await
         } else {
-            while_it_starts(&scene, first, class).await
+            check_while_starting(&scene, first, class).await
         }
     })
 }
 
-fn order(id: JobId, number: usize) -> ApiRequest {
+fn command_number(id: JobId, number: usize) -> ApiRequest {
     match number {
         0 => ApiRequest::Freeze(vec![id]),
         1 => ApiRequest::Thaw(vec![id]),
@@ -57,7 +57,7 @@ fn order(id: JobId, number: usize) -> ApiRequest {
     }
 }
 
-fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
+fn job_outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
     match answer? {
         ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
         other => bail!("an order came to {other:?}"),
@@ -65,9 +65,14 @@ fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
 }
 
 /// Checks that each command is answered by what the ones before it made of the job.
-async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()> {
+async fn check_at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()> {
     let now = scene.now();
-    let answers = join_all(orders.iter().map(|number| scene.ask(order(id, *number)))).await;
+    let answers = join_all(
+        orders
+            .iter()
+            .map(|number| scene.ask(command_number(id, *number))),
+    )
+    .await;
     let mut frozen = false;
     let mut high = false;
     let mut names = Vec::new();
@@ -84,24 +89,24 @@ async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()>
             names.push(name);
             JobOutcome::Done
         };
-        scene.same("answer", outcome(answer)?, expected);
+        scene.check_same("answer", job_outcome(answer)?, expected);
     }
-    let course = scene.course(id, now);
+    let course = scene.durable_course(id, now);
     let told: Vec<_> = course.iter().flat_map(|(_, names)| names.clone()).collect();
-    scene.same("events", told, names);
+    scene.check_same("events", told, names);
     scene.check(course.len() <= 2, || format!("{orders:?} took {course:?}"));
     scene.check(course.iter().all(|(at, _)| *at == 0), || {
         format!("not at once: {course:?}")
     });
-    let job = scene.job(id)?;
+    let job = scene.job_record(id)?;
     let class = if high { Priority::High } else { Priority::Low };
-    scene.same("class", job.priority, class);
-    scene.same("frozen", job.frozen_by.is_some(), frozen);
+    scene.check_same("class", job.priority, class);
+    scene.check_same("frozen", job.frozen_by.is_some(), frozen);
     Ok(())
 }
 
 /// Checks that an open gate is not written by itself, but with whatever is written next.
-async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Result<()> {
+async fn check_while_starting(scene: &StagedScene, id: JobId, class: Priority) -> Result<()> {
     let soon = DurationMs(scene.plane_run.plane.shared().settings.poll_interval.0);
     let begun = scene.now();
     scene.pass(soon + DurationMs(500)).await;
@@ -116,8 +121,8 @@ async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Res
     } else {
         JobOutcome::Unchanged("it is so already".into())
     };
-    let answer = outcome(scene.ask(ask).await)?;
-    scene.same("answer", answer, expected);
+    let answer = job_outcome(scene.ask(ask).await)?;
+    scene.check_same("answer", answer, expected);
     scene.pass(soon).await;
     let order = if changes {
         vec!["GateOpened", "PriorityChanged"]
@@ -131,6 +136,6 @@ async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Res
         (soon.0 + 500, order),
         (2 * soon.0, vec!["ComponentBegan", "JobStarted"]),
     ];
-    scene.same("course", scene.course(id, begun), expected);
+    scene.check_same("course", scene.durable_course(id, begun), expected);
     Ok(())
 }

@@ -10,18 +10,18 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::copies::looks;
+use super::copies::look_times;
 use super::log::{OF_COPIES, TimedItem};
-use super::stage::{SceneStage, StagedScene, only_at, site_name};
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, fixed_at, site_name};
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::OUTPUT_BYTES;
-use cospan_simulator::world::copies::output_of;
+use cospan_simulator::world::copies::output_content;
 
 /// Bandwidth of the links, in bytes a millisecond.
 const RATE: u64 = 1_000;
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
+pub(super) fn play_outputs(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     let keeps = DurationMs(1_000 * chance.random_range(1..30));
@@ -30,19 +30,19 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let run = DurationMs(chance.random_range(100..10_000));
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
-        let first = leaves(&scene, to, run).await?;
+        let first = check_leaves(&scene, to, run).await?;
         scene.pass(DurationMs(200_000)).await;
         let view = scene.plane_run.plane.view();
-        scene.same(
+        scene.check_same(
             "copies",
             view.copies.values().filter(|copy| copy.is_ready()).count(),
             1,
         );
         // The name comes to stand for the output of the next one.
         let begun = scene.now();
-        let second = leaves(&scene, to, run).await?;
+        let second = check_leaves(&scene, to, run).await?;
         let over = scene.until_ended(&[second]).await?;
-        goes(&scene, to, first, over, keeps).await?;
+        check_goes(&scene, to, first, over, keeps).await?;
         let name = LogicalName::new("result")?;
         let begun_again = scene.now();
         let forgets = ApiRequest::RemoveFile {
@@ -51,17 +51,17 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             force: false,
             reaches_all: false,
         };
-        scene.same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
-        goes(&scene, to, second, begun_again, keeps).await?;
+        scene.check_same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
+        check_goes(&scene, to, second, begun_again, keeps).await?;
         scene.check(scene.now() > begun, String::new);
         let view = scene.plane_run.plane.view();
-        scene.same("left", (view.copies.len(), view.files.len()), (0, 0));
+        scene.check_same("left", (view.copies.len(), view.files.len()), (0, 0));
         Ok(())
     })
 }
 
-fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
-    let mut spec = only_at(job(&[1], run, run, 0)?, 1)?;
+fn output_job(run: DurationMs, to: usize) -> Result<JobSpec> {
+    let mut spec = fixed_at(build_job(&[1], run, run, 0)?, 1)?;
     let site = site_name(to)?;
     let register = LogicalName::new("result")?;
     let collect = Collect::ToSite { site, register };
@@ -75,17 +75,17 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
 /// Returns the digest of a job's output.
 fn output(scene: &StagedScene, id: JobId) -> Result<Digest> {
     let tag = scene
-        .job(id)?
-        .tag(scene.plane_run.plane.instance(), ComponentIndex(0));
-    Ok(output_of(tag, &RelPath::new("out")?).digest)
+        .job_record(id)?
+        .latest_tag(scene.plane_run.plane.instance(), ComponentIndex(0));
+    Ok(output_content(tag, &RelPath::new("out")?).digest)
 }
 
 /// Checks a job that leaves an output, which is there as soon as it can be.
-async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId> {
+async fn check_leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId> {
     let begun = scene.now();
-    let id = scene.submit(spec(run, to)?).await?;
+    let id = scene.submit(output_job(run, to)?).await?;
     let over = scene.until_ended(&[id]).await?.since(begun).0;
-    let lived = scene.lived(id, begun);
+    let lived = scene.job_events(id, begun);
     let exited = lived
         .iter()
         .find(|(_, what)| *what == "AttemptEnded")
@@ -94,10 +94,10 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
     let looks = if to == 1 {
         vec![0]
     } else {
-        looks(OUTPUT_BYTES.0 / RATE)
+        look_times(OUTPUT_BYTES.0 / RATE)
     };
     let whole = exited + looks.last().copied().unwrap_or_default();
-    scene.same("ends", over, whole);
+    scene.check_same("ends", over, whole);
     let mut calls: Vec<TimedItem<&str>> = looks
         .iter()
         .map(|at| (exited + at, "copy-status"))
@@ -112,10 +112,10 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
         calls.push((exited, "inspect"));
     }
     calls.sort_unstable();
-    let mut heard = scene.heard(&site_name(to)?, &OF_COPIES, begun);
+    let mut heard = scene.calls_at(&site_name(to)?, &OF_COPIES, begun);
     // Calls about the content that had the name until now are not checked here.
     heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
-    scene.same("calls", heard, calls);
+    scene.check_same("calls", heard, calls);
     let file = scene
         .plane_run
         .plane
@@ -126,7 +126,7 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
     let entry = file.and_then(|file| file.entry.clone());
     let place = FilePlace::Store(output(scene, id)?);
     let there = entry.map(|entry| (entry.content.digest, entry.replicas.to_vec()));
-    scene.same(
+    scene.check_same(
         "registered",
         there,
         Some((output(scene, id)?, vec![(site_name(to)?, place)])),
@@ -135,7 +135,7 @@ async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId
 }
 
 /// Checks that a job's output goes when it has had no name for long enough.
-async fn goes(
+async fn check_goes(
     scene: &StagedScene,
     to: usize,
     id: JobId,
@@ -145,7 +145,7 @@ async fn goes(
     scene.pass(keeps + DurationMs(1_000)).await;
     let digest = output(scene, id)?.0[0];
     let lived = scene
-        .copied(&site_name(to)?, since)
+        .copy_states(&site_name(to)?, since)
         .into_iter()
         .filter(|(_, what): &TimedItem<String>| what.starts_with(&format!("{digest} ")));
     // Others may have happened in the same millisecond, before.
@@ -162,6 +162,6 @@ async fn goes(
     let steps: Vec<_> = steps
         .map(|(at, what)| (at, format!("{digest} {what}")))
         .collect();
-    scene.same("goes", lived, steps);
+    scene.check_same("goes", lived, steps);
     Ok(())
 }

@@ -12,7 +12,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Run time of a job that ends by itself.
@@ -21,8 +21,8 @@ const LONG: DurationMs = DurationMs(80_000_000);
 /// More than can be let in, as often as they are.
 const JOBS: u32 = 6;
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_probes(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     let settings = &mut stage.settings;
     let threshold = chance.random_range(1..=4);
     settings.site.site_error_threshold = threshold;
@@ -34,43 +34,43 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     // A success in between sets the count to zero.
     let succeeds_after = chance.random_range(0..threshold);
     let fails_probe = chance.random_bool(0.4);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         for _ in 0..succeeds_after {
-            fail(&scene).await?;
+            fail_by_dead_nodes(&scene).await?;
         }
-        scene.same("errors in a row", errors(&scene)?, succeeds_after);
+        scene.check_same("errors in a row", site_error_count(&scene)?, succeeds_after);
         if succeeds_after > 0 {
-            run(&scene, SHORT).await?;
+            run_to_end(&scene, SHORT).await?;
         }
-        scene.same("errors after a success", errors(&scene)?, 0);
+        scene.check_same("errors after a success", site_error_count(&scene)?, 0);
         let mut failed_at = scene.now();
         for count in 0..threshold {
-            scene.shows("usable so far", 0, "usable")?;
-            failed_at = fail(&scene).await?;
-            scene.same("errors in a row", errors(&scene)?, count + 1);
+            scene.check_shown_state("usable so far", 0, "usable")?;
+            failed_at = fail_by_dead_nodes(&scene).await?;
+            scene.check_same("errors in a row", site_error_count(&scene)?, count + 1);
         }
-        scene.shows("unusable", 0, "unusable")?;
+        scene.check_shown_state("unusable", 0, "unusable")?;
         let counted = u64::from(threshold + succeeds_after);
         let metric = scene
             .metrics()
             .site_errors
             .with_label_values(&[site_name(0)?.as_str()]);
-        scene.same("errors that were counted", metric.get(), counted);
+        scene.check_same("errors that were counted", metric.get(), counted);
         let mut probe_at = probe_time(&scene, failed_at, 1, &parameters)?;
         if fails_probe {
             let failed_at = fail_probe(&scene, probe_at).await?;
             probe_at = probe_time(&scene, failed_at, 2, &parameters)?;
         }
-        scene.same("told", sent(&scene), 1 + u64::from(fails_probe));
+        scene.check_same("told", messages_sent(&scene), 1 + u64::from(fails_probe));
         try_out(&scene, probe_at, parameters.probe_limit).await?;
-        scene.same("told", sent(&scene), 2 + u64::from(fails_probe));
-        scene.shows("usable again", 0, "usable")?;
-        scene.same("errors at the end", errors(&scene)?, 0);
+        scene.check_same("told", messages_sent(&scene), 2 + u64::from(fails_probe));
+        scene.check_shown_state("usable again", 0, "usable")?;
+        scene.check_same("errors at the end", site_error_count(&scene)?, 0);
         Ok(())
     })
 }
 
-fn sent(scene: &StagedScene) -> u64 {
+fn messages_sent(scene: &StagedScene) -> u64 {
     scene
         .metrics()
         .notifications
@@ -78,7 +78,7 @@ fn sent(scene: &StagedScene) -> u64 {
         .get()
 }
 
-fn errors(scene: &StagedScene) -> Result<u32> {
+fn site_error_count(scene: &StagedScene) -> Result<u32> {
     let name = site_name(0)?;
     let record = scene.plane_run.plane.view().sites.get(&name).cloned();
     Ok(record.map_or(0, |record| record.consecutive_errors))
@@ -95,7 +95,7 @@ async fn submit(scene: &StagedScene, time: DurationMs) -> Result<JobId> {
 }
 
 async fn submit_as(scene: &StagedScene, key: &str, time: DurationMs) -> Result<JobId> {
-    let submission = Submission::of(Arc::new(job(&[1], time, time, 0)?));
+    let submission = Submission::from_spec(Arc::new(build_job(&[1], time, time, 0)?));
     match scene
         .ask_as(key, ApiRequest::Submit(vec![submission]))
         .await?
@@ -105,24 +105,24 @@ async fn submit_as(scene: &StagedScene, key: &str, time: DurationMs) -> Result<J
     }
 }
 
-async fn run(scene: &StagedScene, time: DurationMs) -> Result<()> {
+async fn run_to_end(scene: &StagedScene, time: DurationMs) -> Result<()> {
     let id = submit(scene, time).await?;
-    scene.ended(id).await?;
+    scene.await_end(id).await?;
     scene.pass(DurationMs(1)).await;
     Ok(())
 }
 
 /// Lets all nodes die under a job that runs, which is reported at once; it is not run again.
 /// Returns when.
-async fn fail(scene: &StagedScene) -> Result<Timestamp> {
+async fn fail_by_dead_nodes(scene: &StagedScene) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
-    lose(scene, id).await
+    lose_job(scene, id).await
 }
 
 /// Loses the jobs of one user one after the other. A probe of our own is sent at once: it finds the
 /// site well, and only that user's jobs stay away.
-pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_accused_user(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     let settings = &mut stage.settings;
     let threshold = chance.random_range(2..=4);
     settings.site.site_error_threshold = threshold;
@@ -130,30 +130,30 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
     settings.site.probe_spread = PerMillion(0);
     settings.information_expiry = DurationMs::from_secs(7_200);
     let interval = settings.site.probe_interval;
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         for _ in 0..threshold {
             let id = submit_as(&scene, "mallory", LONG).await?;
-            lose(&scene, id).await?;
-            scene.shows("usable", 0, "usable")?;
+            lose_job(&scene, id).await?;
+            scene.check_shown_state("usable", 0, "usable")?;
         }
         let sent_at = scene.now();
         let told = scene
-            .until(DurationMs(4_000), |scene| kept_off(scene).is_some())
+            .wait_until(DurationMs(4_000), |scene| barred_until(scene).is_some())
             .await?;
-        scene.same("errors in a row", errors(&scene)?, 0);
-        scene.same("told", sent(&scene), 0);
-        let until = kept_off(&scene).unwrap_or_default();
+        scene.check_same("errors in a row", site_error_count(&scene)?, 0);
+        scene.check_same("told", messages_sent(&scene), 0);
+        let until = barred_until(&scene).unwrap_or_default();
         scene.check(
             told + interval >= until && until >= sent_at + interval,
             || format!("they stay away until {}", until.0),
         );
         let waits = submit_as(&scene, "mallory", SHORT).await?;
         let goes = submit_as(&scene, "alice", SHORT).await?;
-        scene.ended(goes).await?;
+        scene.await_end(goes).await?;
         scene.check(scene.now() < until, || "another user's job waited".into());
-        scene.shows("usable", 0, "usable")?;
-        scene.ended(waits).await?;
-        let placed_at = scene.told_at(waits, "JobPlaced")?;
+        scene.check_shown_state("usable", 0, "usable")?;
+        scene.await_end(waits).await?;
+        let placed_at = scene.first_event_at(waits, "JobPlaced")?;
         scene.check(placed_at >= until, || {
             format!("it came back at {}", placed_at.0)
         });
@@ -162,7 +162,7 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Returns when the jobs of the one user may go to the site again, once that is known.
-fn kept_off(scene: &StagedScene) -> Option<Timestamp> {
+fn barred_until(scene: &StagedScene) -> Option<Timestamp> {
     let record = scene
         .plane_run
         .plane
@@ -173,9 +173,9 @@ fn kept_off(scene: &StagedScene) -> Option<Timestamp> {
     record.kept_off.first().map(|kept_off| kept_off.until)
 }
 
-async fn lose(scene: &StagedScene, id: JobId) -> Result<Timestamp> {
-    scene.started(id).await?;
-    scene.plan(
+async fn lose_job(scene: &StagedScene, id: JobId) -> Result<Timestamp> {
+    scene.await_start(id).await?;
+    scene.plan_fault(
         DurationMs(20),
         0,
         SiteFault::SiteDown {
@@ -185,7 +185,11 @@ async fn lose(scene: &StagedScene, id: JobId) -> Result<Timestamp> {
     scene.pass(DurationMs(20)).await;
     let at = scene.now();
     scene.pass(DurationMs(15)).await;
-    scene.same("lost at once", scene.told_at(id, "RoundAborted")?, at);
+    scene.check_same(
+        "lost at once",
+        scene.first_event_at(id, "RoundAborted")?,
+        at,
+    );
     scene.ask(ApiRequest::Cancel(vec![id])).await?;
     scene.pass(DurationMs(15)).await;
     Ok(at)
@@ -203,8 +207,8 @@ fn probe_time(
     let Some(Breaker::Open { probe_at, .. }) = record.map(|record| record.breaker.clone()) else {
         anyhow::bail!("the site is not unusable");
     };
-    let least = failed_at + parameters.interval(trips, PerMillion(0));
-    let most = failed_at + parameters.interval(trips, PerMillion::ONE);
+    let least = failed_at + parameters.time_to_probe(trips, PerMillion(0));
+    let most = failed_at + parameters.time_to_probe(trips, PerMillion::ONE);
     scene.check((least..=most).contains(&probe_at), || {
         format!(
             "probed at {} and not from {} to {}",
@@ -219,8 +223,8 @@ fn probe_time(
 
 async fn fail_probe(scene: &StagedScene, probe_at: Timestamp) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
-    let failed_at = lose(scene, id).await?;
-    scene.same("probed", scene.told_at(id, "JobPlaced")?, probe_at);
+    let failed_at = lose_job(scene, id).await?;
+    scene.check_same("probed", scene.first_event_at(id, "JobPlaced")?, probe_at);
     Ok(failed_at)
 }
 
@@ -230,18 +234,18 @@ async fn try_out(scene: &StagedScene, probe_at: Timestamp, limit: u32) -> Result
     for _ in 0..JOBS {
         jobs.push(submit(scene, DurationMs(2_000)).await?);
     }
-    scene.plane_run.until(probe_at).await;
+    scene.plane_run.sleep_until(probe_at).await;
     scene.pass(DurationMs(20)).await;
     let mut allowed = 1;
     let mut expected = 0;
     loop {
         expected += allowed;
-        scene.same(
+        scene.check_same(
             "let in",
-            scene.asked_since(probe_at, 0, "submit")?.len() as u32,
+            scene.call_times_since(probe_at, 0, "submit")?.len() as u32,
             expected,
         );
-        scene.shows("tried out", 0, "probing")?;
+        scene.check_shown_state("tried out", 0, "probing")?;
         // Two that succeed at the same time double it twice, as far as it goes.
         if allowed == limit.min(2) {
             break;
@@ -250,7 +254,7 @@ async fn try_out(scene: &StagedScene, probe_at: Timestamp, limit: u32) -> Result
         scene.pass(DurationMs(2_100)).await;
     }
     for id in &jobs {
-        scene.ended(*id).await?;
+        scene.await_end(*id).await?;
     }
     scene.pass(DurationMs(20)).await;
     Ok(())

@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::world_history::LedgerEvent;
 use cospan_simulator::world::world_site::LocalJob;
 
@@ -26,9 +26,9 @@ const DAY: DurationMs = DurationMs::from_secs(86_400);
 /// Time from the beginning of a scene to the earliest start that is wanted.
 const LATER: DurationMs = DurationMs::from_secs(4 * 3_600);
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_reservations(chance: &mut StdRng) -> Result<Vec<String>> {
     match chance.random_range(0..4) {
-        0 => thawed(chance),
+        0 => play_thawed(chance),
         1 => moved_and_thawed(chance),
         2 => changed_while_offered(chance),
         _ => closed_for_a_while(chance),
@@ -36,14 +36,14 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Returns a job that wants this reservation.
-fn wanting(wish: ReservationTerms) -> Result<JobSpec> {
-    let mut spec = job(&[2], MINUTE, MINUTE, 0)?;
+fn reserved_job(wish: ReservationTerms) -> Result<JobSpec> {
+    let mut spec = build_job(&[2], MINUTE, MINUTE, 0)?;
     spec.run.reservation = Some(wish);
     Ok(spec)
 }
 
 /// Returns a start so long after the scene begins, or up to two hours later.
-fn start(after: DurationMs) -> ReservationTerms {
+fn start_terms(after: DurationMs) -> ReservationTerms {
     let window = StartWindow::new(BEGINS + after, BEGINS + after + HOUR + HOUR);
     ReservationTerms {
         window,
@@ -52,7 +52,7 @@ fn start(after: DurationMs) -> ReservationTerms {
 }
 
 /// Draws a command that closes a site to new work, and one that opens it again.
-fn closing(chance: &mut StdRng) -> (Operation, Operation) {
+fn draw_closing(chance: &mut StdRng) -> (Operation, Operation) {
     let from = BEGINS;
     let until = BEGINS + DAY;
     let window = Operation::SetWindow {
@@ -74,12 +74,12 @@ fn closing(chance: &mut StdRng) -> (Operation, Operation) {
     }
 }
 
-async fn order(scene: &StagedScene, site: usize, order: Operation) -> Result<()> {
+async fn command_site(scene: &StagedScene, site: usize, order: Operation) -> Result<()> {
     scene.ask(ApiRequest::Site(site_name(site)?, order)).await?;
     Ok(())
 }
 
-fn waits(job: &Job) -> bool {
+fn is_waiting(job: &Job) -> bool {
     matches!(job.phase, JobPhase::Queued { .. })
 }
 
@@ -96,8 +96,8 @@ fn is_confirmed(job: &Job) -> bool {
     })
 }
 
-fn told(scene: &StagedScene, job: JobId, name: &str) -> bool {
-    let told = scene.told_of(job);
+fn was_notified(scene: &StagedScene, job: JobId, name: &str) -> bool {
+    let told = scene.events_of(job);
     told.iter()
         .flat_map(|(_, events)| events)
         .any(|event| event.what.name() == name)
@@ -106,7 +106,7 @@ fn told(scene: &StagedScene, job: JobId, name: &str) -> bool {
 /// Lists the sites of a job as it was placed since a moment, in order.
 fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteName> {
     let told = scene
-        .told_of(job)
+        .events_of(job)
         .into_iter()
         .filter(|(at, _)| *at >= since);
     let placed = told
@@ -122,18 +122,18 @@ fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteNa
 
 /// Returns true if a job was placed without a reservation.
 fn is_claimed(scene: &StagedScene, job: JobId) -> bool {
-    let told = scene.told_of(job);
+    let told = scene.events_of(job);
     told.iter()
         .flat_map(|(_, events)| events)
         .any(|event| match &event.what {
             JobEventKind::JobPlaced { placements, .. } => placements
                 .iter()
-                .any(|placement| placement.acquisition.promised().is_none()),
+                .any(|placement| placement.acquisition.reservation_use().is_none()),
             _ => false,
         })
 }
 
-fn began_at(scene: &StagedScene) -> Vec<Timestamp> {
+fn begin_times(scene: &StagedScene) -> Vec<Timestamp> {
     scene.plane_run.world.read(|world| {
         let entries = world.ledger().entries().iter();
         entries
@@ -144,12 +144,16 @@ fn began_at(scene: &StagedScene) -> Vec<Timestamp> {
 }
 
 /// Waits until a job has finished, and checks that its payload began once, and when it was to.
-async fn begins_in_time(scene: &StagedScene, id: JobId, wish: ReservationTerms) -> Result<()> {
+async fn check_begins_in_time(
+    scene: &StagedScene,
+    id: JobId,
+    wish: ReservationTerms,
+) -> Result<()> {
     let starts = wish.window;
     scene.until_ended(&[id]).await?;
-    let job = scene.job(id)?;
-    scene.same("the end", job.phase.kind(), PhaseKind::Finished);
-    let began = began_at(scene);
+    let job = scene.job_record(id)?;
+    scene.check_same("the end", job.phase.kind(), PhaseKind::Finished);
+    let began = begin_times(scene);
     let right = matches!(began[..], [at] if starts.contains(at));
     scene.check(right, || {
         format!("it began at {began:?}, and not within {starts:?}")
@@ -158,7 +162,7 @@ async fn begins_in_time(scene: &StagedScene, id: JobId, wish: ReservationTerms) 
 }
 
 /// Makes calls take time, so that something can come between two of them.
-fn slow_ways(stage: &mut SceneStage) {
+fn slow_down_calls(stage: &mut SceneStage) {
     stage.fault_rates = FaultRates {
         way_max: DurationMs(2_000),
         ..FaultRates::default()
@@ -167,80 +171,80 @@ fn slow_ways(stage: &mut SceneStage) {
 
 /// Freezes a job while its site confirms, and closes the site before it is thawed: it is placed
 /// there only once the site is open again.
-fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+fn play_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.granting.insert(0);
-    slow_ways(&mut stage);
-    let (close, open) = closing(chance);
-    stage.play(move |scene| async move {
-        let id = scene.submit(wanting(start(LATER))?).await?;
+    slow_down_calls(&mut stage);
+    let (close, open) = draw_closing(chance);
+    stage.play_scene(move |scene| async move {
+        let id = scene.submit(reserved_job(start_terms(LATER))?).await?;
         scene
-            .until(MINUTE, |scene| told(scene, id, "ReservationSought"))
+            .wait_until(MINUTE, |scene| was_notified(scene, id, "ReservationSought"))
             .await?;
         scene.ask(ApiRequest::Freeze(vec![id])).await?;
         scene
-            .until(MINUTE, |scene| {
-                scene.job(id).is_ok_and(|job| is_confirmed(&job))
+            .wait_until(MINUTE, |scene| {
+                scene.job_record(id).is_ok_and(|job| is_confirmed(&job))
             })
             .await?;
-        scene.check(waits(&*scene.job(id)?), || {
+        scene.check(is_waiting(&*scene.job_record(id)?), || {
             "it was placed although it is frozen".into()
         });
-        order(&scene, 0, close).await?;
+        command_site(&scene, 0, close).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
-        scene.same(
+        scene.check_same(
             "sites while its own is closed",
             placed_since(&scene, id, thawed),
             Vec::new(),
         );
-        order(&scene, 0, open).await?;
-        begins_in_time(&scene, id, start(LATER)).await
+        command_site(&scene, 0, open).await?;
+        check_begins_in_time(&scene, id, start_terms(LATER)).await
     })
 }
 
 /// Plays the same for a job that has a reservation, and is frozen while another start is confirmed:
 /// it keeps what it had.
 fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.granting.insert(0);
-    slow_ways(&mut stage);
-    stage.play(move |scene| async move {
-        let id = scene.submit(wanting(start(LATER))?).await?;
+    slow_down_calls(&mut stage);
+    stage.play_scene(move |scene| async move {
+        let id = scene.submit(reserved_job(start_terms(LATER))?).await?;
         scene
-            .until(MINUTE, |scene| told(scene, id, "JobPlaced"))
+            .wait_until(MINUTE, |scene| was_notified(scene, id, "JobPlaced"))
             .await?;
-        let wish = Some(start(LATER + LATER));
+        let wish = Some(start_terms(LATER + LATER));
         scene
             .ask(ApiRequest::ChangeReservation { job: id, wish })
             .await?;
         scene.ask(ApiRequest::Freeze(vec![id])).await?;
         scene
-            .until(MINUTE, |scene| {
-                scene.job(id).is_ok_and(|job| is_confirmed(&job))
+            .wait_until(MINUTE, |scene| {
+                scene.job_record(id).is_ok_and(|job| is_confirmed(&job))
             })
             .await?;
-        order(&scene, 0, Operation::Freeze).await?;
+        command_site(&scene, 0, Operation::Freeze).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
-        scene.same(
+        scene.check_same(
             "sites while its own is closed",
             placed_since(&scene, id, thawed),
             Vec::new(),
         );
-        order(&scene, 0, Operation::Thaw).await?;
-        begins_in_time(&scene, id, start(LATER)).await
+        command_site(&scene, 0, Operation::Thaw).await?;
+        check_begins_in_time(&scene, id, start_terms(LATER)).await
     })
 }
 
 /// Lets processors become idle for a job at the moment at which its user wants a reserved start
 /// instead: what was proposed meanwhile is not taken.
 fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.granting.insert(0);
     let at = BEGINS;
     let run_time = HOUR;
@@ -260,20 +264,20 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     let claims_first = ReservationTerms {
         reserve_after: Some(DAY),
-        ..start(DurationMs::ZERO)
+        ..start_terms(DurationMs::ZERO)
     };
     let lead = DurationMs(chance.random_range(1..=1_000));
-    stage.play(move |scene| async move {
-        let id = scene.submit(wanting(claims_first)?).await?;
-        scene.plane_run.until(BEGINS + HOUR - lead).await;
-        let wish = Some(start(LATER));
+    stage.play_scene(move |scene| async move {
+        let id = scene.submit(reserved_job(claims_first)?).await?;
+        scene.plane_run.sleep_until(BEGINS + HOUR - lead).await;
+        let wish = Some(start_terms(LATER));
         scene
             .ask(ApiRequest::ChangeReservation { job: id, wish })
             .await?;
         // On such a disk it may come too late for its reservation.
         scene.until_ended(&[id]).await?;
-        let earliest = start(LATER).window.earliest;
-        let began = began_at(&scene);
+        let earliest = start_terms(LATER).window.earliest;
+        let began = begin_times(&scene);
         scene.check(began.iter().all(|at| *at >= earliest), || {
             format!("it began at {began:?}, before {earliest:?}")
         });
@@ -289,23 +293,23 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
 /// grants none: a job that may be claimed there in part waits for the first, as nothing would be
 /// reserved else.
 fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4, 4], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[4, 4], chance.random())?;
     stage.granting.insert(0);
-    let (close, open) = closing(chance);
+    let (close, open) = draw_closing(chance);
     let wish = ReservationTerms {
         unreserved: true,
-        ..start(LATER)
+        ..start_terms(LATER)
     };
-    stage.play(move |scene| async move {
-        order(&scene, 0, close).await?;
-        let id = scene.submit(wanting(wish)?).await?;
+    stage.play_scene(move |scene| async move {
+        command_site(&scene, 0, close).await?;
+        let id = scene.submit(reserved_job(wish)?).await?;
         scene.pass(HOUR).await;
-        let phase = scene.job(id)?.phase.clone();
+        let phase = scene.job_record(id)?.phase.clone();
         scene.check(matches!(phase, JobPhase::Queued { .. }), || {
             format!("it is {phase:?}")
         });
-        order(&scene, 0, open).await?;
-        begins_in_time(&scene, id, wish).await
+        command_site(&scene, 0, open).await?;
+        check_begins_in_time(&scene, id, wish).await
     })
 }
 
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_thawed_job_is_not_placed_where_a_site_takes_nothing() {
-        holds(thawed);
+        holds(play_thawed);
     }
 
     #[test]

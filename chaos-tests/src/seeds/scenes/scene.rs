@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 #[cfg(cospan_chaos)]
-use cospan_actors::chaos::{CrashPoint, panic_when};
+use cospan_actors::chaos::{CrashPoint, set_panic_hook};
 use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::content::Content;
@@ -41,7 +41,7 @@ pub(super) struct StagedScene {
 
 impl StagedScene {
     /// Makes the scene of this run of the control plane.
-    pub(super) fn of(plane_run: ControlPlaneRun) -> Self {
+    pub(super) fn of_plane_run(plane_run: ControlPlaneRun) -> Self {
         let (changes, changed, found) = Default::default();
         Self {
             plane_run,
@@ -52,12 +52,12 @@ impl StagedScene {
     }
 
     /// Lists what was not as it was worked out.
-    pub(super) fn found(&self) -> Vec<String> {
+    pub(super) fn problems_found(&self) -> Vec<String> {
         self.found.take()
     }
 
     /// Writes down what becomes durable, for as long as it is polled.
-    pub(super) async fn follow(&self) {
+    pub(super) async fn follow_changes(&self) {
         let mut stream = self.plane_run.plane.subscribe();
         while let Ok(committed) = stream.recv().await {
             self.changes
@@ -71,7 +71,10 @@ impl StagedScene {
     ///
     /// # Errors
     /// It is refused.
-    pub(super) async fn register(&self, files: &[(RelPath, Content, Vec<SiteName>)]) -> Result<()> {
+    pub(super) async fn register_files(
+        &self,
+        files: &[(RelPath, Content, Vec<SiteName>)],
+    ) -> Result<()> {
         for (number, (path, _, sites)) in files.iter().enumerate() {
             for site in sites {
                 let name = file_name(number)?;
@@ -120,13 +123,16 @@ impl StagedScene {
     ) -> Result<ApiAnswer, ApiRefusal> {
         let by = KeyName::new(key);
         let by = by.map_err(|problem| ApiRefusal::Conflict(problem.to_string()))?;
-        self.plane_run.plane.command(ApiCommand { by, what }).await
+        self.plane_run
+            .plane
+            .execute_command(ApiCommand { by, what })
+            .await
     }
 
     /// Injects a fault at a site now.
-    pub(super) fn strike(&self, site: &SiteName, trouble: SiteFault) {
+    pub(super) fn inject_fault(&self, site: &SiteName, trouble: SiteFault) {
         let now = self.now();
-        self.plane_run.world.at(now, |world| {
+        self.plane_run.world.act_at(now, |world| {
             if let Some(index) = world.index_of(site) {
                 world.plan(now, index, trouble);
             }
@@ -139,7 +145,9 @@ impl StagedScene {
     /// It is refused.
     pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
         match self
-            .ask(ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]))
+            .ask(ApiRequest::Submit(vec![Submission::from_spec(Arc::new(
+                spec,
+            ))]))
             .await?
         {
             ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
@@ -151,7 +159,7 @@ impl StagedScene {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn job(&self, id: JobId) -> Result<Arc<Job>> {
+    pub(super) fn job_record(&self, id: JobId) -> Result<Arc<Job>> {
         let job = self.plane_run.plane.view().jobs.get(&id).cloned();
         job.ok_or_else(|| anyhow::anyhow!("job {id} is gone"))
     }
@@ -160,7 +168,7 @@ impl StagedScene {
     ///
     /// # Errors
     /// It was not within this time.
-    pub(super) async fn until(
+    pub(super) async fn wait_until(
         &self,
         within: DurationMs,
         so: impl Fn(&Self) -> bool,
@@ -189,7 +197,7 @@ impl StagedScene {
     ///
     /// # Errors
     /// It was not within this time.
-    pub(super) async fn when(
+    pub(super) async fn wait_for_change(
         &self,
         within: DurationMs,
         so: impl Fn(&Self) -> bool,
@@ -211,9 +219,9 @@ impl StagedScene {
     /// Makes an actor of this kind panic from now on: at the next message, and so often in all as
     /// it begins anew. Returns true if actors of this build can panic.
     #[cfg(cospan_chaos)]
-    pub(super) fn panics(&self, kind: ActorKind, times: usize) -> bool {
+    pub(super) fn make_actors_panic(&self, kind: ActorKind, times: usize) -> bool {
         let mut left = times;
-        panic_when(Some(Box::new(move |effect, point| {
+        set_panic_hook(Some(Box::new(move |effect, point| {
             let strikes = match point {
                 CrashPoint::HandlerEntry => left == times && effect == kind.as_str(),
                 CrashPoint::Started => left < times,
@@ -227,7 +235,7 @@ impl StagedScene {
 
     /// Does nothing: no actor of this build can panic.
     #[cfg(not(cospan_chaos))]
-    pub(super) fn panics(&self, _: ActorKind, _: usize) -> bool {
+    pub(super) fn make_actors_panic(&self, _: ActorKind, _: usize) -> bool {
         false
     }
 
@@ -237,9 +245,9 @@ impl StagedScene {
     /// They have not within a day.
     pub(super) async fn until_ended(&self, jobs: &[JobId]) -> Result<Timestamp> {
         let day = DurationMs::from_secs(86_400);
-        self.until(day, |scene: &Self| {
+        self.wait_until(day, |scene: &Self| {
             jobs.iter()
-                .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
+                .all(|id| scene.job_record(*id).is_ok_and(|job| job.is_final()))
         })
         .await
     }
@@ -251,7 +259,7 @@ impl StagedScene {
 
     /// Lists all calls that reached a site so far.
     pub(super) fn calls(&self) -> Vec<Called> {
-        self.plane_run.call_faults.calls()
+        self.plane_run.call_faults.recorded_calls()
     }
 
     /// Returns how often each call was made so far.
@@ -270,7 +278,7 @@ impl StagedScene {
 }
 
 /// Lets every component of a job read this file.
-pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
+pub(super) fn with_input(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
     for component in &mut spec.components {
         let file = FileRef {
             name: file_name(file)?,
@@ -287,7 +295,7 @@ pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
 }
 
 /// Lets every component of a job run at this site only.
-pub(super) fn only_at(mut spec: JobSpec, site: usize) -> Result<JobSpec> {
+pub(super) fn fixed_at(mut spec: JobSpec, site: usize) -> Result<JobSpec> {
     spec.request = RequestType::Fixed;
     for component in &mut spec.components {
         component.site = Some(site_name(site)?);

@@ -12,7 +12,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time for which a site that does not answer keeps its callers waiting.
@@ -35,7 +35,7 @@ pub(super) struct SilentTries {
 impl SilentTries {
     /// Works out the tries of a site that is asked first at `first`, and answers from `ends` on:
     /// after a failure it is asked again after 1, 2, 4, 8, and then 15 seconds.
-    pub(super) fn of(first: u64, ends: u64, settings: &Settings) -> Self {
+    pub(super) fn work_out_tries(first: u64, ends: u64, settings: &Settings) -> Self {
         let takes = settings.information.query_timeout.0.min(DEADLINE);
         let since = first + takes;
         let mut lost = None;
@@ -80,9 +80,9 @@ struct SilenceStory {
     silent_for: DurationMs,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_silence(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(2..=9);
-    let mut stage = SceneStage::of(&[processors + 1, processors, 1], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[processors + 1, processors, 1], chance.random())?;
     let settings = &mut stage.settings;
     settings.reconcile_interval = DurationMs::from_secs(86_400);
     settings.information_expiry = DurationMs::from_secs(7_200);
@@ -103,11 +103,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         silent_for,
     };
     let settings = settings.clone();
-    stage.play(move |scene| async move { play(&scene, &story, &settings).await })
+    stage.play_scene(move |scene| async move { play_story(&scene, &story, &settings).await })
 }
 
-async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) -> Result<()> {
-    let mut spec = job(&[story.processors], story.run_time, story.run_time, 0)?;
+async fn play_story(scene: &StagedScene, story: &SilenceStory, settings: &Settings) -> Result<()> {
+    let mut spec = build_job(&[story.processors], story.run_time, story.run_time, 0)?;
     spec.on_unreachable = match story.patience {
         SilencePatience::Wait => OnUnreachable::Wait,
         SilencePatience::Long => OnUnreachable::RerunAfter(DurationMs::from_secs(3_600)),
@@ -117,11 +117,11 @@ async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) ->
     let id = scene.submit(spec).await?;
     let from = story.silent_after;
     let to = story.silent_after + story.silent_for;
-    scene.plan(from, 0, SiteFault::Silent(true))?;
-    scene.plan(to, 0, SiteFault::Silent(false))?;
+    scene.plan_fault(from, 0, SiteFault::Silent(true))?;
+    scene.plan_fault(to, 0, SiteFault::Silent(false))?;
     scene.pass(from).await;
     let first = first_poll(begun, story.silent_after.0, settings.poll_interval.0);
-    let tries = SilentTries::of(first, begun + to.0, settings);
+    let tries = SilentTries::work_out_tries(first, begun + to.0, settings);
     check_before(scene, id, &tries).await?;
     check_lost(scene, id, &tries, story)?;
     let given_up = match story.patience {
@@ -129,8 +129,8 @@ async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) ->
         SilencePatience::Wait | SilencePatience::Long => None,
     };
     match given_up.filter(|at| *at < tries.back) {
-        Some(at) => goes_elsewhere(scene, id, story, (begun, at), &tries).await?,
-        None => goes_on(scene, id, story, begun, &tries).await?,
+        Some(at) => check_goes_elsewhere(scene, id, story, (begun, at), &tries).await?,
+        None => check_goes_on(scene, id, story, begun, &tries).await?,
     }
     check_tries(scene, begun, &tries)
 }
@@ -144,24 +144,29 @@ pub(super) fn first_poll(begun: u64, silent_after: u64, interval: u64) -> u64 {
     poll
 }
 
-async fn till(scene: &StagedScene, at: u64) {
-    scene.plane_run.until(BEGINS + DurationMs(at)).await;
+async fn wait_until(scene: &StagedScene, at: u64) {
+    scene.plane_run.sleep_until(BEGINS + DurationMs(at)).await;
 }
 
 /// Checks that until it counts as unreachable nothing is different but what operators are shown
 /// once it failed to answer twice.
 async fn check_before(scene: &StagedScene, id: JobId, tries: &SilentTries) -> Result<()> {
-    till(scene, tries.lost - 1).await;
+    wait_until(scene, tries.lost - 1).await;
     let shown = if tries.until_lost > 2 {
         "silent"
     } else {
         "usable"
     };
-    scene.shows("state before it is lost", 0, shown)?;
-    let job = scene.job(id)?;
-    let told = scene.plane_run.plane.explain(&job).silence.told(&job);
-    scene.same("what is told before", told, None);
-    till(scene, tries.lost).await;
+    scene.check_shown_state("state before it is lost", 0, shown)?;
+    let job = scene.job_record(id)?;
+    let told = scene
+        .plane_run
+        .plane
+        .explain_job(&job)
+        .silence
+        .warning(&job);
+    scene.check_same("what is told before", told, None);
+    wait_until(scene, tries.lost).await;
     scene.pass(DurationMs(1)).await;
     Ok(())
 }
@@ -172,11 +177,11 @@ fn check_lost(
     tries: &SilentTries,
     story: &SilenceStory,
 ) -> Result<()> {
-    scene.shows("state", 0, "unreachable")?;
-    scene.same("isolation", scene.metrics().isolated.get(), 0);
+    scene.check_shown_state("state", 0, "unreachable")?;
+    scene.check_same("isolation", scene.metrics().isolated.get(), 0);
     for other in [1, 2] {
-        let asked = scene.asked_since(BEGINS + DurationMs(1), other, "status")?;
-        scene.same("the others are asked", asked, vec![tries.lost - 1]);
+        let asked = scene.call_times_since(BEGINS + DurationMs(1), other, "status")?;
+        scene.check_same("the others are asked", asked, vec![tries.lost - 1]);
     }
     let site = site_name(0)?;
     let lost = BEGINS + DurationMs(tries.lost);
@@ -193,11 +198,16 @@ fn check_lost(
     let mut owed: Vec<(Timestamp, Vec<String>)> = owed.collect();
     owed.dedup();
     let text = format!("site {site} does not answer");
-    scene.same("messages", owed, vec![(lost, vec![text]), (lost, vec![])]);
-    let job = scene.job(id)?;
+    scene.check_same("messages", owed, vec![(lost, vec![text]), (lost, vec![])]);
+    let job = scene.job_record(id)?;
     if !matches!(story.patience, SilencePatience::Short(time) if tries.since + time.0 <= tries.lost)
     {
-        let told = scene.plane_run.plane.explain(&job).silence.told(&job);
+        let told = scene
+            .plane_run
+            .plane
+            .explain_job(&job)
+            .silence
+            .warning(&job);
         let prospect = match job.spec.on_unreachable {
             OnUnreachable::Wait => String::new(),
             OnUnreachable::RerunAfter(time) => format!(", and is given up after {time}"),
@@ -206,14 +216,14 @@ fn check_lost(
             "component part-0 may still run at {site}, which does not answer; it goes on once \
              that site answers{prospect}"
         );
-        scene.same("what is told", told, Some(expected));
+        scene.check_same("what is told", told, Some(expected));
     }
     Ok(())
 }
 
 /// Checks that the job is seen again at the very moment at which the site is, or ends later: then
 /// its end is asked for at once, unless the site was asked just before.
-async fn goes_on(
+async fn check_goes_on(
     scene: &StagedScene,
     id: JobId,
     story: &SilenceStory,
@@ -221,7 +231,7 @@ async fn goes_on(
     tries: &SilentTries,
 ) -> Result<()> {
     let ends = begun + story.run_time.0;
-    let over = scene.ended(id).await?.since(BEGINS).0;
+    let over = scene.await_end(id).await?.since(BEGINS).0;
     let interval = scene.plane_run.plane.shared().settings.poll_interval.0;
     let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
     let seen = if ends <= polled {
@@ -229,12 +239,12 @@ async fn goes_on(
     } else {
         ends.max(polled + 10)
     };
-    scene.by_next_call("the end of the job", over, seen);
-    let course = scene.course(id, BEGINS + DurationMs(begun));
-    scene.same("changes of the job", course.len(), 5);
-    scene.shows("state again", 0, "usable")?;
+    scene.check_by_next_call("the end of the job", over, seen);
+    let course = scene.durable_course(id, BEGINS + DurationMs(begun));
+    scene.check_same("changes of the job", course.len(), 5);
+    scene.check_shown_state("state again", 0, "usable")?;
     let errors = &scene.metrics().site_errors;
-    scene.same(
+    scene.check_same(
         "errors",
         errors.with_label_values(&[site_name(0)?.as_str()]).get(),
         0,
@@ -244,20 +254,20 @@ async fn goes_on(
 
 /// Checks that it is given up, its site is charged, and it runs elsewhere; what still runs at its
 /// first site is ended as soon as that answers.
-async fn goes_elsewhere(
+async fn check_goes_elsewhere(
     scene: &StagedScene,
     id: JobId,
     story: &SilenceStory,
     (begun, given_up): (u64, u64),
     tries: &SilentTries,
 ) -> Result<()> {
-    till(scene, given_up - 1).await;
-    let round = scene.job(id)?.round;
+    wait_until(scene, given_up - 1).await;
+    let round = scene.job_record(id)?.round;
     scene.pass(DurationMs(2)).await;
     let parameters = &scene.plane_run.plane.shared().settings.job;
     let seed = id.0.wrapping_add(u64::from(round.0) << 32);
     let again = given_up + parameters.backoff(parameters.site_backoff, 1, seed).0;
-    scene.ended(id).await?;
+    scene.await_end(id).await?;
     let expected = vec![
         (0, vec!["SiteCharged", "RoundAborted", "AttemptEnded"]),
         (0, vec!["ChargeRecorded", "JobRequeued"]),
@@ -269,22 +279,22 @@ async fn goes_elsewhere(
             vec!["GateOpened", "ComponentBegan", "JobStarted"],
         ),
     ];
-    let mut course = scene.course(id, BEGINS + DurationMs(given_up));
+    let mut course = scene.durable_course(id, BEGINS + DurationMs(given_up));
     // Something reported by a hint is asked for along with what was reported just before.
     let (at, events) = course.pop().unwrap_or_default();
     let expected_end = again - given_up + story.run_time.0;
     scene.check((expected_end..expected_end + 10).contains(&at), || {
         format!("it ended at {at}")
     });
-    scene.same(
+    scene.check_same(
         "the end",
         events,
         vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"],
     );
-    scene.same("course of the job", course, expected);
+    scene.check_same("course of the job", course, expected);
     let site = site_name(0)?;
     let errors = &scene.metrics().site_errors;
-    scene.same(
+    scene.check_same(
         "errors",
         errors.with_label_values(&[site.as_str()]).get(),
         1,
@@ -294,22 +304,26 @@ async fn goes_elsewhere(
         .rounds_aborted
         .with_label_values(&["unreachable"])
         .get();
-    scene.same("rounds aborted", aborted, 1);
-    scene.same(
+    scene.check_same("rounds aborted", aborted, 1);
+    scene.check_same(
         "submissions",
-        scene.asked_since(BEGINS, 1, "submit")?,
+        scene.call_times_since(BEGINS, 1, "submit")?,
         vec![again],
     );
-    till(scene, tries.back + 1).await;
+    wait_until(scene, tries.back + 1).await;
     let lives = begun + story.run_time.0 > tries.back;
     let ended = if lives { vec![tries.back] } else { Vec::new() };
-    scene.same(
+    scene.check_same(
         "strays are ended",
-        scene.asked_since(BEGINS, 0, "cancel")?,
+        scene.call_times_since(BEGINS, 0, "cancel")?,
         ended.clone(),
     );
     let gates = std::iter::once(begun).chain(ended).collect();
-    scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
+    scene.check_same(
+        "gates",
+        scene.call_times_since(BEGINS, 0, "decide-gate")?,
+        gates,
+    );
     Ok(())
 }
 
@@ -317,7 +331,7 @@ async fn goes_elsewhere(
 fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<()> {
     let since = BEGINS + DurationMs(begun + 11);
     let status: Vec<u64> = scene
-        .asked_since(since, 0, "status")?
+        .call_times_since(since, 0, "status")?
         .into_iter()
         .map(|at| at + begun + 11)
         .collect();
@@ -326,23 +340,23 @@ fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<(
         .filter(|at| *at >= tries.asked[0])
         .collect();
     let described: Vec<u64> = scene
-        .asked_since(since, 0, "describe")?
+        .call_times_since(since, 0, "describe")?
         .into_iter()
         .map(|at| at + begun + 11)
         .collect();
     let (as_usual, as_lost) = tries.asked.split_at(tries.until_lost);
-    scene.same("asked as usual", &status[..as_usual.len()], as_usual);
-    scene.same("asked next", status.get(as_usual.len()), Some(&tries.back));
-    scene.same("asked what it is", &described[..as_lost.len()], as_lost);
-    scene.same(
+    scene.check_same("asked as usual", &status[..as_usual.len()], as_usual);
+    scene.check_same("asked next", status.get(as_usual.len()), Some(&tries.back));
+    scene.check_same("asked what it is", &described[..as_lost.len()], as_lost);
+    scene.check_same(
         "asked what it is next",
         described.get(as_lost.len()),
         Some(&tries.back),
     );
-    scene.same(
+    scene.check_same(
         "swept",
         scene
-            .asked_since(BEGINS + DurationMs(1), 0, "list-attempts")?
+            .call_times_since(BEGINS + DurationMs(1), 0, "list-attempts")?
             .first(),
         Some(&(tries.back - 1)),
     );

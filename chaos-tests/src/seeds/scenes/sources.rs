@@ -8,10 +8,10 @@ use cospan_domain::units::{BitsPerSecond, DurationMs};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::copies::looks;
+use super::copies::look_times;
 use super::log::{OF_COPIES, TimedItem};
-use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, fixed_at, site_name, with_input};
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Bandwidth of the link from the near site, and from the far one, in bytes a millisecond.
@@ -31,16 +31,16 @@ enum WrongSource {
     BothDamage,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_sources(chance: &mut StdRng) -> Result<Vec<String>> {
     if chance.random_bool(0.7) {
-        near_and_far(chance)
+        play_near_and_far(chance)
     } else {
-        from_store(chance)
+        play_from_store(chance)
     }
 }
 
-fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
+fn play_near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12, 12, 12], chance.random())?;
     let kinds = [
         WrongSource::Damages,
         WrongSource::Silent,
@@ -61,27 +61,29 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play_from_start(move |scene| async move {
         // A job runs at the near site, so that its silence is noticed.
         let long = DurationMs(300_000);
-        scene.submit(only_at(job(&[1], long, long, 0)?, 0)?).await?;
-        wrong.befalls(&scene)?;
+        scene
+            .submit(fixed_at(build_job(&[1], long, long, 0)?, 0)?)
+            .await?;
+        wrong.inject_into(&scene)?;
         scene.pass(DurationMs(70_000)).await;
         let begun = scene.now();
         let run = DurationMs(1_000);
         scene
-            .submit(reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?)
+            .submit(with_input(fixed_at(build_job(&[2], run, run, 0)?, 2)?, 0)?)
             .await?;
-        let story = wrong.story(takes);
+        let story = wrong.work_out_story(takes);
         let end = story.copied.last().map(|(at, _)| *at).unwrap_or_default();
         scene.pass(DurationMs(end + 1_000)).await;
         let here = site_name(2)?;
-        let mut copied = scene.copied(&here, begun);
+        let mut copied = scene.copy_states(&here, begun);
         copied.truncate(story.copied.len());
-        scene.same("copied", copied, story.copied);
-        let mut calls = scene.heard(&here, &OF_COPIES, begun);
+        scene.check_same("copied", copied, story.copied);
+        let mut calls = scene.calls_at(&here, &OF_COPIES, begun);
         calls.truncate(story.calls.len());
-        scene.same("calls", calls, story.calls);
+        scene.check_same("calls", calls, story.calls);
         let metrics = &scene.plane_run.plane.shared().metrics;
         let failures = metrics.transfer_failures.with_label_values(&["source"]);
-        scene.same("failures", failures.get(), story.failures);
+        scene.check_same("failures", failures.get(), story.failures);
         if let Some(text) = story.says {
             let changes = scene.changes();
             let mut reasons = changes
@@ -93,7 +95,7 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
                     } => copy.trouble.last_error.as_deref(),
                     _ => None,
                 });
-            scene.same("reason", reasons.next(), Some(text));
+            scene.check_same("reason", reasons.next(), Some(text));
         }
         Ok(())
     })
@@ -111,17 +113,17 @@ struct SourceStory {
 impl SourceStory {
     /// Adds a try from a site with all of its looks, of which the last one shows how it went;
     /// returns when that was.
-    fn tries(&mut self, from: u64, site: &str, takes: u64) -> u64 {
+    fn add_try(&mut self, from: u64, site: &str, takes: u64) -> u64 {
         let copying = (from, format!("1 copying from {site}"));
         self.copied.extend([copying.clone(), copying]);
-        let looks = looks(takes);
+        let looks = look_times(takes);
         self.calls.push((from, "start-copy"));
         self.calls
             .extend(looks.iter().map(|at| (from + at, "copy-status")));
         from + looks.last().copied().unwrap_or_default()
     }
 
-    fn waits(&mut self, at: u64) {
+    fn add_wait(&mut self, at: u64) {
         self.copied.push((at, "1 waiting".into()));
     }
 
@@ -134,7 +136,7 @@ impl SourceStory {
 }
 
 impl WrongSource {
-    fn befalls(self, scene: &StagedScene) -> Result<()> {
+    fn inject_into(self, scene: &StagedScene) -> Result<()> {
         let silent = SiteFault::Silent(true);
         let damages = SiteFault::Corrupts {
             to: site_name(2)?,
@@ -146,27 +148,27 @@ impl WrongSource {
             WrongSource::Both => (silent, Some(damages)),
             WrongSource::BothDamage => (damages.clone(), Some(damages)),
         };
-        scene.plan(DurationMs(100), 0, near)?;
+        scene.plan_fault(DurationMs(100), 0, near)?;
         far.into_iter()
-            .try_for_each(|far| scene.plan(DurationMs(100), 1, far))?;
+            .try_for_each(|far| scene.plan_fault(DurationMs(100), 1, far))?;
         Ok(())
     }
 
     /// Works out a copy that takes so long from the near site, and twice as long from the far one.
-    fn story(self, takes: u64) -> SourceStory {
+    fn work_out_story(self, takes: u64) -> SourceStory {
         let mut story = SourceStory::default();
-        story.waits(0);
+        story.add_wait(0);
         if self == WrongSource::Silent {
-            let whole = story.tries(0, "berlin", 2 * takes);
+            let whole = story.add_try(0, "berlin", 2 * takes);
             return story.ending_whole(whole);
         }
         if self == WrongSource::Both {
-            let failed = story.tries(0, "berlin", 2 * takes);
+            let failed = story.add_try(0, "berlin", 2 * takes);
             // It failed, there is no other source now, and what there was of it goes.
-            (0..3).for_each(|_| story.waits(failed));
+            (0..3).for_each(|_| story.add_wait(failed));
             story.calls.push((failed, "stop-copy"));
             // The second failure in a row; each wait is twice as long as the last.
-            (2..5).for_each(|count| story.waits(failed + 4_000 * ((1 << (count - 1)) - 1)));
+            (2..5).for_each(|count| story.add_wait(failed + 4_000 * ((1 << (count - 1)) - 1)));
             let says = Some("the sites that have it do not answer now: amsterdam");
             story.calls.sort_unstable();
             return SourceStory {
@@ -175,10 +177,10 @@ impl WrongSource {
                 ..story
             };
         }
-        let failed = story.tries(0, "amsterdam", takes);
-        story.waits(failed);
+        let failed = story.add_try(0, "amsterdam", takes);
+        story.add_wait(failed);
         let from = story.copied.len();
-        let second = story.tries(failed, "berlin", 2 * takes);
+        let second = story.add_try(failed, "berlin", 2 * takes);
         // What there was of the first goes, beside the second.
         story
             .copied
@@ -190,7 +192,7 @@ impl WrongSource {
                 ..story.ending_whole(second)
             };
         }
-        story.waits(second);
+        story.add_wait(second);
         story.copied.push((second, "1 failed".into()));
         story.calls.sort_unstable();
         let says = Some("every site that has it failed as a source: amsterdam, berlin");
@@ -203,8 +205,8 @@ impl WrongSource {
 }
 
 /// Checks that the first job's copy serves the second one's, although nobody else needs it by then.
-fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
+fn play_from_store(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     let slow = (site_name(0)?, site_name(2)?);
@@ -220,15 +222,15 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(100)).await;
         let begun = scene.now();
         let run = DurationMs(1_000);
-        let spec = reads(only_at(job(&[2], run, run, 0)?, 1)?, 0)?;
+        let spec = with_input(fixed_at(build_job(&[2], run, run, 0)?, 1)?, 0)?;
         let first = scene.submit(spec).await?;
         let left = scene.until_ended(&[first]).await?.since(begun).0;
-        let spec = reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?;
+        let spec = with_input(fixed_at(build_job(&[2], run, run, 0)?, 2)?, 0)?;
         let second = scene.submit(spec).await?;
         let ended = scene.until_ended(&[second]).await?.since(begun).0;
         scene.pass(keeps + DurationMs(1_000)).await;
         // Nobody reports a complete copy; it is seen.
-        let takes = looks(takes).last().copied().unwrap_or_default();
+        let takes = look_times(takes).last().copied().unwrap_or_default();
         let whole = left + takes;
         let lives = [
             (0, "waiting"),
@@ -238,9 +240,9 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
         ];
         let read = [(whole, "ready unneeded")];
         let lives = [&lives[..], &read, &deletion(whole + keeps.0)].concat();
-        scene.same(
+        scene.check_same(
             "read",
-            scene.copied(&site_name(1)?, begun),
+            scene.copy_states(&site_name(1)?, begun),
             lives_of_copy("amsterdam", &lives),
         );
         let lives = [
@@ -249,9 +251,9 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
             (ended, "ready unneeded"),
         ];
         let lives = [&lives[..], &deletion(ended + keeps.0)].concat();
-        scene.same(
+        scene.check_same(
             "reads",
-            scene.copied(&site_name(2)?, begun),
+            scene.copy_states(&site_name(2)?, begun),
             lives_of_copy("berlin", &lives),
         );
         Ok(())

@@ -9,7 +9,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
-pub(super) use super::scene::{StagedScene, only_at, reads};
+pub(super) use super::scene::{StagedScene, fixed_at, with_input};
 #[cfg(cospan_chaos)]
 use cospan_simulator::actor_lives::Lived;
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
@@ -63,7 +63,7 @@ pub(super) fn file_name(number: usize) -> Result<LogicalName> {
 
 impl SceneStage {
     /// Makes sites with so many processors each, and links between all of them.
-    pub(super) fn of(processors: &[u32], seed: u64) -> Result<Self> {
+    pub(super) fn with_processors(processors: &[u32], seed: u64) -> Result<Self> {
         let sites = processors.iter().enumerate();
         let sites = sites.map(|(number, count)| Ok((site_name(number)?, *count)));
         let sites: Vec<(SiteName, u32)> = sites.collect::<Result<_>>()?;
@@ -155,7 +155,7 @@ impl SceneStage {
             .collect();
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
         let call_faults = CallFaultModel::new(self.fault_rates.clone(), self.seed);
-        call_faults.watch_calls();
+        call_faults.start_recording_calls();
         SimEnvironment {
             hints: self.hints,
             keeps_archive: true,
@@ -168,20 +168,16 @@ impl SceneStage {
     ///
     /// # Errors
     /// The scene cannot be played.
-    pub(super) fn play<W>(self, act: impl FnOnce(StagedScene) -> W + 'static) -> Result<Vec<String>>
+    pub(super) fn play_scene<W>(
+        self,
+        act: impl FnOnce(StagedScene) -> W + 'static,
+    ) -> Result<Vec<String>>
     where
         W: Future<Output = Result<()>> + 'static,
     {
         let environment = self.environment();
         let plan = RunPlan::undisturbed(BEGINS, self.seed);
-        Ok(survives(reign_over(
-            &environment,
-            plan,
-            self.files,
-            Curtain::Late,
-            act,
-        )?)?
-        .found)
+        Ok(expect_survival(run_act(&environment, plan, self.files, Curtain::Late, act)?)?.found)
     }
 
     /// Plays a scene from the very moment at which the control plane is ready.
@@ -197,7 +193,7 @@ impl SceneStage {
     {
         let environment = self.environment();
         let plan = RunPlan::undisturbed(BEGINS, self.seed);
-        Ok(survives(reign_over(
+        Ok(expect_survival(run_act(
             &environment,
             plan,
             self.files,
@@ -222,7 +218,7 @@ impl SceneStage {
     {
         let environment = self.environment();
         let plan = RunPlan::undisturbed(BEGINS, self.seed);
-        match reign_over(&environment, plan, self.files, Curtain::AtOnce, act)? {
+        match run_act(&environment, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
                 let control_plane_runs = environment.lives.control_plane_runs();
@@ -238,7 +234,7 @@ impl SceneStage {
     }
 
     /// Sets the stage for one run of the control plane or several in a row.
-    pub(super) fn set(self) -> Set {
+    pub(super) fn set_up(self) -> Set {
         Set {
             environment: self.environment(),
             files: self.files,
@@ -263,7 +259,7 @@ impl SceneStage {
     {
         let environment = self.environment();
         let plan = RunPlan::undisturbed(BEGINS, self.seed);
-        let left = survives(reign_over(
+        let left = expect_survival(run_act(
             &environment,
             plan,
             self.files,
@@ -271,7 +267,7 @@ impl SceneStage {
             first,
         )?)?;
         let plan = RunPlan::undisturbed(left.at + pause, self.seed ^ 1);
-        let over = survives(reign_over(
+        let over = expect_survival(run_act(
             &environment,
             plan,
             Vec::new(),
@@ -310,7 +306,7 @@ impl Set {
     ///
     /// # Errors
     /// The scene cannot be played.
-    pub(super) fn reign_as<T: 'static, W>(
+    pub(super) fn run_planned<T: 'static, W>(
         &self,
         plan: RunPlan,
         act: impl FnOnce(StagedScene) -> W + 'static,
@@ -319,7 +315,7 @@ impl Set {
         W: Future<Output = Result<T>> + 'static,
     {
         Ok(
-            match reign_over(
+            match run_act(
                 &self.environment,
                 plan,
                 self.files.clone(),
@@ -332,7 +328,7 @@ impl Set {
         )
     }
 
-    /// Plays one run of the control plane, as [`SceneStage::play`] does; returns when it ended, and what
+    /// Plays one run of the control plane, as [`SceneStage::play_scene`] does; returns when it ended, and what
     /// it found.
     ///
     /// # Errors
@@ -351,13 +347,7 @@ impl Set {
         } else {
             Vec::new()
         };
-        let played = survives(reign_over(
-            &self.environment,
-            plan,
-            files,
-            Curtain::Late,
-            act,
-        )?)?;
+        let played = expect_survival(run_act(&self.environment, plan, files, Curtain::Late, act)?)?;
         Ok((played.at, played.found))
     }
 }
@@ -378,12 +368,12 @@ struct PlayedRun<T> {
     found: Vec<String>,
 }
 
-fn survives<T>(played: Result<PlayedRun<T>, Timestamp>) -> Result<PlayedRun<T>> {
+fn expect_survival<T>(played: Result<PlayedRun<T>, Timestamp>) -> Result<PlayedRun<T>> {
     played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
 }
 
 /// Runs a control plane that comes to the end of its act, or else to its own at this time.
-fn reign_over<T: 'static, W>(
+fn run_act<T: 'static, W>(
     environment: &SimEnvironment,
     plan: RunPlan,
     files: Vec<(RelPath, Content, Vec<SiteName>)>,
@@ -394,12 +384,12 @@ where
     W: Future<Output = Result<T>> + 'static,
 {
     let end = run_control_plane(environment, plan, move |plane_run| async move {
-        let scene = StagedScene::of(plane_run);
+        let scene = StagedScene::of_plane_run(plane_run);
         let played = async {
             match curtain {
                 Curtain::Late => drop(
                     scene
-                        .until(MINUTE, |s| s.plane_run.plane.is_ready())
+                        .wait_until(MINUTE, |s| s.plane_run.plane.is_ready())
                         .await?,
                 ),
                 // That takes no time, but some turns.
@@ -409,15 +399,15 @@ where
                     }
                 }
             }
-            scene.register(&files).await?;
+            scene.register_files(&files).await?;
             act(scene.clone()).await
         };
         let result = tokio::select! {
             biased;
-            () = scene.follow() => Err(anyhow::anyhow!("the control plane ended")),
+            () = scene.follow_changes() => Err(anyhow::anyhow!("the control plane ended")),
             result = played => result,
         };
-        result.map(|result| (result, scene.found()))
+        result.map(|result| (result, scene.problems_found()))
     })?;
     match end {
         RunEnd::Done(at, done) => done.map(|(result, found)| Ok(PlayedRun { at, result, found })),

@@ -3,32 +3,32 @@
 
 use anyhow::Result;
 use cospan_actors::actor_settings::Staging;
-use cospan_actors::transfer::kept;
+use cospan_actors::transfer::unlisted_copy_sites;
 use cospan_domain::ids::{Digest, JobId};
 use cospan_domain::units::{Bytes, DurationMs};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::copies::{brought, looks};
+use super::copies::{copy_calls, look_times};
 use super::log::{OF_COPIES, TimedItem};
-use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, file_name, fixed_at, site_name, with_input};
+use cospan_simulator::jobs::build_job;
 
 /// Bandwidth of a link, in bytes a millisecond.
 const RATE: u64 = 1_000;
 /// The files of a story.
 const FILES: usize = 4;
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_stores(chance: &mut StdRng) -> Result<Vec<String>> {
     match chance.random_range(0..3) {
-        0 => budget(chance),
+        0 => play_budget(chance),
         1 => replicas(chance),
-        _ => emptied(chance),
+        _ => play_emptied(chance),
     }
 }
 
 fn stage(chance: &mut StdRng, size: u64) -> Result<SceneStage> {
-    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     for _ in 0..FILES {
@@ -37,14 +37,21 @@ fn stage(chance: &mut StdRng, size: u64) -> Result<SceneStage> {
     Ok(stage)
 }
 
-async fn reader(scene: &StagedScene, file: usize, run: DurationMs) -> Result<JobId> {
+async fn submit_reader(scene: &StagedScene, file: usize, run: DurationMs) -> Result<JobId> {
     scene
-        .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, file)?)
+        .submit(with_input(
+            fixed_at(build_job(&[1], run, run, 0)?, 1)?,
+            file,
+        )?)
         .await
 }
 
-fn placed(scene: &StagedScene, id: JobId, since: cospan_domain::units::Timestamp) -> Option<u64> {
-    let lived = scene.lived(id, since);
+fn placed_after(
+    scene: &StagedScene,
+    id: JobId,
+    since: cospan_domain::units::Timestamp,
+) -> Option<u64> {
+    let lived = scene.job_events(id, since);
     lived
         .iter()
         .find(|(_, what)| *what == "JobPlaced")
@@ -53,7 +60,7 @@ fn placed(scene: &StagedScene, id: JobId, since: cospan_domain::units::Timestamp
 
 /// Checks that jobs are placed while their input has room beside what others need, and the next one
 /// at the very moment at which there is room again.
-fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_budget(chance: &mut StdRng) -> Result<Vec<String>> {
     let size = RATE * chance.random_range(200..3_000);
     let mut stage = stage(chance, size)?;
     let room = chance.random_range(1..=3);
@@ -69,28 +76,31 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
         let begun = scene.now();
         let mut jobs = Vec::new();
         for file in 0..FILES {
-            jobs.push(reader(&scene, file, run).await?);
+            jobs.push(submit_reader(&scene, file, run).await?);
         }
         // A further job that reads what is there or on its way already takes no room.
-        let shares = reader(&scene, 0, run).await?;
+        let shares = submit_reader(&scene, 0, run).await?;
         scene.pass(DurationMs(1)).await;
-        let now: Vec<_> = jobs.iter().map(|id| placed(&scene, *id, begun)).collect();
+        let now: Vec<_> = jobs
+            .iter()
+            .map(|id| placed_after(&scene, *id, begun))
+            .collect();
         let fits = (0..FILES)
             .map(|number| (number < room).then_some(0))
             .collect::<Vec<_>>();
-        scene.same("placed at once", now, fits);
-        scene.same("shares", placed(&scene, shares, begun), Some(0));
+        scene.check_same("placed at once", now, fits);
+        scene.check_same("shares", placed_after(&scene, shares, begun), Some(0));
         let mut all = jobs.clone();
         all.push(shares);
         scene.until_ended(&all).await?;
-        follows(&scene, &jobs, shares, room, begun);
+        check_follows(&scene, &jobs, shares, room, begun);
         Ok(())
     })
 }
 
 /// Checks that each job that waited was placed when so many of those before it had ended that there
 /// was room.
-fn follows(
+fn check_follows(
     scene: &StagedScene,
     jobs: &[JobId],
     shares: JobId,
@@ -101,7 +111,7 @@ fn follows(
     for (number, id) in jobs.iter().enumerate() {
         free.sort_unstable();
         let at = free.remove(0);
-        scene.same("placed in turn", placed(scene, *id, begun), Some(at));
+        scene.check_same("placed in turn", placed_after(scene, *id, begun), Some(at));
         let mut end = end_of(scene, *id, begun);
         if number == 0 {
             end = end.max(end_of(scene, shares, begun));
@@ -112,7 +122,7 @@ fn follows(
 
 fn end_of(scene: &StagedScene, id: JobId, begun: cospan_domain::units::Timestamp) -> u64 {
     scene
-        .lived(id, begun)
+        .job_events(id, begun)
         .last()
         .map(|(at, _)| *at)
         .unwrap_or_default()
@@ -142,33 +152,41 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
         let mut left = Vec::new();
         let mut whole = Vec::new();
         for file in 0..FILES {
-            let id = reader(&scene, file, run).await?;
+            let id = submit_reader(&scene, file, run).await?;
             let end = scene.until_ended(&[id]).await?;
             let arrived = scene
-                .lived(id, begun)
+                .job_events(id, begun)
                 .into_iter()
                 .find(|(_, w)| *w == "InputsArrived");
             whole.push(arrived.map(|(at, _)| at).unwrap_or_default());
             left.push(end.since(begun).0);
         }
         scene.pass(DurationMs(100_000)).await;
-        let gone: Vec<_> = (0..FILES).map(|file| gone(&scene, file, begun)).collect();
+        let gone: Vec<_> = (0..FILES)
+            .map(|file| gone_after(&scene, file, begun))
+            .collect();
         let rule = StoreRule {
             room,
             fits,
             keeps: keeps.0,
         };
-        let expected: Vec<_> = (0..FILES).map(|file| rule.goes(&left, file)).collect();
-        scene.same("gone", gone, expected.clone());
-        lists(&scene, &expected)?;
-        reads_replica(&scene, &expected, run).await
+        let expected: Vec<_> = (0..FILES)
+            .map(|file| rule.time_of_removal(&left, file))
+            .collect();
+        scene.check_same("gone", gone, expected.clone());
+        check_listed(&scene, &expected)?;
+        check_reads_replica(&scene, &expected, run).await
     })
 }
 
 /// Returns when a copy of a file was gone.
-fn gone(scene: &StagedScene, file: usize, since: cospan_domain::units::Timestamp) -> Option<u64> {
+fn gone_after(
+    scene: &StagedScene,
+    file: usize,
+    since: cospan_domain::units::Timestamp,
+) -> Option<u64> {
     let name = format!("{} gone", file + 1);
-    let copied = scene.copied(&site_name(1).ok()?, since);
+    let copied = scene.copy_states(&site_name(1).ok()?, since);
     copied
         .into_iter()
         .find(|(_, what)| *what == name)
@@ -186,7 +204,7 @@ struct StoreRule {
 impl StoreRule {
     /// Works out when the copy of a file goes: all were left one after the other at these times,
     /// the next one needed from the moment on at which the last was left.
-    fn goes(&self, left: &[u64], file: usize) -> Option<u64> {
+    fn time_of_removal(&self, left: &[u64], file: usize) -> Option<u64> {
         let own = left[file];
         // As it is left no other is needed; then each of the later ones, which takes its place.
         let steps = std::iter::once((own, 1)).chain((file + 1..left.len()).flat_map(|later| {
@@ -217,41 +235,48 @@ impl StoreRule {
 }
 
 /// Checks that the catalogue shows where else a file is kept.
-fn lists(scene: &StagedScene, gone: &[Option<u64>]) -> Result<()> {
+fn check_listed(scene: &StagedScene, gone: &[Option<u64>]) -> Result<()> {
     let view = scene.plane_run.plane.view();
     for (file, gone) in gone.iter().enumerate() {
         let entry = view
             .files
             .get(&file_name(file)?)
             .and_then(|file| file.entry.clone());
-        let listed = entry.iter().flat_map(|entry| kept(&view, entry)).count();
-        scene.same("listed", listed, usize::from(gone.is_none()));
+        let listed = entry
+            .iter()
+            .flat_map(|entry| unlisted_copy_sites(&view, entry))
+            .count();
+        scene.check_same("listed", listed, usize::from(gone.is_none()));
     }
     Ok(())
 }
 
 /// Checks that a job that reads a replica needs no copy, once its site said that it is still there.
-async fn reads_replica(scene: &StagedScene, gone: &[Option<u64>], run: DurationMs) -> Result<()> {
+async fn check_reads_replica(
+    scene: &StagedScene,
+    gone: &[Option<u64>],
+    run: DurationMs,
+) -> Result<()> {
     let file = FILES - 1;
     if gone[file].is_some() {
         return Ok(());
     }
     let begun = scene.now();
-    let id = reader(scene, file, run).await?;
+    let id = submit_reader(scene, file, run).await?;
     scene.until_ended(&[id]).await?;
-    let heard = scene.heard(&site_name(1)?, &OF_COPIES, begun);
-    scene.same("replica", heard, vec![(0, "has-content")]);
+    let heard = scene.calls_at(&site_name(1)?, &OF_COPIES, begun);
+    scene.check_same("replica", heard, vec![(0, "has-content")]);
     let arrived = scene
-        .lived(id, begun)
+        .job_events(id, begun)
         .into_iter()
         .find(|(_, what)| *what == "InputsArrived");
-    scene.same("arrived", arrived, Some((0, "InputsArrived")));
+    scene.check_same("arrived", arrived, Some((0, "InputsArrived")));
     Ok(())
 }
 
 /// Checks a store that somebody else emptied: the next job that needs the copy finds out, and has a
 /// new one.
-fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
+fn play_emptied(chance: &mut StdRng) -> Result<Vec<String>> {
     let takes = chance.random_range(500..5_000);
     let stage = stage(chance, RATE * takes)?;
     let run = DurationMs(8_000);
@@ -259,31 +284,31 @@ fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
         let here = site_name(1)?;
-        let first = reader(&scene, 0, run).await?;
+        let first = submit_reader(&scene, 0, run).await?;
         scene.until_ended(&[first]).await?;
         scene.pass(quiet).await;
         let begun = scene.now();
-        scene.plane_run.world.at(begun, |world| {
+        scene.plane_run.world.act_at(begun, |world| {
             if let Some(site) = world.index_of(&here) {
                 world.delete_content(site, Digest([1; 32]));
             }
         });
-        let second = reader(&scene, 0, run).await?;
+        let second = submit_reader(&scene, 0, run).await?;
         scene.until_ended(&[second]).await?;
-        let whole = looks(takes).last().copied().unwrap_or_default();
+        let whole = look_times(takes).last().copied().unwrap_or_default();
         let from = (0, "1 copying from amsterdam".to_owned());
         let waits = [(0, "1 ready".into()), (0, "1 waiting".into())];
         // Once requested, once started, and once what there was of the old one is gone.
         let copies = [from.clone(), from.clone(), from, (whole, "1 ready".into())];
-        let mut copied: Vec<TimedItem<String>> = scene.copied(&here, begun);
+        let mut copied: Vec<TimedItem<String>> = scene.copy_states(&here, begun);
         copied.truncate(6);
-        scene.same("emptied", copied, [&waits[..], &copies[..]].concat());
-        let mut calls = brought(0, &looks(takes));
+        scene.check_same("emptied", copied, [&waits[..], &copies[..]].concat());
+        let mut calls = copy_calls(0, &look_times(takes));
         // A job that needs the copy asked for it before, and does not ask again.
         calls.retain(|(_, call)| *call != "has-content");
         calls.extend([(0, "has-content"), (0, "stop-copy")]);
         calls.sort_unstable();
-        scene.same("asked", scene.heard(&here, &OF_COPIES, begun), calls);
+        scene.check_same("asked", scene.calls_at(&here, &OF_COPIES, begun), calls);
         Ok(())
     })
 }

@@ -14,18 +14,18 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{SceneStage, StagedScene, reads, site_name};
-use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
+use super::stage::{SceneStage, StagedScene, site_name, with_input};
+use super::tidy::check_at_rest;
+use cospan_simulator::jobs::build_job;
 
 /// Longest age of the shapes of sites that refusals use.
 const SHAPES: DurationMs = DurationMs(1_000);
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+pub(super) fn play_submissions(chance: &mut StdRng) -> Result<Vec<String>> {
     let sizes: Vec<u32> = (0..3).map(|_| chance.random_range(4..=12)).collect();
     let before = chance.random_range(0..=3);
     let limit = chance.random_range(2..=5);
-    let mut stage = SceneStage::of(&sizes, chance.random())?;
+    let mut stage = SceneStage::with_processors(&sizes, chance.random())?;
     stage.add_file(chance.random_range(1..=1_000_000), &[0])?;
     stage.settings.limits.max_components = limit;
     stage.settings.targets = BTreeMap::from([
@@ -48,17 +48,17 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         },
     ];
     let largest = sizes.iter().copied().max().unwrap_or_default();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(SHAPES).await;
         let front = Front {
             scene: &scene,
             before,
         };
-        front.malformed(limit).await?;
-        front.missing(largest).await?;
-        front.classes().await?;
-        closed_sites(&scene).await?;
-        at_rest(&scene).await;
+        front.check_malformed(limit).await?;
+        front.check_missing(largest).await?;
+        front.check_priorities().await?;
+        check_closed_sites(&scene).await?;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
@@ -68,7 +68,7 @@ fn key(name: &str) -> Result<KeyName> {
 }
 
 fn small() -> Result<JobSpec> {
-    job(&[1], DurationMs(1_000), DurationMs(100_000), 0)
+    build_job(&[1], DurationMs(1_000), DurationMs(100_000), 0)
 }
 
 /// A submitter that puts so many good submissions before the one to be refused.
@@ -84,7 +84,7 @@ impl Front<'_> {
             priority: Priority::SuperLow,
             ..small()?
         };
-        let good = Submission::of(Arc::new(good));
+        let good = Submission::from_spec(Arc::new(good));
         let mut all = vec![good.clone(); self.before];
         all.extend([submission, good]);
         let scene = self.scene;
@@ -92,14 +92,14 @@ impl Front<'_> {
         let jobs = scene.plane_run.plane.view().jobs.len();
         let changes = scene.changes().len();
         let answer = scene.ask_as(key, ApiRequest::Submit(all)).await;
-        scene.same("when it was refused", scene.now(), at);
+        scene.check_same("when it was refused", scene.now(), at);
         scene.pass(DurationMs::ZERO).await;
-        scene.same(
+        scene.check_same(
             "jobs of what was refused",
             scene.plane_run.plane.view().jobs.len(),
             jobs,
         );
-        scene.same(
+        scene.check_same(
             "changes of what was refused",
             scene.changes().len(),
             changes,
@@ -110,20 +110,22 @@ impl Front<'_> {
         }
     }
 
-    async fn invalid(&self, spec: JobSpec, problem: String) -> Result<()> {
-        let refusal = self.answer("alice", Submission::of(Arc::new(spec))).await?;
+    async fn check_invalid(&self, spec: JobSpec, problem: String) -> Result<()> {
+        let refusal = self
+            .answer("alice", Submission::from_spec(Arc::new(spec)))
+            .await?;
         let should = ApiRefusal::Invalid {
             index: self.before,
             problem,
         };
-        self.scene.same("an invalid job", refusal, should);
+        self.scene.check_same("an invalid job", refusal, should);
         Ok(())
     }
 
     /// Checks what is wrong wherever it would run.
-    async fn malformed(&self, limit: u32) -> Result<()> {
+    async fn check_malformed(&self, limit: u32) -> Result<()> {
         let text = "the job has no components; give it at least one [[component]]";
-        self.invalid(
+        self.check_invalid(
             JobSpec {
                 components: Vec::new(),
                 ..small()?
@@ -132,20 +134,20 @@ impl Front<'_> {
         )
         .await?;
         let count = limit as usize + 1;
-        let many = job(&vec![1; count], DurationMs(1), DurationMs(1), 0)?;
+        let many = build_job(&vec![1; count], DurationMs(1), DurationMs(1), 0)?;
         let text =
             format!("the job has {count} components; at most {limit} are allowed (max_components)");
-        self.invalid(many, text).await?;
+        self.check_invalid(many, text).await?;
         let mut spec = small()?;
         spec.run.notify.insert(TargetName::new("mail")?);
         spec.run.notify.insert(TargetName::new("nobody")?);
         let text = "notify names nobody, which is no target that the operator configured; there \
                     are: desk, mail (notify.targets)";
-        self.invalid(spec, text.into()).await?;
+        self.check_invalid(spec, text.into()).await?;
         let policy = Some(PolicyName::new("best-guess")?);
         let refused = self.answer(
             "alice",
-            Submission::of(Arc::new(JobSpec { policy, ..small()? })),
+            Submission::from_spec(Arc::new(JobSpec { policy, ..small()? })),
         );
         let refused = refused.await?.to_string();
         let begins = format!(
@@ -157,24 +159,24 @@ impl Front<'_> {
     }
 
     /// Checks requests for what does not exist: room, a file, a site.
-    async fn missing(&self, largest: u32) -> Result<()> {
-        let spec = job(&[1, largest + 1], DurationMs(1), DurationMs(100_000), 0)?;
-        let huge = Submission::of(Arc::new(spec));
+    async fn check_missing(&self, largest: u32) -> Result<()> {
+        let spec = build_job(&[1, largest + 1], DurationMs(1), DurationMs(100_000), 0)?;
+        let huge = Submission::from_spec(Arc::new(spec));
         let refusal = self.answer("alice", huge.clone()).await?;
         let right = matches!(&refusal, ApiRefusal::Unplaceable { index, problem }
             if *index == self.before && problem.contains("component part-1 "));
         self.scene
             .check(right, || format!("a job that is too large: {refusal:?}"));
         let name = LogicalName::new("file-9")?;
-        let unknown = Submission::of(Arc::new(reads(small()?, 9)?));
+        let unknown = Submission::from_spec(Arc::new(with_input(small()?, 9)?));
         let refusal = self.answer("alice", unknown).await?;
         let should = ApiRefusal::UnknownFile {
             index: self.before,
             name,
         };
         self.scene
-            .same("a file that is not registered", refusal, should);
-        let mut spec = reads(small()?, 0)?;
+            .check_same("a file that is not registered", refusal, should);
+        let mut spec = with_input(small()?, 0)?;
         spec.components[0].inputs[0].feed = Feed::Chunk;
         self.scene.submit(spec).await?;
         let waits = Submission {
@@ -186,24 +188,26 @@ impl Front<'_> {
             anyhow::bail!("{answer:?}")
         };
         self.scene.pass(DurationMs(60_000)).await;
-        let job = self.scene.job(jobs[0].id)?;
+        let job = self.scene.job_record(jobs[0].id)?;
         self.scene
             .check(matches!(job.phase, JobPhase::Queued { .. }), || {
                 format!("{:?}", job.phase)
             });
-        at_rest(self.scene).await;
+        check_at_rest(self.scene).await;
         self.scene.ask(ApiRequest::Cancel(vec![job.id])).await?;
         Ok(())
     }
 
     /// Checks that the priority is the one that is asked for, if a rule allows it, or the one that
     /// is given.
-    async fn classes(&self) -> Result<()> {
+    async fn check_priorities(&self) -> Result<()> {
         let low = JobSpec {
             priority: Priority::Low,
             ..small()?
         };
-        let refusal = self.answer("bob", Submission::of(Arc::new(low))).await?;
+        let refusal = self
+            .answer("bob", Submission::from_spec(Arc::new(low)))
+            .await?;
         let asked = Priority::Low;
         let highest = Priority::SuperLow;
         let above = AboveHighest {
@@ -216,7 +220,7 @@ impl Front<'_> {
             above,
         };
         self.scene
-            .same("a class above the highest", refusal, should);
+            .check_same("a class above the highest", refusal, should);
         let uncapped = Asking {
             names_none: false,
             uncapped: true,
@@ -247,15 +251,15 @@ impl Front<'_> {
         for (name, spec, asking, class) in cases {
             let submission = Submission {
                 asking,
-                ..Submission::of(Arc::new(spec))
+                ..Submission::from_spec(Arc::new(spec))
             };
             let previewed = self
                 .scene
                 .plane_run
                 .plane
-                .preview(&key(name)?, submission.clone())?;
+                .preview_job(&key(name)?, submission.clone())?;
             let shown = previewed.class.map(|shown| (shown.class, shown.given));
-            self.scene.same(
+            self.scene.check_same(
                 "class in a preview",
                 shown,
                 Some((class, asking.names_none)),
@@ -267,19 +271,19 @@ impl Front<'_> {
             let ApiAnswer::Submitted(jobs) = answer else {
                 anyhow::bail!("{answer:?}")
             };
-            let job = self.scene.job(jobs[0].id)?;
-            self.scene.same("class of a job", job.priority, class);
+            let job = self.scene.job_record(jobs[0].id)?;
+            self.scene.check_same("class of a job", job.priority, class);
             self.scene
-                .same("class of a specification", job.spec.priority, class);
-            self.scene.same(
+                .check_same("class of a specification", job.spec.priority, class);
+            self.scene.check_same(
                 "owner",
-                self.scene.plane_run.plane.owner(job.id),
+                self.scene.plane_run.plane.job_owner(job.id),
                 Some(key(name)?),
             );
         }
-        self.scene.same(
+        self.scene.check_same(
             "owner of no job",
-            self.scene.plane_run.plane.owner(JobId(77_777)),
+            self.scene.plane_run.plane.job_owner(JobId(77_777)),
             None,
         );
         Ok(())
@@ -289,7 +293,7 @@ impl Front<'_> {
 /// Checks that a fixed job for a site that takes nothing now waits, unless its user does not want
 /// that; the state of sites for that is a second old at most, and is worked out once a second at
 /// most.
-async fn closed_sites(scene: &StagedScene) -> Result<()> {
+async fn check_closed_sites(scene: &StagedScene) -> Result<()> {
     scene.pass(DurationMs(120_000)).await;
     let site = site_name(1)?;
     let mut spec = JobSpec {
@@ -297,18 +301,18 @@ async fn closed_sites(scene: &StagedScene) -> Result<()> {
         ..small()?
     };
     spec.components[0].site = Some(site.clone());
-    let waits = Submission::of(Arc::new(spec));
+    let waits = Submission::from_spec(Arc::new(spec));
     let leaves = Submission {
         refuse_closed: true,
         ..waits.clone()
     };
     let alice = key("alice")?;
     let plane = &scene.plane_run.plane;
-    let is_open = plane.preview(&alice, leaves.clone()).is_ok();
+    let is_open = plane.preview_job(&alice, leaves.clone()).is_ok();
     scene.check(is_open, || "a site that is open refuses a preview".into());
-    order(scene, &site, SiteOrder::Freeze).await?;
+    command_site(scene, &site, SiteOrder::Freeze).await?;
     scene.pass(DurationMs(SHAPES.0 - 1)).await;
-    let is_open = plane.preview(&alice, leaves.clone()).is_ok();
+    let is_open = plane.preview_job(&alice, leaves.clone()).is_ok();
     scene.check(is_open, || {
         "shapes are worked out anew within a second".into()
     });
@@ -325,27 +329,27 @@ async fn closed_sites(scene: &StagedScene) -> Result<()> {
         anyhow::bail!("{waiting:?}")
     };
     scene.pass(DurationMs(5_000)).await;
-    at_rest(scene).await;
-    let job = scene.job(jobs[0].id)?;
+    check_at_rest(scene).await;
+    let job = scene.job_record(jobs[0].id)?;
     scene.check(matches!(job.phase, JobPhase::Queued { .. }), || {
         format!("{:?}", job.phase)
     });
-    order(scene, &site, SiteOrder::Thaw).await?;
+    command_site(scene, &site, SiteOrder::Thaw).await?;
     let at = scene.now();
     let placed_at = scene
-        .until(DurationMs(60_000), |scene: &StagedScene| {
+        .wait_until(DurationMs(60_000), |scene: &StagedScene| {
             scene
-                .job(jobs[0].id)
+                .job_record(jobs[0].id)
                 .is_ok_and(|job| job.instants.placed.is_some())
         })
         .await?;
-    scene.same("when a job is placed whose site is thawed", placed_at, at);
+    scene.check_same("when a job is placed whose site is thawed", placed_at, at);
     scene.pass(DurationMs(60_000)).await;
     Ok(())
 }
 
-async fn order(scene: &StagedScene, site: &SiteName, order: SiteOrder) -> Result<()> {
+async fn command_site(scene: &StagedScene, site: &SiteName, order: SiteOrder) -> Result<()> {
     let answer = scene.ask(ApiRequest::Site(site.clone(), order)).await?;
-    scene.same("an order about a site", answer, ApiAnswer::Done);
+    scene.check_same("an order about a site", answer, ApiAnswer::Done);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::{Holding, holdings, needed};
+use cospan_domain::job::demands::{Holding, holdings, needed_content};
 use cospan_domain::job::job_state::{JobPhase, PhaseKind};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -16,15 +16,15 @@ use super::stage::StagedScene;
 const WITH_DEPTH: [&str; 4] = ["intake", "co-allocator", "claimer", "notifier"];
 
 /// Notes whatever is not in order a moment from now.
-pub(super) async fn at_rest(scene: &StagedScene) {
+pub(super) async fn check_at_rest(scene: &StagedScene) {
     scene.pass(DurationMs(1)).await;
     let view = scene.plane_run.plane.view();
-    folded(scene, &view);
-    counted(scene, &view);
+    check_folded(scene, &view);
+    check_counted(scene, &view);
     let metrics = &scene.plane_run.plane.shared().metrics;
     for actor in WITH_DEPTH {
         let depth = metrics.mailbox_depth.with_label_values(&[actor]).get();
-        scene.same(
+        scene.check_same(
             &format!("what the {actor} has not finished at rest"),
             depth,
             0,
@@ -33,23 +33,23 @@ pub(super) async fn at_rest(scene: &StagedScene) {
 }
 
 /// Checks that what the view derives is what its records say.
-pub(super) fn folded(scene: &StagedScene, view: &View) {
-    holds(scene, view);
-    needs(scene, view);
-    let untold = view.jobs.values().filter(|job| job.owes_word());
+pub(super) fn check_folded(scene: &StagedScene, view: &View) {
+    check_holds(scene, view);
+    check_needs(scene, view);
+    let untold = view.jobs.values().filter(|job| job.has_unsent_messages());
     let untold: BTreeSet<JobId> = untold.map(|job| job.id).collect();
-    scene.same(
+    scene.check_same(
         "whose end is to be told",
         view.untold.iter().copied().collect(),
         untold,
     );
-    catalogued(scene, view);
+    check_catalogued(scene, view);
     scene.check(view.folds_agree(), || {
         "the view says that it is not what it should be".into()
     });
 }
 
-fn holds(scene: &StagedScene, view: &View) {
+fn check_holds(scene: &StagedScene, view: &View) {
     let mut should: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
     for job in view.jobs.values() {
         for holding in holdings(job) {
@@ -65,14 +65,14 @@ fn holds(scene: &StagedScene, view: &View) {
             is.insert((site.clone(), *job, component.0), Holding::clone(holding));
         }
     }
-    scene.same("what jobs hold", is, should);
+    scene.check_same("what jobs hold", is, should);
 }
 
-fn needs(scene: &StagedScene, view: &View) {
+fn check_needs(scene: &StagedScene, view: &View) {
     let mut jobs: BTreeMap<(Digest, SiteName), BTreeSet<JobId>> = BTreeMap::new();
     let mut staged: BTreeMap<SiteName, BTreeMap<Digest, Bytes>> = BTreeMap::new();
     for job in view.jobs.values() {
-        for (content, site) in needed(job) {
+        for (content, site) in needed_content(job) {
             jobs.entry((content.digest, site.clone()))
                 .or_default()
                 .insert(job.id);
@@ -86,7 +86,7 @@ fn needs(scene: &StagedScene, view: &View) {
         .needs
         .iter()
         .map(|(key, jobs)| (key.clone(), jobs.iter().copied().collect()));
-    scene.same("who needs what", is.collect(), jobs);
+    scene.check_same("who needs what", is.collect(), jobs);
     let bytes = view
         .staged
         .iter()
@@ -96,7 +96,7 @@ fn needs(scene: &StagedScene, view: &View) {
         let sum = contents.values().map(|bytes| bytes.0).sum();
         (site.clone(), Bytes(sum))
     });
-    scene.same(
+    scene.check_same(
         "bytes needed by site",
         bytes,
         sums.collect::<BTreeMap<_, _>>(),
@@ -108,10 +108,10 @@ fn needs(scene: &StagedScene, view: &View) {
             .map(|(digest, size)| (*digest, *size));
         (site.clone(), contents.collect())
     });
-    scene.same("contents needed by site", contents.collect(), staged);
+    scene.check_same("contents needed by site", contents.collect(), staged);
 }
 
-fn catalogued(scene: &StagedScene, view: &View) {
+fn check_catalogued(scene: &StagedScene, view: &View) {
     let mut names: BTreeMap<Digest, BTreeSet<LogicalName>> = BTreeMap::new();
     for file in view.files.values() {
         if let Some(entry) = &file.entry {
@@ -125,7 +125,7 @@ fn catalogued(scene: &StagedScene, view: &View) {
         .names
         .iter()
         .map(|(digest, names)| (*digest, names.iter().cloned().collect()));
-    scene.same("names of contents", is.collect(), names);
+    scene.check_same("names of contents", is.collect(), names);
     let mut cuts: BTreeMap<Digest, BTreeSet<(Digest, SiteName)>> = BTreeMap::new();
     for (key, copy) in &view.copies {
         if let Some(chunk) = copy.chunk {
@@ -136,17 +136,17 @@ fn catalogued(scene: &StagedScene, view: &View) {
         .cuts
         .iter()
         .map(|(digest, cuts)| (*digest, cuts.iter().cloned().collect()));
-    scene.same("chunks of files", is.collect(), cuts);
+    scene.check_same("chunks of files", is.collect(), cuts);
 }
 
 /// Checks that gauges of jobs and queues are what the view has.
-fn counted(scene: &StagedScene, view: &View) {
+fn check_counted(scene: &StagedScene, view: &View) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     for phase in PhaseKind::ALL {
         let gauge = metrics.jobs.with_label_values(&[phase.as_str()]).get();
         let jobs = view.jobs.values();
         let jobs = jobs.filter(|job| job.phase.kind() == phase);
-        scene.same(phase.as_str(), gauge, jobs.count() as i64);
+        scene.check_same(phase.as_str(), gauge, jobs.count() as i64);
     }
     for class in Priority::ALL {
         let waiting = view.jobs.values().filter(|job| {
@@ -175,5 +175,5 @@ fn counted(scene: &StagedScene, view: &View) {
         });
     }
     let held = view.jobs.values().filter(|job| job.held.is_some());
-    scene.same("jobs held", metrics.held.get(), held.count() as i64);
+    scene.check_same("jobs held", metrics.held.get(), held.count() as i64);
 }

@@ -19,9 +19,9 @@ use rand::rngs::StdRng;
 
 use super::Play;
 use super::stage::{SceneStage, StagedScene};
-use super::tidy::at_rest;
+use super::tidy::check_at_rest;
 use cospan_simulator::call_faults::FaultRates;
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 /// Jobs that become durable by one change, unless one request has more.
 const TOGETHER: usize = 64;
@@ -29,17 +29,24 @@ const TOGETHER: usize = 64;
 const KEPT: usize = 8;
 
 /// Plays one of the stories, as drawn.
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stories: [Play; 6] = [crowd, few, few, busy, busy, oversized];
+pub(super) fn play_together(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 6] = [
+        play_crowd,
+        play_few,
+        play_few,
+        play_busy,
+        play_busy,
+        play_oversized,
+    ];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
 /// Makes a job for which there is no room.
-fn waiting(processors: u32) -> Result<Submission> {
-    let spec = job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
+fn unplaceable_job(processors: u32) -> Result<Submission> {
+    let spec = build_job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
     Ok(Submission {
         allow_unplaceable: true,
-        ..Submission::of(Arc::new(spec))
+        ..Submission::from_spec(Arc::new(spec))
     })
 }
 
@@ -54,7 +61,7 @@ async fn ask_all(scene: &StagedScene, requests: Vec<Vec<Submission>>) -> Vec<Joi
     .await
 }
 
-fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
+fn expected_rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
     let mut next = first;
     sizes
         .iter()
@@ -74,7 +81,7 @@ fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
 }
 
 /// Lists how many jobs each change brought.
-fn appended(scene: &StagedScene) -> Vec<usize> {
+fn jobs_per_change(scene: &StagedScene) -> Vec<usize> {
     scene
         .changes()
         .iter()
@@ -86,7 +93,7 @@ fn appended(scene: &StagedScene) -> Vec<usize> {
 }
 
 /// Groups requests of these sizes, taken up in order, as they become durable.
-fn grouped(sizes: &[usize]) -> Vec<usize> {
+fn group_requests(sizes: &[usize]) -> Vec<usize> {
     let mut groups: Vec<usize> = Vec::new();
     for size in sizes {
         match groups.last_mut() {
@@ -98,8 +105,8 @@ fn grouped(sizes: &[usize]) -> Vec<usize> {
 }
 
 /// Submits many jobs: their numbers are reserved by a large request before.
-fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = SceneStage::of(&[2], chance.random())?;
+fn play_crowd(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = SceneStage::with_processors(&[2], chance.random())?;
     // The block after this request is twice as large.
     let first = chance.random_range(65..=70);
     let sizes: Vec<usize> = if chance.random_bool(0.5) {
@@ -111,54 +118,66 @@ fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
             20,
         ]
     };
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
-        let large = ask_all(&scene, vec![vec![waiting(5)?; first]]).await;
-        scene.same("a large request", large, rows(1, &[first]));
+        let large = ask_all(&scene, vec![vec![unplaceable_job(5)?; first]]).await;
+        scene.check_same("a large request", large, expected_rows(1, &[first]));
         scene.pass(DurationMs(100)).await;
         let at = scene.now();
-        let requests = sizes.iter().map(|size| Ok(vec![waiting(5)?; *size]));
+        let requests = sizes
+            .iter()
+            .map(|size| Ok(vec![unplaceable_job(5)?; *size]));
         let answers = ask_all(&scene, requests.collect::<Result<_>>()?).await;
-        scene.same("when a crowd was answered", scene.now(), at);
-        scene.same("a crowd", answers, rows(first as u64 + 1, &sizes));
+        scene.check_same("when a crowd was answered", scene.now(), at);
+        scene.check_same("a crowd", answers, expected_rows(first as u64 + 1, &sizes));
         scene.pass(DurationMs(0)).await;
-        let should = [vec![first], grouped(&sizes)].concat();
-        scene.same("what became durable together", appended(&scene), should);
-        at_rest(&scene).await;
+        let should = [vec![first], group_requests(&sizes)].concat();
+        scene.check_same(
+            "what became durable together",
+            jobs_per_change(&scene),
+            should,
+        );
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
 /// Submits a few of different kinds: sweeps are named by their first run, equal jobs are one in
 /// memory.
-fn few(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = SceneStage::of(&[2], chance.random())?;
+fn play_few(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = SceneStage::with_processors(&[2], chance.random())?;
     let sizes: Vec<usize> = (0..3).map(|_| chance.random_range(1..=6)).collect();
     let sweeps: Vec<u32> = (0..2).map(|_| chance.random_range(1..=4)).collect();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
-        let requests = sizes.iter().map(|size| Ok(vec![waiting(5)?; *size]));
+        let requests = sizes
+            .iter()
+            .map(|size| Ok(vec![unplaceable_job(5)?; *size]));
         let answers = ask_all(&scene, requests.collect::<Result<_>>()?).await;
-        scene.same("requests at once", answers, rows(1, &sizes));
+        scene.check_same("requests at once", answers, expected_rows(1, &sizes));
         scene.pass(DurationMs(0)).await;
-        scene.same("jobs appended", appended(&scene), vec![sizes.iter().sum()]);
+        scene.check_same(
+            "jobs appended",
+            jobs_per_change(&scene),
+            vec![sizes.iter().sum()],
+        );
         let next = sizes.iter().sum::<usize>() as u64 + 1;
-        swept(&scene, next, &sweeps).await?;
-        shared(&scene).await?;
-        at_rest(&scene).await;
+        check_sweeps(&scene, next, &sweeps).await?;
+        check_shared(&scene).await?;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
 /// Checks sweeps of one request, and a job of none behind them.
-async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
+async fn check_sweeps(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
     let mut all = Vec::new();
     let mut should = Vec::new();
     let mut id = next;
     for count in counts {
         let group = JobId(id);
         for index in 0..*count {
-            let mut submission = waiting(6)?;
+            let mut submission = unplaceable_job(6)?;
             let mut spec = JobSpec::clone(&submission.spec);
             let count = *count;
             let values = Default::default();
@@ -179,74 +198,74 @@ async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
             id += 1;
         }
     }
-    all.push(waiting(6)?);
+    all.push(unplaceable_job(6)?);
     should.push(SubmittedJob {
         id: JobId(id),
         repeated: false,
         group: None,
     });
     let answer = scene.ask(ApiRequest::Submit(all)).await?;
-    scene.same("sweeps", answer, ApiAnswer::Submitted(should.clone()));
+    scene.check_same("sweeps", answer, ApiAnswer::Submitted(should.clone()));
     for submitted in should {
-        let job = scene.job(submitted.id)?;
+        let job = scene.job_record(submitted.id)?;
         let group = job.spec.run.task.as_ref().map(|task| task.group);
-        scene.same("the sweep that a job is of", group, submitted.group);
+        scene.check_same("the sweep that a job is of", group, submitted.group);
     }
     Ok(())
 }
 
 /// Checks that among the last few specifications an equal one is found, and shared; not an unequal
 /// one.
-async fn shared(scene: &StagedScene) -> Result<()> {
+async fn check_shared(scene: &StagedScene) -> Result<()> {
     let mut specs = Vec::new();
     for size in 10..10 + KEPT as u32 {
-        specs.push(kept(scene, size).await?);
+        specs.push(kept_specification(scene, size).await?);
     }
     for (size, spec) in (10..).zip(&specs) {
-        let again = kept(scene, size).await?;
+        let again = kept_specification(scene, size).await?;
         scene.check(Arc::ptr_eq(spec, &again), || {
             format!("a job of {size} is kept twice")
         });
-        scene.same(
+        scene.check_same(
             "its processors",
             again.components[0].resources.processors,
             size,
         );
     }
-    kept(scene, 99).await?;
-    let oldest = kept(scene, 10).await?;
+    kept_specification(scene, 99).await?;
+    let oldest = kept_specification(scene, 10).await?;
     scene.check(!Arc::ptr_eq(&specs[0], &oldest), || {
         format!("more than {KEPT} are compared")
     });
-    let newer = kept(scene, 12).await?;
+    let newer = kept_specification(scene, 12).await?;
     scene.check(Arc::ptr_eq(&specs[2], &newer), || {
         format!("fewer than {KEPT} are compared")
     });
     Ok(())
 }
 
-async fn kept(scene: &StagedScene, processors: u32) -> Result<Arc<JobSpec>> {
+async fn kept_specification(scene: &StagedScene, processors: u32) -> Result<Arc<JobSpec>> {
     match scene
-        .ask(ApiRequest::Submit(vec![waiting(processors)?]))
+        .ask(ApiRequest::Submit(vec![unplaceable_job(processors)?]))
         .await?
     {
-        ApiAnswer::Submitted(jobs) => Ok(scene.job(jobs[0].id)?.spec.clone()),
+        ApiAnswer::Submitted(jobs) => Ok(scene.job_record(jobs[0].id)?.spec.clone()),
         other => bail!("a submission came to {other:?}"),
     }
 }
 
 /// Checks that while the disk is slow, as many commands as are bounded wait; whoever comes then
 /// gets an answer at once, and may come back.
-fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[2], chance.random())?;
+fn play_busy(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[2], chance.random())?;
     let bound = chance.random_range(1..=6);
     stage.settings.intake_bound = bound;
     stage.fault_rates = FaultRates {
         sync_max: DurationMs(1_000_000),
         ..FaultRates::default()
     };
-    stage.play(move |scene| async move {
-        let requests = vec![vec![waiting(5)?]; bound];
+    stage.play_scene(move |scene| async move {
+        let requests = vec![vec![unplaceable_job(5)?]; bound];
         let asked = scene.now();
         let full = ApiRefusal::Busy { retry_after_s: 1 };
         let all = ask_all(&scene, requests);
@@ -255,44 +274,52 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
             if scene.plane_run.plane.view().jobs.is_empty() {
                 let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
                 let depth = depth.with_label_values(&["intake"]).get();
-                scene.same("commands under way", depth, bound as i64);
+                scene.check_same("commands under way", depth, bound as i64);
                 let at = scene.now();
-                let answer = scene.ask(ApiRequest::Submit(vec![waiting(5)?])).await;
-                scene.same("one too many", answer, Err(full.clone()));
+                let answer = scene
+                    .ask(ApiRequest::Submit(vec![unplaceable_job(5)?]))
+                    .await;
+                scene.check_same("one too many", answer, Err(full.clone()));
                 let order = scene.ask(ApiRequest::Freeze(vec![JobId(1)])).await;
-                scene.same("an order too many", order, Err(full));
-                scene.same("when they were refused", scene.now(), at);
+                scene.check_same("an order too many", order, Err(full));
+                scene.check_same("when they were refused", scene.now(), at);
             }
             Ok::<_, anyhow::Error>(())
         };
         let (answers, late) = tokio::join!(all, late);
         late?;
-        scene.same("those that were taken", answers, rows(1, &vec![1; bound]));
+        scene.check_same(
+            "those that were taken",
+            answers,
+            expected_rows(1, &vec![1; bound]),
+        );
         scene.check(scene.now() >= asked, || "time went back".into());
-        at_rest(&scene).await;
-        let again = scene.ask(ApiRequest::Submit(vec![waiting(5)?])).await;
-        scene.same(
+        check_at_rest(&scene).await;
+        let again = scene
+            .ask(ApiRequest::Submit(vec![unplaceable_job(5)?]))
+            .await;
+        scene.check_same(
             "one that came back",
             vec![again],
-            rows(bound as u64 + 1, &[1]),
+            expected_rows(bound as u64 + 1, &[1]),
         );
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
 /// Checks one request that has more than the store takes, while others come in with it.
-fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = SceneStage::of(&[2], chance.random())?;
+fn play_oversized(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = SceneStage::with_processors(&[2], chance.random())?;
     let before = chance.random_range(0..=2);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
-        let mut large = waiting(5)?;
+        let mut large = unplaceable_job(5)?;
         let mut spec = JobSpec::clone(&large.spec);
         let long = "x".repeat(2 << 20).into();
         spec.components[0]
             .program
-            .change(|program| program.arguments.push(long));
+            .change_program(|program| program.arguments.push(long));
         large.spec = Arc::new(spec);
         let key = IdempotencyKey::new("large")?;
         let name = Some(Idempotency {
@@ -300,19 +327,27 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
             body: Digest([1; 32]),
         });
         large.idempotency = name.clone();
-        let mut with = vec![waiting(5)?; before];
+        let mut with = vec![unplaceable_job(5)?; before];
         with.push(large);
-        let requests = vec![vec![waiting(5)?; 2], with, vec![waiting(5)?]];
+        let requests = vec![
+            vec![unplaceable_job(5)?; 2],
+            with,
+            vec![unplaceable_job(5)?],
+        ];
         let answers = ask_all(&scene, requests).await;
         let right = matches!(&answers[1], Err(ApiRefusal::Invalid { index, problem })
             if *index == before && problem.contains("bytes as written"));
         scene.check(right, || format!("one that is too large: {:?}", answers[1]));
         let last = 2 + before as u64 + 2;
-        scene.same("those before it", vec![answers[0].clone()], rows(1, &[2]));
-        scene.same(
+        scene.check_same(
+            "those before it",
+            vec![answers[0].clone()],
+            expected_rows(1, &[2]),
+        );
+        scene.check_same(
             "those behind it",
             vec![answers[2].clone()],
-            rows(last, &[1]),
+            expected_rows(last, &[1]),
         );
         let ids: Vec<u64> = scene
             .plane_run
@@ -322,14 +357,18 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
             .keys()
             .map(|id| id.0)
             .collect();
-        scene.same("jobs that are kept", ids, vec![1, 2, last]);
+        scene.check_same("jobs that are kept", ids, vec![1, 2, last]);
         let again = Submission {
             idempotency: name,
-            ..waiting(5)?
+            ..unplaceable_job(5)?
         };
         let answer = scene.ask(ApiRequest::Submit(vec![again])).await;
-        scene.same("under the same name", vec![answer], rows(last + 1, &[1]));
-        at_rest(&scene).await;
+        scene.check_same(
+            "under the same name",
+            vec![answer],
+            expected_rows(last + 1, &[1]),
+        );
+        check_at_rest(&scene).await;
         Ok(())
     })
 }

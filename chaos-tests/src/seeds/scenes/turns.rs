@@ -18,8 +18,8 @@ use rand::seq::SliceRandom;
 
 use super::Play;
 use super::stage::{SceneStage, StagedScene, site_name};
-use super::tidy::at_rest;
-use cospan_simulator::jobs::job;
+use super::tidy::check_at_rest;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Longest time between the end of a job and the placement of the next: its end and the idle
@@ -30,8 +30,8 @@ const WAY: DurationMs = DurationMs(400);
 const DAY: DurationMs = DurationMs(86_400_000);
 
 /// Plays one of the stories, as drawn.
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stories: [Play; 4] = [in_order, rises, sweep, comes_back];
+pub(super) fn play_turns(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stories: [Play; 4] = [in_order, play_promotion, play_sweep, play_reopening];
     stories[chance.random_range(0..stories.len())](chance)
 }
 
@@ -39,22 +39,22 @@ fn of_class(processors: u32, run_time: DurationMs, priority: Priority) -> Result
     let wall_time = run_time + DurationMs(60_000);
     Ok(JobSpec {
         priority,
-        ..job(&[processors], run_time, wall_time, 0)?
+        ..build_job(&[processors], run_time, wall_time, 0)?
     })
 }
 
 fn placed_at(scene: &StagedScene, id: JobId) -> Result<Option<Timestamp>> {
-    Ok(scene.job(id)?.instants.placed)
+    Ok(scene.job_record(id)?.instants.placed)
 }
 
 fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
-    move |scene| scene.job(id).is_ok_and(|job| job.is_final())
+    move |scene| scene.job_record(id).is_ok_and(|job| job.is_final())
 }
 
 /// Plays jobs that need all of the only site, one after the other.
 fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=8);
-    let mut stage = SceneStage::of(&[processors], chance.random())?;
+    let mut stage = SceneStage::with_processors(&[processors], chance.random())?;
     // An answer of the site is on its way for a while, so that it knows nothing of what is
     // submitted then.
     stage.fault_rates.way_max = WAY;
@@ -63,7 +63,7 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     classes.shuffle(chance);
     // Longer than all of them take to be submitted, and asked for where they stand.
     let run_time = DurationMs(1_000 * chance.random_range(5..=50));
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         // The site is asked for its description and its state: there and back, twice.
         scene.pass(DurationMs(5 * WAY.0)).await;
         let begun = scene.now();
@@ -80,10 +80,10 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.pass(DurationMs(10)).await;
         jobs.sort_by_key(|(class, id)| (std::cmp::Reverse(*class), *id));
-        standings(&scene, &jobs).await?;
-        at_rest(&scene).await;
-        scene.when(DAY, all_over).await?;
-        each_at_an_end(&scene, 1, DurationMs(4 * WAY.0))?;
+        check_standings(&scene, &jobs).await?;
+        check_at_rest(&scene).await;
+        scene.wait_for_change(DAY, all_over).await?;
+        check_each_at_an_end(&scene, 1, DurationMs(4 * WAY.0))?;
         for pair in jobs.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
             let before = placed_at(&scene, pair[0].1)?;
             let after = placed_at(&scene, pair[1].1)?;
@@ -91,8 +91,8 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
                 format!("{} is overtaken in its class", pair[0].1)
             });
         }
-        scene.same("who is first", placed_at(&scene, first)?, Some(begun));
-        at_rest(&scene).await;
+        scene.check_same("who is first", placed_at(&scene, first)?, Some(begun));
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
@@ -107,31 +107,35 @@ fn all_over(scene: &StagedScene) -> bool {
         .all(|job| job.is_final())
 }
 
-async fn standings(scene: &StagedScene, jobs: &[(Priority, JobId)]) -> Result<()> {
+async fn check_standings(scene: &StagedScene, jobs: &[(Priority, JobId)]) -> Result<()> {
     for (class, id) in jobs {
-        let standing = scene.plane_run.plane.standing(*id).await;
+        let standing = scene.plane_run.plane.queue_standing(*id).await;
         let ahead = jobs
             .iter()
             .filter(|(other, before)| other == class && before < id)
             .count();
         let shown = standing.map(|s| (s.priority, s.ahead, s.condition, s.tries));
-        scene.same(
+        scene.check_same(
             "where it stands",
             shown,
             Some((*class, ahead, Condition::Ready, 0)),
         );
-        let wait = scene.plane_run.plane.explain(&*scene.job(*id)?).wait;
-        scene.same("what it waits for", wait, WaitCause::Placement);
+        let wait = scene
+            .plane_run
+            .plane
+            .explain_job(&*scene.job_record(*id)?)
+            .wait;
+        scene.check_same("what it waits for", wait, WaitCause::Placement);
     }
-    let nobody = scene.plane_run.plane.standing(JobId(99_999)).await;
+    let nobody = scene.plane_run.plane.queue_standing(JobId(99_999)).await;
     scene.check(nobody.is_none(), || format!("no job stands at {nobody:?}"));
     Ok(())
 }
 
 /// Plays a job for which there is no room and which has one try an interval: after so many it
 /// rises, and after so many more it rises again; after too many it fails.
-fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[2], chance.random())?;
+fn play_promotion(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[2], chance.random())?;
     let interval = DurationMs(1_000 * chance.random_range(2..=120));
     let after: u32 = chance.random_range(1..=3);
     let most = 2 * after + chance.random_range(1..=3);
@@ -139,7 +143,7 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.queue.scan_interval = interval;
     stage.settings.queue.promote_after = Some(after);
     stage.settings.queue.max_placement_tries = own.is_none().then_some(most);
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         // From when a job waits, scans come once an interval.
         let entered = scene.now();
@@ -152,40 +156,41 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
                 ..spec
             })
             .await?;
-        let is =
-            |class| move |scene: &StagedScene| scene.job(id).is_ok_and(|job| job.priority == class);
-        let at = scene.when(DAY, is(Priority::High)).await?;
+        let is = |class| {
+            move |scene: &StagedScene| scene.job_record(id).is_ok_and(|job| job.priority == class)
+        };
+        let at = scene.wait_for_change(DAY, is(Priority::High)).await?;
         let tried = DurationMs(interval.0 * u64::from(after));
-        scene.same("when it is high", at, entered + tried);
-        scene.same("that it was promoted", scene.job(id)?.promoted, true);
-        at_rest(&scene).await;
-        let at = scene.when(DAY, is(Priority::SuperHigh)).await?;
+        scene.check_same("when it is high", at, entered + tried);
+        scene.check_same("that it was promoted", scene.job_record(id)?.promoted, true);
+        check_at_rest(&scene).await;
+        let at = scene.wait_for_change(DAY, is(Priority::SuperHigh)).await?;
         let tried = DurationMs(interval.0 * u64::from(2 * after));
-        scene.same("when it is super-high", at, entered + tried);
-        let at = scene.when(DAY, is_over(id)).await?;
+        scene.check_same("when it is super-high", at, entered + tried);
+        let at = scene.wait_for_change(DAY, is_over(id)).await?;
         let tried = DurationMs(interval.0 * u64::from(most + 1));
-        scene.same("when it is given up", at, entered + tried);
+        scene.check_same("when it is given up", at, entered + tried);
         let reason = format!("not placed after {} tries (max_placement_tries)", most + 1);
         let should = JobPhase::Failed {
             at,
             reason: reason.into(),
         };
-        scene.same("how it ends", scene.job(id)?.phase.clone(), should);
-        at_rest(&scene).await;
+        scene.check_same("how it ends", scene.job_record(id)?.phase.clone(), should);
+        check_at_rest(&scene).await;
         scene.ask(ApiRequest::Cancel(vec![all])).await?;
         Ok(())
     })
 }
 
 /// Plays a sweep with so many runs at once: the next has its turn when one is over.
-fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = SceneStage::of(&[16], chance.random())?;
+fn play_sweep(chance: &mut StdRng) -> Result<Vec<String>> {
+    let stage = SceneStage::with_processors(&[16], chance.random())?;
     let limit = chance.random_range(1..=3);
     let count = limit + chance.random_range(1..=3);
     let times: Vec<u64> = (0..count)
         .map(|_| 1_000 * chance.random_range(10..=60))
         .collect();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let mut all = Vec::new();
         for (index, time) in (0..).zip(&times) {
@@ -199,24 +204,24 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
                 at_once: Some(limit),
                 values,
             });
-            all.push(Submission::of(Arc::new(spec)));
+            all.push(Submission::from_spec(Arc::new(spec)));
         }
         scene.ask(ApiRequest::Submit(all)).await?;
         scene.pass(DurationMs(100)).await;
-        turns(&scene, limit, count)?;
-        at_rest(&scene).await;
-        scene.when(DAY, all_over).await?;
-        each_at_an_end(&scene, limit as usize, DurationMs::ZERO)?;
-        at_rest(&scene).await;
+        check_sweep_turns(&scene, limit, count)?;
+        check_at_rest(&scene).await;
+        scene.wait_for_change(DAY, all_over).await?;
+        check_each_at_an_end(&scene, limit as usize, DurationMs::ZERO)?;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }
 
-fn turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
+fn check_sweep_turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
     for id in 1..=u64::from(count) {
-        let job = scene.job(JobId(id))?;
+        let job = scene.job_record(JobId(id))?;
         let has_turn = id <= u64::from(limit);
-        scene.same(
+        scene.check_same(
             "whether it has its turn",
             job.instants.placed.is_some(),
             has_turn,
@@ -226,9 +231,9 @@ fn turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
         } else {
             WaitCause::Turn(limit)
         };
-        scene.same(
+        scene.check_same(
             "what it waits for",
-            scene.plane_run.plane.explain(&job).wait,
+            scene.plane_run.plane.explain_job(&job).wait,
             should,
         );
     }
@@ -236,7 +241,7 @@ fn turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
 }
 
 /// Checks that each job but the first few is placed when one before it is over.
-fn each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Result<()> {
+fn check_each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Result<()> {
     let view = scene.plane_run.plane.view();
     let mut ends: Vec<Timestamp> = view
         .jobs
@@ -263,8 +268,8 @@ fn each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Resu
 
 /// Plays sites that take nothing for a while: a waiting job is placed at the moment at which one
 /// does.
-fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4, 4], chance.random())?;
+fn play_reopening(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4, 4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let orders = match chance.random_range(0..3) {
         0 => Some((SiteOrder::Freeze, SiteOrder::Thaw)),
@@ -272,7 +277,7 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         _ => None,
     };
     let length = DurationMs(1_000 * chance.random_range(70..=200));
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(DurationMs(5_000)).await;
         let sites = [site_name(0)?, site_name(1)?];
         for site in &sites {
@@ -282,20 +287,20 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
                         .ask(ApiRequest::Site(site.clone(), close.clone()))
                         .await?,
                 ),
-                None => scene.strike(site, SiteFault::Silent(true)),
+                None => scene.inject_fault(site, SiteFault::Silent(true)),
             }
         }
         let unheard = orders.is_none();
         if unheard {
             // While a job waits sites are asked, and so it is found out that they are silent.
-            let waits = Submission::of(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
+            let waits = Submission::from_spec(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
             let waits = Submission {
                 allow_unplaceable: true,
                 ..waits
             };
             scene.ask(ApiRequest::Submit(vec![waits])).await?;
             scene
-                .until(DAY, |scene| scene.plane_run.plane.isolated())
+                .wait_until(DAY, |scene| scene.plane_run.plane.is_isolated())
                 .await?;
             scene.ask(ApiRequest::Cancel(vec![JobId(1)])).await?;
         }
@@ -303,11 +308,11 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
             .submit(of_class(3, DurationMs(9_000), Priority::Low)?)
             .await?;
         scene.pass(length).await;
-        let job = scene.job(id)?;
+        let job = scene.job_record(id)?;
         scene.check(is_queued(&job), || {
             format!("placed where nothing is taken: {:?}", job.phase)
         });
-        at_rest(&scene).await;
+        check_at_rest(&scene).await;
         let at = scene.now();
         match &orders {
             Some((_, open)) => drop(
@@ -317,23 +322,23 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
             ),
             None => sites
                 .iter()
-                .for_each(|site| scene.strike(site, SiteFault::Silent(false))),
+                .for_each(|site| scene.inject_fault(site, SiteFault::Silent(false))),
         }
         let placed = scene
-            .when(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_))))
+            .wait_for_change(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_))))
             .await?;
         // A silent site is asked every quarter of a minute at least, and once a query was given up.
         let late = DurationMs(if unheard { 45_000 } else { 0 });
         scene.check(placed <= at + late, || {
             format!("placed {} late", placed.since(at))
         });
-        scene.same(
+        scene.check_same(
             "whether we are cut off",
-            scene.plane_run.plane.isolated(),
+            scene.plane_run.plane.is_isolated(),
             false,
         );
-        scene.when(DAY, is_over(id)).await?;
-        at_rest(&scene).await;
+        scene.wait_for_change(DAY, is_over(id)).await?;
+        check_at_rest(&scene).await;
         Ok(())
     })
 }

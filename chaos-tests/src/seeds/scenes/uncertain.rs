@@ -10,7 +10,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Time for which a site that hangs keeps its callers waiting.
@@ -20,8 +20,8 @@ const DEADLINE: u64 = 10_000;
 const THAWED: u64 = 5_000;
 const FORGETS: u64 = 7_000;
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_uncertain(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     let settings = &mut stage.settings;
     settings.job.look_up_interval = DurationMs(chance.random_range(1_000..=20_000));
     let settle = DurationMs(chance.random_range(1_000..=60_000));
@@ -34,33 +34,33 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         chance.random_range(5_100..=9_000)
     };
     let settings = settings.clone();
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         let begun = scene.now();
-        scene.plan(DurationMs::ZERO, 0, SiteFault::Frozen(true))?;
-        scene.plan(DurationMs(hangs), 0, SiteFault::Frozen(false))?;
+        scene.plan_fault(DurationMs::ZERO, 0, SiteFault::Frozen(true))?;
+        scene.plan_fault(DurationMs(hangs), 0, SiteFault::Frozen(false))?;
         if forgets {
             let window = DurationMs(FORGETS - 100);
-            scene.plan(DurationMs::ZERO, 0, SiteFault::Drained(true))?;
-            scene.plan(
+            scene.plan_fault(DurationMs::ZERO, 0, SiteFault::Drained(true))?;
+            scene.plan_fault(
                 DurationMs(FORGETS),
                 0,
                 SiteFault::Forgets { window, times: 0 },
             )?;
-            scene.plan(DurationMs(FORGETS + 100), 0, SiteFault::Drained(false))?;
+            scene.plan_fault(DurationMs(FORGETS + 100), 0, SiteFault::Drained(false))?;
         }
         let id = scene
-            .submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?)
+            .submit(build_job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?)
             .await?;
-        scene.ended(id).await?;
+        scene.await_end(id).await?;
         if forgets {
-            is_submitted_anew(&scene, id, begun, settle, &settings)
+            check_submitted_anew(&scene, id, begun, settle, &settings)
         } else {
-            is_found(&scene, id, begun, hangs)
+            check_found(&scene, id, begun, hangs)
         }
     })
 }
 
-fn is_found(scene: &StagedScene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
+fn check_found(scene: &StagedScene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
     // A query that hung as well is made again a second after it failed.
     let ready = if hangs < THAWED {
         DEADLINE
@@ -79,22 +79,22 @@ fn is_found(scene: &StagedScene, id: JobId, begun: Timestamp, hangs: u64) -> Res
             vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"],
         ),
     ];
-    scene.same("course", scene.course(id, begun), expected);
-    scene.same(
+    scene.check_same("course", scene.durable_course(id, begun), expected);
+    scene.check_same(
         "look-ups",
-        scene.asked_since(begun, 0, "find-by-tag")?,
+        scene.call_times_since(begun, 0, "find-by-tag")?,
         vec![DEADLINE],
     );
-    scene.same(
+    scene.check_same(
         "submissions",
-        scene.asked_since(begun, 0, "submit")?,
+        scene.call_times_since(begun, 0, "submit")?,
         vec![0],
     );
-    scene.same("unknown", scene.counted("submit", "unknown"), 1);
+    scene.check_same("unknown", scene.counted_calls("submit", "unknown"), 1);
     Ok(())
 }
 
-fn is_submitted_anew(
+fn check_submitted_anew(
     scene: &StagedScene,
     id: JobId,
     begun: Timestamp,
@@ -129,11 +129,11 @@ fn is_submitted_anew(
     expected.extend(absent);
     expected.push((last, vec!["AttemptRenewed"]));
     expected.push((last, vec!["AttemptSubmitted"]));
-    let mut course = scene.course(id, begun);
+    let mut course = scene.durable_course(id, begun);
     let rest = course.split_off(expected.len().min(course.len()));
-    scene.same("course", course, expected);
+    scene.check_same("course", course, expected);
     let names: Vec<_> = rest.iter().map(|(_, names)| names[0]).collect();
-    scene.same(
+    scene.check_same(
         "what follows",
         names,
         vec!["ComponentReady", "GateOpened", "AttemptEnded"],
@@ -145,18 +145,18 @@ fn is_submitted_anew(
             .all(|(at, _)| (last..=last + 20).contains(at)),
         || format!("it starts later than at {last}: {rest:?}"),
     );
-    scene.same(
+    scene.check_same(
         "look-ups",
-        scene.asked_since(begun, 0, "find-by-tag")?,
+        scene.call_times_since(begun, 0, "find-by-tag")?,
         looks,
     );
-    scene.same(
+    scene.check_same(
         "submissions",
-        scene.asked_since(begun, 0, "submit")?,
+        scene.call_times_since(begun, 0, "submit")?,
         vec![0, last],
     );
     // The old attempt's gate is shut before a new one is made.
-    let gates = scene.asked_since(begun, 0, "decide-gate")?;
-    scene.same("gates", (gates.len(), gates[0]), (2, last));
+    let gates = scene.call_times_since(begun, 0, "decide-gate")?;
+    scene.check_same("gates", (gates.len(), gates[0]), (2, last));
     Ok(())
 }

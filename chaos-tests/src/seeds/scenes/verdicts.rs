@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::stage::{SceneStage, StagedScene, site_name};
-use cospan_simulator::jobs::job;
+use cospan_simulator::jobs::build_job;
 
 #[derive(Debug, Clone, Copy)]
 enum ExpectedVerdict {
@@ -23,8 +23,8 @@ enum ExpectedVerdict {
     Removed,
 }
 
-pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = SceneStage::of(&[4], chance.random())?;
+pub(super) fn play_verdicts(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = SceneStage::with_processors(&[4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let verdicts = [
         ExpectedVerdict::Frozen,
@@ -37,44 +37,48 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let verdict = verdicts[chance.random_range(0..verdicts.len())];
     let after = DurationMs(chance.random_range(0..=3_000));
     let lasts = DurationMs(chance.random_range(10..=100_000));
-    stage.play(move |scene| async move {
+    stage.play_scene(move |scene| async move {
         scene.pass(after).await;
-        let (state, orders, lifts) = orders(&scene, verdict, lasts);
+        let (state, orders, lifts) = commands_of(&scene, verdict, lasts);
         let begun = scene.now();
         for order in orders {
-            scene.same("answer", give(&scene, order).await?, Ok(ApiAnswer::Done));
-        }
-        scene.shows("state", 0, state)?;
-        let id = scene
-            .submit(job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?)
-            .await?;
-        scene.pass(DurationMs(lasts.0 - 1)).await;
-        scene.same("course before", scene.course(id, begun), vec![]);
-        scene.shows("state", 0, state)?;
-        scene.pass(DurationMs(1)).await;
-        for order in lifts {
-            scene.same(
+            scene.check_same(
                 "answer",
-                give(&scene, order.clone()).await?,
+                give_command(&scene, order).await?,
                 Ok(ApiAnswer::Done),
             );
-            let again = give(&scene, order).await?;
+        }
+        scene.check_shown_state("state", 0, state)?;
+        let id = scene
+            .submit(build_job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?)
+            .await?;
+        scene.pass(DurationMs(lasts.0 - 1)).await;
+        scene.check_same("course before", scene.durable_course(id, begun), vec![]);
+        scene.check_shown_state("state", 0, state)?;
+        scene.pass(DurationMs(1)).await;
+        for order in lifts {
+            scene.check_same(
+                "answer",
+                give_command(&scene, order.clone()).await?,
+                Ok(ApiAnswer::Done),
+            );
+            let again = give_command(&scene, order).await?;
             scene.check(matches!(&again, Err(ApiRefusal::Conflict(_))), || {
                 format!("{again:?}")
             });
         }
         scene.pass(DurationMs(20)).await;
-        let placed = scene.told_at(id, "JobPlaced")?;
-        scene.by_next_call("placed after", placed.since(begun).0, lasts.0);
-        scene.ended(id).await?;
-        scene.shows("state at the end", 0, "usable")?;
+        let placed = scene.first_event_at(id, "JobPlaced")?;
+        scene.check_by_next_call("placed after", placed.since(begun).0, lasts.0);
+        scene.await_end(id).await?;
+        scene.check_shown_state("state at the end", 0, "usable")?;
         check_records(&scene, verdict);
         Ok(())
     })
 }
 
 /// Returns the shown state of the site, the commands, and the commands when it is over.
-fn orders(
+fn commands_of(
     scene: &StagedScene,
     verdict: ExpectedVerdict,
     lasts: DurationMs,
@@ -118,7 +122,10 @@ fn unusable_until(until: Timestamp) -> SiteOrder {
     }
 }
 
-async fn give(scene: &StagedScene, order: SiteOrder) -> Result<Result<ApiAnswer, ApiRefusal>> {
+async fn give_command(
+    scene: &StagedScene,
+    order: SiteOrder,
+) -> Result<Result<ApiAnswer, ApiRefusal>> {
     Ok(scene.ask(ApiRequest::Site(site_name(0)?, order)).await)
 }
 
@@ -133,5 +140,5 @@ fn check_records(scene: &StagedScene, verdict: ExpectedVerdict) {
         ExpectedVerdict::Window | ExpectedVerdict::Forced => 1,
         _ => 2,
     };
-    scene.same("changes of the site", of_site.count(), expected);
+    scene.check_same("changes of the site", of_site.count(), expected);
 }

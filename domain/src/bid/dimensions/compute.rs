@@ -1,6 +1,6 @@
 //! Computing power: in processors, or in GFLOPS where any part of the job asks for those.
 
-use super::{Goal, lacking};
+use super::{Goal, lacking_share};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Mflops;
 
@@ -11,10 +11,10 @@ pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     let asked = need.amounts.processors as f64;
     let power = need.amounts.power;
     if power == Mflops(0) {
-        return Ok(lacking(free, asked));
+        return Ok(lacking_share(free, asked));
     }
     let each = offer.power_per_processor.ok_or(Decline::NoGflops)?.0 as f64;
-    Ok(lacking(free * each, asked * each + power.0 as f64))
+    Ok(lacking_share(free * each, asked * each + power.0 as f64))
 }
 
 /// Says how many more processors like the site's own would meet the request.

@@ -13,16 +13,16 @@ pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
         return Err(Decline::NoRunTime);
     }
     // A sum of no floats would be -0.0.
-    let all = offer.routes.iter().try_fold(0.0, |sum, route| Ok(sum + time(need, route)?))?;
+    let all = offer.routes.iter().try_fold(0.0, |sum, route| Ok(sum + transfer_seconds(need, route)?))?;
     Ok(all / run_time)
 }
 
 /// Returns the seconds until an input is at the site.
-fn time(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
+fn transfer_seconds(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
     match route.rate() {
-        None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds(rate))),
+        None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds_at(rate))),
         Some(BitsPerSecond(0)) => Err(Decline::NoBandwidth),
-        Some(rate) => Ok(route.seconds(rate)),
+        Some(rate) => Ok(route.seconds_at(rate)),
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Stri
     match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
         None => "a faster placement.local_bandwidth".into(),
         Some(size) => {
-            let link = faster_link(need, offer, goal);
+            let link = describe_faster_link(need, offer, goal);
             let link = link.map(|link| format!(", or {link}")).unwrap_or_default();
             format!("a copy of the data ({size}){link}")
         }
@@ -40,14 +40,14 @@ pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Stri
 }
 
 /// Describes the link that the slowest input would need, in whole Mbit/s.
-fn faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<String> {
-    let timed = offer.routes.iter().filter_map(|route| Some((time(need, route).ok()?, route)));
+fn describe_faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<String> {
+    let timed = offer.routes.iter().filter_map(|route| Some((transfer_seconds(need, route).ok()?, route)));
     let away = timed.clone().filter(|(_, route)| route.rate().is_some());
     let (longest, slowest) = away.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let Route::From { site, .. } = slowest else { return None };
     let others = timed.map(|(time, _)| time).sum::<f64>() - longest;
     let left = goal.index? * need.terms.run_time.as_secs_f64() - others;
-    let megabits = slowest.seconds(BitsPerSecond(1)) / left / MEGABIT;
+    let megabits = slowest.seconds_at(BitsPerSecond(1)) / left / MEGABIT;
     // Nobody lays a faster one.
     let is_sensible = left > 0.0 && megabits < 1e9;
     // Rounding errors must not add a whole Mbit/s.

@@ -1,12 +1,12 @@
 //! Memory.
 
-use super::{Goal, lacking};
+use super::{Goal, lacking_share};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Bytes;
 
 /// Returns the share of the megabytes asked for that is not free.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
-    Ok(lacking(offer.free.memory_mb as f64, need.amounts.memory_mb as f64))
+    Ok(lacking_share(offer.free.memory_mb as f64, need.amounts.memory_mb as f64))
 }
 
 /// Says how much more would meet the request.

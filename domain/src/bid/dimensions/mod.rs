@@ -92,7 +92,7 @@ dimensions! {
 
 impl Dimension {
     /// Returns the dimension of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
             .copied()
@@ -102,7 +102,7 @@ impl Dimension {
 
 /// Returns the share of what is asked for that is lacking: 0 where it is met or nothing is asked
 /// for, 1 where there is nothing. Having more than is asked for is not rewarded.
-fn lacking(free: f64, asked: f64) -> f64 {
+fn lacking_share(free: f64, asked: f64) -> f64 {
     if asked > 0.0 {
         (1.0 - free / asked).max(0.0)
     } else {

@@ -1,14 +1,14 @@
 //! The connectivity of the site: a part of the job that has to go elsewhere must be reached from
 //! here as well as from where the data is.
 
-use super::{Goal, lacking};
+use super::{Goal, lacking_share};
 use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::BitsPerSecond;
 
 /// Returns the lacking share of the potential of the site with the job's data. A job without data,
 /// or whose data is where nothing can be sent from, asks for none.
 pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
-    Ok(lacking(offer.potential.0 as f64, need.source_potential.0 as f64))
+    Ok(lacking_share(offer.potential.0 as f64, need.source_potential.0 as f64))
 }
 
 /// Says how much more would equal the site with the data.

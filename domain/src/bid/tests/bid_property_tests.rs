@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Dimension, fragment};
+use super::super::{Dimension, split_in_order};
 use super::*;
 
 prop_compose! {
@@ -41,7 +41,7 @@ prop_compose! {
         let weights = weights.map(|(dimension, weight)| {
             (dimension.as_str(), Weight::from_thousandths(weight).unwrap())
         });
-        let weights = Weights::of(weights).unwrap_or_default();
+        let weights = Weights::from_named(weights).unwrap_or_default();
         let terms = Terms { run_time: DurationMs(run_time), weights, local_rate };
         BidNeed { amounts, source_potential, terms }
     }
@@ -61,7 +61,7 @@ proptest! {
     fn every_index_and_the_distance_are_numbers_of_0_or_more(
         need in a_need(), offer in an_offer(),
     ) {
-        if let Ok(bid) = bid(&need, &offer) {
+        if let Ok(bid) = compute_bid(&need, &offer) {
             let all = bid.indices.iter().chain([&bid.x, &bid.y, &bid.distance]);
             prop_assert!(all.clone().all(|part| part.is_finite() && *part >= 0.0), "{bid:?}");
             prop_assert!(bid.distance >= bid.x.max(bid.y) * (1.0 - 1e-12));
@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn no_site_gives_more_than_is_asked_for_or_free(need in a_need(), offer in an_offer()) {
-        if let Ok(Bid { amounts, .. }) = bid(&need, &offer) {
+        if let Ok(Bid { amounts, .. }) = compute_bid(&need, &offer) {
             prop_assert!(amounts.processors <= need.amounts.processors.min(offer.free.processors));
             prop_assert!(amounts.power <= need.amounts.power);
             prop_assert!(amounts.memory_mb <= need.amounts.memory_mb.min(offer.free.memory_mb));
@@ -88,8 +88,8 @@ proptest! {
             disk_mb: offer.free.disk_mb.saturating_add(more),
             ..offer.free
         };
-        let richer = bid(&need, &SiteMeans { free, ..offer.clone() });
-        if let (Ok(poor), Ok(rich)) = (bid(&need, &offer), richer) {
+        let richer = compute_bid(&need, &SiteMeans { free, ..offer.clone() });
+        if let (Ok(poor), Ok(rich)) = (compute_bid(&need, &offer), richer) {
             prop_assert!(rich.distance <= poor.distance);
         }
     }
@@ -99,10 +99,10 @@ proptest! {
         need in a_need(), offers in prop::collection::vec(an_offer(), 1..8), turn in 0..8usize,
     ) {
         let bids: Vec<(usize, Bid)> = offers.iter().enumerate()
-            .filter_map(|(name, offer)| Some((name, bid(&need, offer).ok()?))).collect();
+            .filter_map(|(name, offer)| Some((name, compute_bid(&need, offer).ok()?))).collect();
         let order = |bids: &[(usize, Bid)]| -> Vec<usize> {
             let named: Vec<(usize, &Bid)> = bids.iter().map(|(name, bid)| (*name, bid)).collect();
-            choose(&named).into_iter().map(|at| named[at].0).collect()
+            rank_bids(&named).into_iter().map(|at| named[at].0).collect()
         };
         let mut turned = bids.clone();
         turned.rotate_left(turn.min(bids.len()));
@@ -116,7 +116,7 @@ proptest! {
         total in 1..60u32, min in 0..8u32, most in 1..8usize,
         usable in prop::collection::vec(0..20u32, 0..7),
     ) {
-        let parts = fragment(total, min, most, &usable);
+        let parts = split_in_order(total, min, most, &usable);
         let least = min.max(1);
         let fits = |set: u32| {
             let taken: Vec<u32> =

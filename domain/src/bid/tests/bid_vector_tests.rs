@@ -2,7 +2,7 @@
 
 use super::super::Axis;
 use super::super::Dimension::{Compute, Data, Disk, Memory, Potential};
-use super::super::site_bid::place;
+use super::super::site_bid::map_point;
 use super::*;
 
 fn distances(need: &BidNeed, sites: &[SiteMeans]) -> Vec<f64> {
@@ -84,7 +84,7 @@ fn mrs_5_what_is_not_asked_for_is_not_lacking() {
         ..job(0)
     };
     let empty = site(1, 0, 0, 0, here());
-    assert_eq!(bid(&need, &empty).unwrap().distance, 0.0);
+    assert_eq!(compute_bid(&need, &empty).unwrap().distance, 0.0);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn mrs_5_a_third_axis_adds_to_the_distance_and_to_neither_x_nor_y() {
     let second = &bids(&job(150), &sites())[1];
     let known = [Compute, Memory, Disk, Potential, Data];
     let on_axes = known.map(|dimension| (dimension.axis(), second.index(dimension)));
-    let (x, y, distance) = place(on_axes.into_iter().chain([(Axis::Further, 0.3)]));
+    let (x, y, distance) = map_point(on_axes.into_iter().chain([(Axis::Further, 0.3)]));
     assert_near(&[x, y, distance], &[0.320_156, 0.4, 0.593_717]);
 }
 
@@ -107,12 +107,12 @@ fn mrs_6_a_site_gives_what_is_free_and_bids_by_what_is_left_of_it() {
         ..job(0)
     };
     let mut free = site(10, 0, 0, 0, Vec::new());
-    let first = bid(&need, &free).unwrap();
+    let first = compute_bid(&need, &free).unwrap();
     assert_eq!((first.distance, first.amounts.power), (0.0, Mflops(6_000)));
     free.free.processors -= 6;
-    let second = bid(&need, &free).unwrap();
+    let second = compute_bid(&need, &free).unwrap();
     assert!(is_near(second.index(Compute), 0.333_333));
     assert_eq!(second.amounts.power, Mflops(4_000), "no more than is free");
     free.free.processors -= 4;
-    assert_eq!(bid(&need, &free), Err(Decline::NothingFree));
+    assert_eq!(compute_bid(&need, &free), Err(Decline::NothingFree));
 }

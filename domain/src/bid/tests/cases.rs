@@ -1,7 +1,7 @@
 //! What sites cannot answer, and what is no weight.
 
 use super::super::Dimension::{Compute, Data, Potential};
-use super::super::{fragment, remedy};
+use super::super::{split_in_order, suggest_remedy};
 use super::*;
 use crate::bid::WeightError;
 
@@ -11,13 +11,13 @@ fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
         power_per_processor: None,
         ..sites()[1].clone()
     };
-    assert_eq!(bid(&job(150), &silent), Err(Decline::NoGflops));
+    assert_eq!(compute_bid(&job(150), &silent), Err(Decline::NoGflops));
     let amounts = BidAmounts {
         processors: 200,
         power: Mflops(0),
         ..job(150).amounts
     };
-    let answer = bid(
+    let answer = compute_bid(
         &BidNeed {
             amounts,
             ..job(150)
@@ -42,7 +42,7 @@ fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
     let need = BidNeed { amounts, ..job(0) };
     let mut site = site(40, 0, 0, 0, Vec::new());
     site.power_per_processor = Some(Mflops(2_000));
-    let answer = bid(&need, &site).unwrap();
+    let answer = compute_bid(&need, &site).unwrap();
     assert!(is_near(answer.index(Compute), 1.0 - 80.0 / 120.0));
     assert_eq!(
         (answer.amounts.processors, answer.amounts.power),
@@ -57,12 +57,12 @@ fn a_site_that_nothing_reaches_from_the_data_declines() {
             routes,
             ..sites()[1].clone()
         };
-        assert_eq!(bid(&job(150), &cut_off), Err(Decline::NoBandwidth));
+        assert_eq!(compute_bid(&job(150), &cut_off), Err(Decline::NoBandwidth));
     }
     let mut cut_off = sites()[1].clone();
     cut_off.routes.clear();
     assert_eq!(
-        bid(&job(150), &cut_off).unwrap().y,
+        compute_bid(&job(150), &cut_off).unwrap().y,
         0.0,
         "a job without data does not mind"
     );
@@ -72,12 +72,15 @@ fn a_site_that_nothing_reaches_from_the_data_declines() {
 fn the_times_of_several_inputs_add_up() {
     let mut site = sites()[1].clone();
     site.routes.extend(from(50, 100));
-    assert!(is_near(bid(&job(150), &site).unwrap().y, 0.4 + 0.48));
+    assert!(is_near(
+        compute_bid(&job(150), &site).unwrap().y,
+        0.4 + 0.48
+    ));
 }
 
 #[test]
 fn no_index_of_a_job_without_input_is_below_0() {
-    let answer = bid(&job(0), &site(100, 64, 200, 0, Vec::new())).unwrap();
+    let answer = compute_bid(&job(0), &site(100, 64, 200, 0, Vec::new())).unwrap();
     let all = answer
         .indices
         .iter()
@@ -97,7 +100,10 @@ fn data_at_the_site_costs_what_reading_it_there_takes() {
         },
         ..need
     };
-    assert!(is_near(bid(&need, &sites()[0]).unwrap().index(Data), 0.003));
+    assert!(is_near(
+        compute_bid(&need, &sites()[0]).unwrap().index(Data),
+        0.003
+    ));
 }
 
 #[test]
@@ -108,14 +114,17 @@ fn without_a_run_time_nothing_is_measured() {
         ..need.terms
     };
     assert_eq!(
-        bid(&BidNeed { terms, ..need }, &sites()[0]),
+        compute_bid(&BidNeed { terms, ..need }, &sites()[0]),
         Err(Decline::NoRunTime)
     );
 }
 
 #[test]
 fn where_the_source_can_send_nothing_no_potential_is_asked_for() {
-    assert_eq!(bid(&job(0), &sites()[2]).unwrap().index(Potential), 0.0);
+    assert_eq!(
+        compute_bid(&job(0), &sites()[2]).unwrap().index(Potential),
+        0.0
+    );
 }
 
 #[test]
@@ -143,17 +152,17 @@ fn a_weight_is_a_number_from_0_to_1000() {
 
 #[test]
 fn weights_name_dimensions_and_one_of_them_counts() {
-    let words = Weights::of([("cost", Weight::ONE)])
+    let words = Weights::from_named([("cost", Weight::ONE)])
         .unwrap_err()
         .to_string();
     let expected =
         "no dimension is called \"cost\"; there are: compute, memory, disk, potential, data";
     assert_eq!(words, expected);
     let none = ["compute", "memory", "disk", "potential", "data"].map(|name| (name, Weight::ZERO));
-    assert_eq!(Weights::of(none), Err(WeightError::AllZero));
-    let some = Weights::of(none[..4].iter().copied()).unwrap();
+    assert_eq!(Weights::from_named(none), Err(WeightError::AllZero));
+    let some = Weights::from_named(none[..4].iter().copied()).unwrap();
     let counts: Vec<&str> = some
-        .named()
+        .by_name()
         .filter(|(_, weight)| *weight > Weight::ZERO)
         .map(|(name, _)| name)
         .collect();
@@ -174,37 +183,37 @@ fn what_the_nearest_lacks_comes_from_where_the_data_costs_least() {
     let far = at(2.0, 0.1);
     let slow = at(0.1, 0.4);
     let bids = [("d", &slow), ("c", &far), ("b", &near), ("a", &near)];
-    assert_eq!(choose(&bids), [3, 1, 2, 0]);
-    assert!(choose::<&str>(&[]).is_empty());
+    assert_eq!(rank_bids(&bids), [3, 1, 2, 0]);
+    assert!(rank_bids::<&str>(&[]).is_empty());
 }
 
 #[test]
 fn a_job_is_cut_in_the_order_of_the_sites() {
-    assert_eq!(fragment(12, 1, 9, &[5, 20, 20]), [(0, 5), (1, 7)]);
+    assert_eq!(split_in_order(12, 1, 9, &[5, 20, 20]), [(0, 5), (1, 7)]);
     assert_eq!(
-        fragment(6, 2, 9, &[5, 20]),
+        split_in_order(6, 2, 9, &[5, 20]),
         [(0, 4), (1, 2)],
         "the last part is not too small"
     );
     assert_eq!(
-        fragment(12, 6, 9, &[5, 7, 9]),
+        split_in_order(12, 6, 9, &[5, 7, 9]),
         [(1, 6), (2, 6)],
         "one that is too small is not"
     );
     assert_eq!(
-        fragment(12, 1, 2, &[3, 2, 10]),
+        split_in_order(12, 1, 2, &[3, 2, 10]),
         [(0, 3), (2, 9)],
         "at most two parts"
     );
-    assert_eq!(fragment(12, 1, 2, &[3, 2, 6]), []);
-    assert_eq!(fragment(4, 5, 2, &[30]), []);
+    assert_eq!(split_in_order(12, 1, 2, &[3, 2, 6]), []);
+    assert_eq!(split_in_order(4, 5, 2, &[30]), []);
 }
 
 #[test]
 fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
     let told = |need: &BidNeed, site: &SiteMeans, nearest: f64| {
-        remedy(
-            &bid(need, site).unwrap(),
+        suggest_remedy(
+            &compute_bid(need, site).unwrap(),
             need,
             site,
             nearest,
@@ -253,9 +262,13 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
 fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
     let told = |need: &BidNeed, routes: Vec<Route>, nearest: f64| {
         let site = site(100, 64, 200, 0, routes);
-        remedy(&bid(need, &site).unwrap(), need, &site, nearest, &|site| {
-            format!("S{}", site + 1)
-        })
+        suggest_remedy(
+            &compute_bid(need, &site).unwrap(),
+            need,
+            &site,
+            nearest,
+            &|site| format!("S{}", site + 1),
+        )
     };
     let link = |rest: &str| Some(format!("a copy of the data ({rest}"));
     let to_80 = "30.0 GB), or a link of 80 Mbit/s from S1 instead of 20 Mbit/s";

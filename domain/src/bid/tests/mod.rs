@@ -5,7 +5,8 @@ mod bid_vector_tests;
 mod cases;
 
 use super::{
-    Bid, BidAmounts, BidNeed, Decline, Route, SiteMeans, Terms, Weight, Weights, bid, choose,
+    Bid, BidAmounts, BidNeed, Decline, Route, SiteMeans, Terms, Weight, Weights, compute_bid,
+    rank_bids,
 };
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
@@ -50,7 +51,7 @@ fn job(source_potential: u64) -> BidNeed {
 }
 
 fn weighted(need: BidNeed, dimension: &str, factor: f64) -> BidNeed {
-    let weights = Weights::of([(dimension, Weight::new(factor).unwrap())]).unwrap();
+    let weights = Weights::from_named([(dimension, Weight::new(factor).unwrap())]).unwrap();
     BidNeed {
         terms: Terms {
             weights,
@@ -85,7 +86,10 @@ fn sites() -> [SiteMeans; 3] {
 }
 
 fn bids(need: &BidNeed, sites: &[SiteMeans]) -> Vec<Bid> {
-    sites.iter().map(|site| bid(need, site).unwrap()).collect()
+    sites
+        .iter()
+        .map(|site| compute_bid(need, site).unwrap())
+        .collect()
 }
 
 fn is_near(found: f64, expected: f64) -> bool {
@@ -96,7 +100,7 @@ fn is_near(found: f64, expected: f64) -> bool {
 fn by_distance(bids: &[Bid]) -> Vec<&'static str> {
     let mut left: Vec<(&str, &Bid)> = ["S1", "S2", "S3"].into_iter().zip(bids).collect();
     let mut order = Vec::new();
-    while let Some(first) = choose(&left).first() {
+    while let Some(first) = rank_bids(&left).first() {
         order.push(left.remove(*first).0);
     }
     order

@@ -15,7 +15,11 @@ use crate::planted_bugs::{Bug, bug};
 pub const MAX_SITE_ERRORS: u32 = 100;
 
 /// Charges the site of a component with an error, until its record has it.
-pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+pub(super) fn charge_component_site(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    detail: Arc<str>,
+) {
     let component = &draft.job.components[index.0 as usize];
     if let Some(placement) = &component.placement {
         let charge = SiteCharge {
@@ -45,17 +49,17 @@ pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
 
 /// Aborts the round and decides the fate of the job; or gives up only the component that failed, if
 /// the others can go on without it.
-pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
+pub(super) fn abort_round(draft: &mut Draft<'_>, why: AbortCause) {
     if let Some(component) = why.component()
-        && decide_restarts::fails_alone(draft, component, &why)
+        && decide_restarts::give_up_alone(draft, component, &why)
     {
         return;
     }
-    let then = after(draft, &why);
+    let then = decide_after_abort(draft, &why);
     draft.emit(JobEventKind::RoundAborted { why, then });
 }
 
-pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
+pub(super) fn decide_after_abort(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let job = &draft.job;
     let parameters = draft.parameters;
     let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
@@ -67,7 +71,9 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::Cancelled => fail_with("cancelled".into()),
         // Once the start is decided a payload may have begun, seen or not.
         _ if job.start_at.is_some() && !job.spec.rerunnable => fail_with(match why {
-            AbortCause::Application { component, detail } => own_failure(job, *component, detail),
+            AbortCause::Application { component, detail } => {
+                describe_own_failure(job, *component, detail)
+            }
             _ => "its payload may have begun before this round was lost, and the job must not run \
                   twice"
                 .into(),
@@ -94,7 +100,7 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::InputLost { .. } => requeue(parameters.site_backoff, setbacks.inputs + 1),
         AbortCause::Application { component, detail } => {
             if setbacks.own_errors >= job.spec.max_retries || !job.spec.rerunnable {
-                fail_with(own_failure(job, *component, detail))
+                fail_with(describe_own_failure(job, *component, detail))
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
@@ -126,7 +132,7 @@ fn fail_with(reason: String) -> AfterAbort {
     }
 }
 
-fn own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
+fn describe_own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
     format!(
         "component {}: {detail}",
         job.name_of(component).unwrap_or_default()
@@ -185,7 +191,7 @@ pub(super) fn abandon(
     by: KeyName,
     silent: &BTreeSet<SiteName>,
 ) -> Result<(), JobRejection> {
-    let lost: Vec<ComponentIndex> = draft.job.living_at(silent).collect();
+    let lost: Vec<ComponentIndex> = draft.job.components_living_at(silent).collect();
     match cancel(draft, by.clone()) {
         // A user who insists answers for it.
         Err(JobRejection::AlreadySo) if !lost.is_empty() => {
@@ -223,7 +229,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
     }
     match draft.job.phase {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } => {
-            abort(draft, AbortCause::Drained { site: site.clone() });
+            abort_round(draft, AbortCause::Drained { site: site.clone() });
             Ok(())
         }
         JobPhase::Running { .. } => decide_restarts::leave_site(draft, site),

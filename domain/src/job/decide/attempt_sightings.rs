@@ -26,7 +26,7 @@ pub fn is_news(
         return false;
     };
     if let Sighting::Queued(expected) = sighting {
-        return queued_at_site::is_news(component, *expected);
+        return queued_at_site::is_new_wait(component, *expected);
     }
     let is_known = matches!(
         (&component.run, sighting),
@@ -57,7 +57,7 @@ fn is_overdue(
             .is_none_or(|at| at + longest <= asked_at + times.clock)
 }
 
-pub(super) fn sighted(
+pub(super) fn apply_sighting(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -65,26 +65,26 @@ pub(super) fn sighted(
     times: SiteTimes,
     sighting: Sighting,
 ) -> Result<(), JobRejection> {
-    draft.current(index, attempt)?;
+    draft.current_component(index, attempt)?;
     match sighting {
-        Sighting::Absent => attempt_submission::absent(draft, index, attempt, asked_at)?,
-        Sighting::Pending => seen(draft, index),
+        Sighting::Absent => attempt_submission::count_absence(draft, index, attempt, asked_at)?,
+        Sighting::Pending => record_seen(draft, index),
         Sighting::Queued(expected) => {
-            seen(draft, index);
-            queued_at_site::waits(draft, index, expected);
+            record_seen(draft, index);
+            queued_at_site::record_site_wait(draft, index, expected);
         }
-        Sighting::Ready(host) => ready(draft, index, host, times),
-        Sighting::Begun(host) => begun(draft, index, &host, times),
+        Sighting::Ready(host) => record_ready(draft, index, host, times),
+        Sighting::Begun(host) => record_begun(draft, index, &host, times),
         Sighting::Succeeded => {
-            began_unseen(draft, index, times);
-            draft.emit(ended(index, attempt, AttemptEnding::Succeeded));
+            record_unseen_begin(draft, index, times);
+            draft.emit(attempt_ended(index, attempt, AttemptEnding::Succeeded));
         }
-        Sighting::Failed(detail) => failed(draft, index, attempt, times, detail),
-        Sighting::Void => void(draft, index, attempt),
-        Sighting::TooLate => too_late(draft, index, attempt),
-        Sighting::Taken(detail) => taken(draft, index, attempt, detail),
-        Sighting::NeverRuns(detail) => never_runs(draft, index, detail),
-        Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
+        Sighting::Failed(detail) => handle_failed_payload(draft, index, attempt, times, detail),
+        Sighting::Void => handle_void_gate(draft, index, attempt),
+        Sighting::TooLate => handle_late_gate(draft, index, attempt),
+        Sighting::Taken(detail) => handle_taken_attempt(draft, index, attempt, detail),
+        Sighting::NeverRuns(detail) => give_up_never_running(draft, index, detail),
+        Sighting::Vanished(detail) => handle_lost_attempt(draft, index, attempt, detail),
     }
     end_overdue(draft, index, asked_at, times);
     Ok(())
@@ -102,7 +102,7 @@ fn end_overdue(
     let overdue = is_overdue(&draft.job, component, draft.parameters, asked_at, times);
     if overdue && !draft.is_ending(index) {
         let detail = "still there long after its wall time".into();
-        abort::abort(
+        abort::abort_round(
             draft,
             AbortCause::Application {
                 component: index,
@@ -112,7 +112,7 @@ fn end_overdue(
     }
 }
 
-fn ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> JobEventKind {
+fn attempt_ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> JobEventKind {
     JobEventKind::AttemptEnded {
         component,
         attempt,
@@ -120,14 +120,14 @@ fn ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> Job
     }
 }
 
-fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
+fn record_seen(draft: &mut Draft<'_>, index: ComponentIndex) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, AttemptState::Submitted { absences: 1.., .. }) {
         draft.emit(JobEventKind::AttemptSeen { component: index });
     }
 }
 
-fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
+fn record_ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     let is_news = matches!(
         run,
@@ -146,7 +146,7 @@ fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: Si
     }
 }
 
-fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
+fn record_begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     let starts = matches!(
         draft.job.phase,
@@ -154,14 +154,14 @@ fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: S
     );
     if starts && !run.has_begun() && !draft.is_ending(index) {
         if matches!(run, AttemptState::Submitted { .. }) {
-            ready(draft, index, host.clone(), times);
+            record_ready(draft, index, host.clone(), times);
         }
-        began_unseen(draft, index, times);
+        record_unseen_begin(draft, index, times);
     }
 }
 
 /// Records the begin of a payload that runs or is over, even if nobody saw it begin.
-fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
+fn record_unseen_begin(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, AttemptState::AtGate { .. }) {
         draft.emit(JobEventKind::GateOpened { component: index });
@@ -178,7 +178,7 @@ fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) 
     }
 }
 
-fn failed(
+fn handle_failed_payload(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -186,15 +186,19 @@ fn failed(
     detail: Arc<str>,
 ) {
     if draft.is_ending(index) {
-        draft.emit(ended(index, attempt, AttemptEnding::Killed));
+        draft.emit(attempt_ended(index, attempt, AttemptEnding::Killed));
         return;
     }
-    began_unseen(draft, index, times);
-    draft.emit(ended(index, attempt, AttemptEnding::Failed(detail.clone())));
+    record_unseen_begin(draft, index, times);
+    draft.emit(attempt_ended(
+        index,
+        attempt,
+        AttemptEnding::Failed(detail.clone()),
+    ));
     if bug(Bug::ChargeForTheJob) {
-        abort::charge(draft, index, detail.clone());
+        abort::charge_component_site(draft, index, detail.clone());
     }
-    abort::abort(
+    abort::abort_round(
         draft,
         AbortCause::Application {
             component: index,
@@ -203,30 +207,39 @@ fn failed(
     );
 }
 
-fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+fn handle_void_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let detail: Arc<str> = "its gate was closed before the start".into();
     let how = AttemptEnding::NeverRan(detail.clone());
     if draft.is_ending(index) {
-        draft.emit(ended(index, attempt, how));
+        draft.emit(attempt_ended(index, attempt, how));
     } else {
-        decide_claims::lost(draft, index, detail, Some(how));
+        decide_claims::lose_claim(draft, index, detail, Some(how));
     }
 }
 
 /// Ends an attempt whose wrapper found its gate open too late to start with the others.
-fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+fn handle_late_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let was_ending = draft.is_ending(index);
     let detail: Arc<str> = "its gate was opened too late to start with the others".into();
-    draft.emit(ended(index, attempt, AttemptEnding::NeverRan(detail)));
+    draft.emit(attempt_ended(
+        index,
+        attempt,
+        AttemptEnding::NeverRan(detail),
+    ));
     if !was_ending {
-        abort::abort(draft, AbortCause::StartMissed { component: index });
+        abort::abort_round(draft, AbortCause::StartMissed { component: index });
     }
 }
 
 /// Handles an attempt whose site gave its processors to another job, or that somebody ended there.
-fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn handle_taken_attempt(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+) {
     if draft.is_ending(index) {
-        draft.emit(ended(index, attempt, AttemptEnding::Killed));
+        draft.emit(attempt_ended(index, attempt, AttemptEnding::Killed));
         return;
     }
     let began = draft.job.components[index.0 as usize].run.has_begun();
@@ -235,15 +248,15 @@ fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     } else {
         AttemptEnding::NeverRan
     };
-    decide_claims::lost(draft, index, detail.clone(), Some(over(detail)));
+    decide_claims::lose_claim(draft, index, detail.clone(), Some(over(detail)));
 }
 
 /// Gives up the round because the site's queue will never start this component; it goes elsewhere
 /// while other sites can take it.
-fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+fn give_up_never_running(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     if !draft.is_ending(index) {
         abort::avoid_site(draft, index);
-        abort::abort(
+        abort::abort_round(
             draft,
             AbortCause::ClaimLost {
                 component: index,
@@ -254,17 +267,22 @@ fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
 }
 
 /// Handles an attempt that its site lost.
-fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn handle_lost_attempt(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+) {
     let was_ending = draft.is_ending(index);
     let how = if was_ending {
         AttemptEnding::Killed
     } else {
         AttemptEnding::Lost(detail.clone())
     };
-    draft.emit(ended(index, attempt, how));
+    draft.emit(attempt_ended(index, attempt, how));
     if !was_ending {
-        abort::charge(draft, index, detail.clone());
-        abort::abort(
+        abort::charge_component_site(draft, index, detail.clone());
+        abort::abort_round(
             draft,
             AbortCause::SiteError {
                 component: index,
@@ -274,13 +292,13 @@ fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: 
     }
 }
 
-pub(super) fn gate_answered(
+pub(super) fn apply_gate_answer(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     open: bool,
 ) -> Result<(), JobRejection> {
-    let component = draft.current(index, attempt)?;
+    let component = draft.current_component(index, attempt)?;
     if !matches!(component.run, AttemptState::AtGate { .. }) {
         return Err(JobRejection::Stale);
     }
@@ -289,7 +307,7 @@ pub(super) fn gate_answered(
             draft.emit(JobEventKind::GateOpened { component: index });
         }
         (JobPhase::Starting { .. } | JobPhase::Running { .. }, false) => {
-            void(draft, index, attempt)
+            handle_void_gate(draft, index, attempt)
         }
         _ => return Err(JobRejection::Stale),
     }

@@ -30,8 +30,11 @@ pub fn is_last_absence(run: &AttemptState, asked_at: Timestamp) -> bool {
 
 /// Recovers after the actor was rebuilt: nobody knows whether an intended submission was sent, nor
 /// who still waits at its gate. Our own clock does not say how long the server was down.
-pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), JobRejection> {
-    for index in draft.indexes() {
+pub(super) fn recover_attempts(
+    draft: &mut Draft<'_>,
+    settle: &[DurationMs],
+) -> Result<(), JobRejection> {
+    for index in draft.component_indexes() {
         let component = &draft.job.components[index.0 as usize];
         if component.run.is_confirmed_ready() && !bug(Bug::OpenStale) {
             draft.emit(JobEventKind::ReadinessDoubted { component: index });
@@ -49,13 +52,13 @@ pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<()
     Ok(())
 }
 
-pub(super) fn answered(
+pub(super) fn apply_submit_answer(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     answer: SubmitAnswer,
 ) -> Result<(), JobRejection> {
-    let run = &draft.current(index, attempt)?.run;
+    let run = &draft.current_component(index, attempt)?.run;
     if !matches!(
         run,
         AttemptState::Intended { .. } | AttemptState::Uncertain { .. }
@@ -76,18 +79,18 @@ pub(super) fn answered(
                 settled_at,
             });
         }
-        SubmitAnswer::Unfit(detail) => unfit(draft, index, attempt, detail),
-        SubmitAnswer::Full(detail) => never_ran(draft, index, attempt, detail, false),
-        SubmitAnswer::Barred(detail) => barred(draft, index, attempt, detail),
+        SubmitAnswer::Unfit(detail) => end_unfit(draft, index, attempt, detail),
+        SubmitAnswer::Full(detail) => end_unsubmitted(draft, index, attempt, detail, false),
+        SubmitAnswer::Barred(detail) => end_barred(draft, index, attempt, detail),
         SubmitAnswer::Refused(detail) | SubmitAnswer::NotSent(detail) => {
-            never_ran(draft, index, attempt, detail, true);
+            end_unsubmitted(draft, index, attempt, detail, true);
         }
     }
     Ok(())
 }
 
 /// Ends an attempt whose submission certainly had no effect.
-fn never_ran(
+fn end_unsubmitted(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -96,7 +99,7 @@ fn never_ran(
 ) {
     let how = AttemptEnding::NeverRan(detail.clone());
     if !sites_fault && !draft.is_ending(index) {
-        decide_claims::lost(draft, index, detail, Some(how));
+        decide_claims::lose_claim(draft, index, detail, Some(how));
         return;
     }
     let ending = draft.is_ending(index);
@@ -106,8 +109,8 @@ fn never_ran(
         how,
     });
     if !ending {
-        abort::charge(draft, index, detail.clone());
-        abort::abort(
+        abort::charge_component_site(draft, index, detail.clone());
+        abort::abort_round(
             draft,
             AbortCause::SiteError {
                 component: index,
@@ -119,7 +122,7 @@ fn never_ran(
 
 /// Ends an attempt that its site would never take: the component goes elsewhere while others can
 /// take it, and the site is not charged for what one job asks for.
-fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn end_unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
     if !ending {
         abort::avoid_site(draft, index);
@@ -131,7 +134,7 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
         how,
     });
     if !ending {
-        abort::abort(
+        abort::abort_round(
             draft,
             AbortCause::ClaimLost {
                 component: index,
@@ -143,7 +146,7 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
 
 /// Ends an attempt that was not sent, as its owner is barred from the site. The next placement
 /// knows that, so this does not count as a try.
-fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn end_barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
     let how = AttemptEnding::NeverRan(detail.clone());
     draft.emit(JobEventKind::AttemptEnded {
@@ -152,7 +155,7 @@ fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail
         how,
     });
     if !ending {
-        abort::abort(
+        abort::abort_round(
             draft,
             AbortCause::Barred {
                 component: index,
@@ -162,7 +165,7 @@ fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail
     }
 }
 
-pub(super) fn looked_up(
+pub(super) fn apply_look_up(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
@@ -173,7 +176,7 @@ pub(super) fn looked_up(
         settled_at,
         absences,
         ..
-    } = draft.current(index, attempt)?.run
+    } = draft.current_component(index, attempt)?.run
     else {
         return Err(JobRejection::Stale);
     };
@@ -212,14 +215,14 @@ pub(super) fn looked_up(
 
 /// Handles a site that does not know an attempt that it had acknowledged. It may have answered with
 /// old data, so the attempt is not over before its gate is closed.
-pub(super) fn absent(
+pub(super) fn count_absence(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,
 ) -> Result<(), JobRejection> {
     let settle = draft.parameters.settle;
-    let (since, absences) = match &draft.current(index, attempt)?.run {
+    let (since, absences) = match &draft.current_component(index, attempt)?.run {
         AttemptState::Submitted { at, absences, .. } => (*at, *absences),
         AttemptState::AtGate { since, .. } | AttemptState::Running { since, .. } => {
             (*since, ABSENCES)
@@ -244,8 +247,8 @@ pub(super) fn absent(
         });
     } else {
         let detail: Arc<str> = "the site no longer knows it".into();
-        abort::charge(draft, index, detail.clone());
-        abort::abort(
+        abort::charge_component_site(draft, index, detail.clone());
+        abort::abort_round(
             draft,
             AbortCause::SiteError {
                 component: index,

@@ -16,15 +16,23 @@ pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
         .job
         .components
         .iter()
-        .map(|component| component.past_start(draft.now));
+        .map(|component| component.time_past_start(draft.now));
     past.max().unwrap_or_default()
 }
 
 /// Returns the component whose payload began last, if that was later than the grace after the
 /// first.
-pub(super) fn torn(draft: &Draft<'_>) -> Option<ComponentIndex> {
-    let (first, _) = draft.job.indexed().filter_map(start_skew).min()?;
-    let (last, component) = draft.job.indexed().filter_map(start_skew).max()?;
+pub(super) fn find_torn_component(draft: &Draft<'_>) -> Option<ComponentIndex> {
+    let (first, _) = draft
+        .job
+        .indexed_components()
+        .filter_map(start_skew)
+        .min()?;
+    let (last, component) = draft
+        .job
+        .indexed_components()
+        .filter_map(start_skew)
+        .max()?;
     (last.0.abs_diff(first.0) > draft.parameters.go_grace.0).then_some(component)
 }
 

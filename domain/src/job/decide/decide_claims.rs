@@ -14,7 +14,7 @@ use crate::planted_bugs::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Performs a claiming try, if it is still due after the state of others was applied.
-pub(super) fn claim(
+pub(super) fn try_claim(
     draft: &mut Draft<'_>,
     attempt: ClaimTry,
     external: &ExternalState,
@@ -35,7 +35,7 @@ pub(super) fn claim(
     // the one to which a restarted component goes by now.
     match draft.job.phase {
         JobPhase::Running { .. } => {
-            round_progress::look(
+            round_progress::apply_external_state(
                 draft,
                 &ExternalState {
                     inputs: Inputs::Unknown,
@@ -43,21 +43,21 @@ pub(super) fn claim(
                 },
             )?;
         }
-        _ => round_progress::look(draft, external)?,
+        _ => round_progress::apply_external_state(draft, external)?,
     }
     match draft.job.claim_time(draft.parameters) {
         Some(planned) if planned > draft.now => {}
         Some(_) if matches!(draft.job.phase, JobPhase::Running { .. }) => {
-            decide_restarts::perform(draft, attempt);
+            decide_restarts::perform_restart_try(draft, attempt);
         }
-        Some(planned) => perform(draft, attempt, planned),
+        Some(planned) => perform_claim_try(draft, attempt, planned),
         None => {}
     }
     Ok(())
 }
 
-fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
-    let whole = attempt.start.len() == draft.job.unclaimed().count();
+fn perform_claim_try(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
+    let whole = attempt.start.len() == draft.job.unclaimed_components().count();
     let next = next_claim(draft, planned);
     // Nothing is started that would be given back at once.
     if whole || (next.is_some() && !attempt.start.is_empty()) {
@@ -77,17 +77,17 @@ fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
             }
         });
     }
-    let unclaimed = draft.job.unclaimed().next();
+    let unclaimed = draft.job.unclaimed_components().next();
     if let Some(component) = unclaimed {
         let detail = format!(
             "component {} could not start at its site",
-            name(draft, component)
+            component_name(draft, component)
         );
-        missed(draft, component, next, detail.into());
+        miss_claim(draft, component, next, detail.into());
     }
 }
 
-fn name(draft: &Draft<'_>, component: ComponentIndex) -> String {
+fn component_name(draft: &Draft<'_>, component: ComponentIndex) -> String {
     draft.job.name_of(component).unwrap_or_default()
 }
 
@@ -112,7 +112,7 @@ fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
     max.is_none_or(|max| claims < max).then_some(next)
 }
 
-fn missed(
+fn miss_claim(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     next: Option<Timestamp>,
@@ -120,23 +120,23 @@ fn missed(
 ) {
     match next {
         Some(next_claim) => draft.emit(JobEventKind::ClaimMissed { next_claim, detail }),
-        None => abort::abort(draft, AbortCause::ClaimLost { component, detail }),
+        None => abort::abort_round(draft, AbortCause::ClaimLost { component, detail }),
     }
 }
 
 /// Handles a component that lost the processors that were claimed for it. With T = 1 all components
 /// give theirs back; else the others keep theirs. `over` says how its attempt ended, if it has.
-pub(super) fn lost(
+pub(super) fn lose_claim(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     detail: Arc<str>,
     over: Option<AttemptEnding>,
 ) {
     if matches!(draft.job.phase, JobPhase::Running { .. }) {
-        decide_restarts::lost(draft, index, detail, over);
+        decide_restarts::lose_restart_claim(draft, index, detail, over);
         return;
     }
-    if queued_at_site::lost(draft, index, &detail, over.as_ref()) {
+    if queued_at_site::resubmit_alone(draft, index, &detail, over.as_ref()) {
         return;
     }
     let claiming = matches!(draft.job.phase, JobPhase::Claiming { .. });
@@ -144,7 +144,10 @@ pub(super) fn lost(
     let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
     let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
     if next.is_some() {
-        for component in draft.indexes().filter(|at| atomic || *at == index) {
+        for component in draft
+            .component_indexes()
+            .filter(|at| atomic || *at == index)
+        {
             if draft.job.components[component.0 as usize].is_claimed() {
                 draft.emit(JobEventKind::ClaimGivenBack { component });
             }
@@ -161,11 +164,11 @@ pub(super) fn lost(
             how,
         });
     }
-    missed(draft, index, next, detail);
+    miss_claim(draft, index, next, detail);
 }
 
 /// Continues a claim as far as state and clock allow.
-pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
+pub(super) fn step_claim(draft: &mut Draft<'_>, since: Timestamp) {
     let parameters = draft.parameters;
     if draft
         .job
@@ -182,7 +185,7 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     let claims = draft.job.claim_limits(parameters);
     let mut late = draft
         .job
-        .indexed()
+        .indexed_components()
         .filter(|(_, component)| {
             !matches!(component.run, AttemptState::Idle) && !component.given_back
         })
@@ -208,7 +211,7 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         } else {
             format!("not running within {limit}")
         };
-        lost(draft, index, detail.into(), None);
+        lose_claim(draft, index, detail.into(), None);
     }
 }
 
@@ -224,9 +227,9 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
 /// for, and waits for processors of this one, so that otherwise neither would start.
 pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
     if matches!(draft.job.phase, JobPhase::Claiming { .. }) {
-        let name = name(draft, component);
+        let name = component_name(draft, component);
         let detail = format!("component {name} and job {to} waited for each other").into();
-        abort::abort(draft, AbortCause::ClaimLost { component, detail });
+        abort::abort_round(draft, AbortCause::ClaimLost { component, detail });
     }
 }
 
@@ -239,6 +242,6 @@ pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), JobRejecti
     if !holds || !draft.job.may_be_preempted() {
         return Err(JobRejection::Stale);
     }
-    abort::abort(draft, AbortCause::Preempted { by });
+    abort::abort_round(draft, AbortCause::Preempted { by });
     Ok(())
 }

@@ -11,12 +11,15 @@ use crate::units::DurationMs;
 
 /// Requests a better plan while the present reservations stay, if it still is better: no
 /// reservation is replaced unless all of a better plan is confirmed.
-pub(super) fn bring(
+pub(super) fn reschedule_earlier(
     draft: &mut Draft<'_>,
     plan: PartsPlan,
     freed: Vec<SiteName>,
 ) -> Result<(), JobRejection> {
-    let forward = draft.job.forward(draft.now).ok_or(JobRejection::Stale)?;
+    let forward = draft
+        .job
+        .earlier_start_basis(draft.now)
+        .ok_or(JobRejection::Stale)?;
     let plan = PartsPlan {
         start: plan.start.max(forward.window.earliest),
         ..plan
@@ -30,7 +33,7 @@ pub(super) fn bring(
     if !is_whole || !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
         return Err(JobRejection::Stale);
     }
-    let wanted = wanted(
+    let wanted = build_earlier_request(
         reservation,
         &forward,
         &plan,
@@ -57,7 +60,7 @@ fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
 
 /// Builds the request: starts from the planned one up to just before the present one, at the
 /// planned sites first. On fewer sites, exactly what is planned: anything else may be no better.
-fn wanted(
+fn build_earlier_request(
     reservation: &JobReservations,
     forward: &Forward,
     plan: &PartsPlan,

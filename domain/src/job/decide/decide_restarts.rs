@@ -20,7 +20,7 @@ const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
 
 /// Gives up one component and leaves the others alone, if its job runs, wants that, and may
 /// try again; false if the whole round is to be given up.
-pub(super) fn fails_alone(
+pub(super) fn give_up_alone(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     why: &AbortCause,
@@ -34,8 +34,10 @@ pub(super) fn fails_alone(
         return true;
     }
     let next_claim = match why {
-        AbortCause::ClaimLost { .. } | AbortCause::Drained { .. } => next_try(draft, component),
-        _ => match abort::after(draft, why) {
+        AbortCause::ClaimLost { .. } | AbortCause::Drained { .. } => {
+            next_restart_try(draft, component)
+        }
+        _ => match abort::decide_after_abort(draft, why) {
             AfterAbort::Requeue { not_before } => not_before,
             AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
         },
@@ -48,7 +50,7 @@ pub(super) fn fails_alone(
     true
 }
 
-fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
+fn next_restart_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
     let restart = draft
         .component(component)
         .and_then(|component| component.restart.as_ref());
@@ -61,7 +63,7 @@ fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
 
 /// Performs a claiming try: places components that have no site yet, and claims those that can
 /// start now.
-pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
+pub(super) fn perform_restart_try(draft: &mut Draft<'_>, attempt: ClaimTry) {
     for (component, placement) in attempt.moves {
         if draft
             .component(component)
@@ -93,19 +95,19 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     }
     let waiting = draft
         .job
-        .indexed()
+        .indexed_components()
         .find(|(_, component)| component.is_claimable(now));
     if let Some((component, _)) = waiting {
         let name = draft.job.name_of(component).unwrap_or_default();
         let detail = format!("no site takes component {name} now").into();
-        let next_claim = next_try(draft, component);
+        let next_claim = next_restart_try(draft, component);
         draft.emit(JobEventKind::ClaimMissed { next_claim, detail });
     }
 }
 
 /// Handles a component that did not get its processors; `over` says how its attempt ended, if it
 /// has.
-pub(super) fn lost(
+pub(super) fn lose_restart_claim(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     detail: Arc<str>,
@@ -119,14 +121,14 @@ pub(super) fn lost(
             how,
         });
     }
-    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    abort::abort_round(draft, AbortCause::ClaimLost { component, detail });
 }
 
 /// Applies the state of the input of components that are restarted.
 pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
     let waiting: Vec<ComponentIndex> = draft
         .job
-        .indexed()
+        .indexed_components()
         .filter(|(_, c)| {
             c.restart
                 .as_ref()
@@ -153,7 +155,7 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
             let mut concerned = concerned.into_iter();
             // One fault: the others go elsewhere with the first.
             if let Some(first) = concerned.next() {
-                give_up(
+                give_up_component(
                     draft,
                     first,
                     AbortCause::InputLost {
@@ -162,7 +164,7 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                 );
             }
             for component in concerned {
-                give_up(
+                give_up_component(
                     draft,
                     component,
                     AbortCause::ClaimLost {
@@ -178,9 +180,10 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 
 /// Places a component anew for a reason that is not its own; the round is given up instead
 /// if that has been tried often enough.
-fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
-    if matches!(draft.job.phase, JobPhase::Running { .. }) && !fails_alone(draft, component, &why) {
-        abort::abort(draft, why);
+fn give_up_component(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) && !give_up_alone(draft, component, &why)
+    {
+        abort::abort_round(draft, why);
     }
 }
 
@@ -190,7 +193,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let leaving: Vec<ComponentIndex> = draft
         .job
-        .indexed()
+        .indexed_components()
         .filter(|(_, component)| {
             let restart = component.restart.as_ref();
             let there = component
@@ -208,14 +211,14 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
         return Err(JobRejection::Stale);
     }
     for component in leaving {
-        give_up(draft, component, AbortCause::Drained { site: site.clone() });
+        give_up_component(draft, component, AbortCause::Drained { site: site.clone() });
     }
     Ok(())
 }
 
 /// Handles components that have waited long enough.
-pub(super) fn step(draft: &mut Draft<'_>) {
-    for index in draft.indexes() {
+pub(super) fn step_restarts(draft: &mut Draft<'_>) {
+    for index in draft.component_indexes() {
         let Some(component) = draft.component(index) else {
             return;
         };
@@ -237,7 +240,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             AttemptState::AtGate { .. } => "its gate could not be opened in time",
             _ => "its processors were not had in time",
         };
-        abort::abort(
+        abort::abort_round(
             draft,
             AbortCause::ClaimLost {
                 component: index,
@@ -251,11 +254,11 @@ pub(super) fn step(draft: &mut Draft<'_>) {
 /// its site's fault unless the server was not running to see it begin.
 fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
     if draft.now < ends + draft.parameters.go_grace {
-        abort::charge(
+        abort::charge_component_site(
             draft,
             component,
             "did not begin after its gate was opened".into(),
         );
     }
-    abort::abort(draft, AbortCause::StartMissed { component });
+    abort::abort_round(draft, AbortCause::StartMissed { component });
 }

@@ -40,7 +40,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns true if the reports that came from sites and others until now have been applied.
-    pub(super) fn looks(&self) -> bool {
+    pub(super) fn is_look(&self) -> bool {
         self.looks
     }
 
@@ -57,7 +57,7 @@ impl<'a> Draft<'a> {
         self.events.push(event);
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn event_count(&self) -> usize {
         self.events.len()
     }
 
@@ -71,7 +71,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the component if this is still its latest attempt and something of it may live.
-    pub(super) fn current(
+    pub(super) fn current_component(
         &self,
         index: ComponentIndex,
         attempt: Attempt,
@@ -91,7 +91,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Iterates over the indexes of all components, without a borrow.
-    pub(super) fn indexes(&self) -> impl Iterator<Item = ComponentIndex> + use<> {
+    pub(super) fn component_indexes(&self) -> impl Iterator<Item = ComponentIndex> + use<> {
         (0..self.job.components.len() as u32).map(ComponentIndex)
     }
 }

@@ -1,13 +1,13 @@
 //! Divides a flexible job over the sites that can reserve processors for it (FlexCo).
 
 use super::decision_draft::Draft;
-use super::reservation_answers::{UNIT, fail, is_due};
+use super::reservation_answers::{UNIT, fail_job, is_request_due};
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{Anew, Job, JobSplit};
 use crate::placed::Placement;
-use crate::reservation::coallocation::largest_first;
+use crate::reservation::coallocation::sort_largest_first;
 use crate::reservation::flexco::{FlexPlan, MetaJob};
 use crate::reservation::{Coallocation, CoallocationPart, StartWindow};
 use crate::resources::{MEMORY, Resources};
@@ -20,21 +20,21 @@ const SLACK: DurationMs = DurationMs::from_secs(60);
 type WantedDivision = (Coallocation, Vec<Vec<Placement>>);
 
 /// Begins to request the planned reservations, if it is not too late.
-pub(super) fn divide(
+pub(super) fn request_division(
     draft: &mut Draft<'_>,
     plan: &FlexPlan,
     placements: Vec<Placement>,
 ) -> Result<(), JobRejection> {
     let job = draft
         .job
-        .divisible(draft.parameters, draft.now)
+        .divisible_job(draft.parameters, draft.now)
         .ok_or(JobRejection::Stale)?;
-    if !is_due(draft) || !is_of(&job, plan, &placements) {
+    if !is_request_due(draft) || !is_plan_of(&job, plan, &placements) {
         return Err(JobRejection::Stale);
     }
     let accepted = StartWindow::new(job.ready, job.latest);
     if accepted.is_empty() {
-        fail(
+        fail_job(
             draft,
             "its latest start has passed without a reservation".into(),
         );
@@ -44,7 +44,7 @@ pub(super) fn divide(
     let split = draft.job.next_split(plan.shape, !is_accepted);
     let tolerance = draft
         .job
-        .reservation_wish()
+        .reservation_terms()
         .map(|wish| wish.tolerance)
         .unwrap_or_default();
     let earliest = plan.start.max(job.ready);
@@ -60,7 +60,7 @@ pub(super) fn divide(
         window,
         tolerance,
     };
-    let (wanted, placements) = asked.wanted(draft, placements);
+    let (wanted, placements) = asked.build_division_request(draft, placements);
     let lead = draft.parameters.reservation_lead;
     draft.emit(JobEventKind::ReservationSought {
         wanted,
@@ -72,20 +72,23 @@ pub(super) fn divide(
 }
 
 /// Requests a better division while the present reservations stay, if it still is better.
-pub(super) fn anew(
+pub(super) fn request_new_division(
     draft: &mut Draft<'_>,
     plan: &FlexPlan,
     placements: Vec<Placement>,
     freed: Vec<SiteName>,
 ) -> Result<(), JobRejection> {
-    let forward = draft.job.forward(draft.now).ok_or(JobRejection::Stale)?;
+    let forward = draft
+        .job
+        .earlier_start_basis(draft.now)
+        .ok_or(JobRejection::Stale)?;
     let (job, present) = forward.divided.ok_or(JobRejection::Stale)?;
     let reservation = draft
         .job
         .reservation
         .as_deref()
         .ok_or(JobRejection::Stale)?;
-    if !is_of(&job, plan, &placements) {
+    if !is_plan_of(&job, plan, &placements) {
         return Err(JobRejection::Stale);
     }
     let start = plan.start.max(job.ready);
@@ -113,7 +116,7 @@ pub(super) fn anew(
         window,
         tolerance,
     };
-    let (wanted, placements) = asked.wanted(draft, placements);
+    let (wanted, placements) = asked.build_division_request(draft, placements);
     let split = JobSplit {
         refused: 0,
         is_last: false,
@@ -129,7 +132,7 @@ pub(super) fn anew(
 }
 
 /// Returns true if this is a plan for this job, and these are its parts.
-fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
+fn is_plan_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
     let Some(shape) = job.shapes.get(plan.shape) else {
         return false;
     };
@@ -153,7 +156,11 @@ struct DivisionRequest<'a> {
 
 impl DivisionRequest<'_> {
     /// Builds the request: each part at its own site, and nowhere else.
-    fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> WantedDivision {
+    fn build_division_request(
+        &self,
+        draft: &Draft<'_>,
+        placements: Vec<Placement>,
+    ) -> WantedDivision {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance.min(latest.since(earliest));
         let length = self
@@ -170,7 +177,7 @@ impl DivisionRequest<'_> {
                 offset: DurationMs::ZERO,
             })
             .collect();
-        largest_first(&mut parts, MEMORY);
+        sort_largest_first(&mut parts, MEMORY);
         let placements = parts
             .iter()
             .map(|part: &CoallocationPart| vec![placements[part.component.0 as usize].clone()])

@@ -3,7 +3,7 @@
 use crate::acquisition::ReservationTerms;
 use crate::ids::KeyName;
 use crate::job::decide::decision_draft::Draft;
-use crate::job::decide::reservation_answers::{place, start_window};
+use crate::job::decide::reservation_answers::{place_reserved, start_window};
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AfterAbort, JobPhase, JobReservations};
@@ -11,7 +11,7 @@ use crate::reservation::{Coallocation, SearchState};
 use crate::units::DurationMs;
 
 /// Decides on a user's command for another start, or for no reservation.
-pub(super) fn change(
+pub(super) fn change_terms(
     draft: &mut Draft<'_>,
     wish: Option<ReservationTerms>,
     by: KeyName,
@@ -19,7 +19,7 @@ pub(super) fn change(
     if draft.job.is_final() {
         return Err(JobRejection::Ended);
     }
-    let present = draft.job.reservation_wish();
+    let present = draft.job.reservation_terms();
     // A user who wants another start does not take back that the job may be rescheduled.
     let stays_flexible = present.is_some_and(|present| present.flexible);
     let claims = present.is_some_and(|present| present.unreserved);
@@ -31,10 +31,10 @@ pub(super) fn change(
     let offset = draft.job.spec.longest_offset();
     let most_ahead = draft.parameters.reservation_ahead;
     if offset > DurationMs::ZERO {
-        check_spread(wish.as_ref())?;
+        check_offset_terms(wish.as_ref())?;
     }
     match wish {
-        None => drop_it(draft, by),
+        None => drop_reservation(draft, by),
         Some(_) if present.is_none() => {
             Err(JobRejection::Impossible("it is not to be promised a start"))
         }
@@ -44,18 +44,18 @@ pub(super) fn change(
         Some(wish) if wish.window.latest < draft.now => Err(JobRejection::Impossible(
             "the latest start that is wanted has passed",
         )),
-        Some(wish) if wish.too_far(draft.now, offset, most_ahead).is_some() => {
+        Some(wish) if wish.excess_lead(draft.now, offset, most_ahead).is_some() => {
             Err(JobRejection::Impossible(
                 "the latest start that is wanted is further ahead than users may reserve \
                  (`reservations.most_ahead`); give an earlier one, or ask an operator",
             ))
         }
-        Some(wish) => move_it(draft, wish, by),
+        Some(wish) => move_reservation(draft, wish, by),
     }
 }
 
 /// Checks that a job whose components do not all begin at its start can have these terms.
-fn check_spread(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
+fn check_offset_terms(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
     match wish {
         None => Err(JobRejection::Impossible(
             "components of it begin later than the others (`start_after`), which takes a promised \
@@ -72,9 +72,9 @@ fn check_spread(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
 }
 
 /// Cancels its reservations; it waits for placement as others do.
-fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+fn drop_reservation(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     match draft.job.phase {
-        _ if draft.job.reservation_wish().is_none() => return Err(JobRejection::AlreadySo),
+        _ if draft.job.reservation_terms().is_none() => return Err(JobRejection::AlreadySo),
         JobPhase::Queued { .. } | JobPhase::Placed { .. } | JobPhase::Claiming { .. } => {}
         JobPhase::Aborting { .. } => return Err(JobRejection::Impossible(ENDING)),
         JobPhase::Starting { .. }
@@ -88,24 +88,28 @@ fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
         wish: None,
         by: by.clone(),
     });
-    begin_anew(draft, by);
+    cancel_and_requeue(draft, by);
     Ok(())
 }
 
 const BEGUN: &str = "it has begun; what is left of its reservation goes back when it ends";
 const ENDING: &str = "its round is just being given up; try again once it waits";
 
-fn move_it(draft: &mut Draft<'_>, wish: ReservationTerms, by: KeyName) -> Result<(), JobRejection> {
+fn move_reservation(
+    draft: &mut Draft<'_>,
+    wish: ReservationTerms,
+    by: KeyName,
+) -> Result<(), JobRejection> {
     match draft.job.phase {
         JobPhase::Queued { .. } => {
             draft.emit(JobEventKind::ReservationChanged {
                 wish: Some(wish),
                 by: by.clone(),
             });
-            begin_anew(draft, by);
+            cancel_and_requeue(draft, by);
             Ok(())
         }
-        JobPhase::Placed { .. } => look_beside(draft, wish, by),
+        JobPhase::Placed { .. } => request_other_start(draft, wish, by),
         JobPhase::Aborting { .. } => Err(JobRejection::Impossible(ENDING)),
         JobPhase::Claiming { .. } => Err(JobRejection::Impossible("its reservation has begun")),
         JobPhase::Starting { .. }
@@ -118,7 +122,7 @@ fn move_it(draft: &mut Draft<'_>, wish: ReservationTerms, by: KeyName) -> Result
 }
 
 /// Cancels the reservations that it has or requests.
-fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
+fn cancel_and_requeue(draft: &mut Draft<'_>, by: KeyName) {
     let is_held = draft
         .job
         .reservation
@@ -136,7 +140,7 @@ fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
 }
 
 /// Requests another start, at the sites that could take it, while the present reservations stay.
-fn look_beside(
+fn request_other_start(
     draft: &mut Draft<'_>,
     wish: ReservationTerms,
     by: KeyName,
@@ -173,7 +177,7 @@ fn look_beside(
     let rankings = old
         .rankings
         .iter()
-        .map(|ranking| ranking.anew(draft.now))
+        .map(|ranking| ranking.restarted_at(draft.now))
         .collect();
     let parts = parts.collect();
     let unit = old.unit;
@@ -190,12 +194,12 @@ fn look_beside(
 }
 
 /// Acts on the end of the search for another start.
-pub(super) fn step(draft: &mut Draft<'_>) {
+pub(super) fn step_rescheduling(draft: &mut Draft<'_>) {
     let search = draft
         .job
         .reservation
         .as_deref()
-        .and_then(JobReservations::moving);
+        .and_then(JobReservations::rescheduling_search);
     let Some((search, _)) = search else { return };
     match search.standing() {
         SearchState::Asks(_) => {}
@@ -211,7 +215,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
                 && draft.job.frozen_by.is_none() =>
         {
             draft.emit(JobEventKind::ReservationMoved);
-            place(draft);
+            place_reserved(draft);
         }
         SearchState::Confirmed => {}
     }

@@ -37,11 +37,11 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Vec<JobEvent>, JobRejection> {
     let mut draft = Draft::new(job, parameters, now, &command);
-    if job.held.is_some() && !works_on_held(&command) || rests_on_another_wish(job, &command) {
+    if job.held.is_some() && !works_on_held(&command) || rests_on_other_terms(job, &command) {
         return Err(JobRejection::Stale);
     }
-    route(&mut draft, command)?;
-    round_progress::advance(&mut draft);
+    dispatch_command(&mut draft, command)?;
+    round_progress::take_steps(&mut draft);
     Ok(draft.into_events())
 }
 
@@ -63,72 +63,78 @@ fn works_on_held(command: &JobCommand) -> bool {
 
 /// Returns true if a command rests on terms that its user has changed since: nobody has looked yet
 /// whether the new terms can be met.
-fn rests_on_another_wish(job: &Job, command: &JobCommand) -> bool {
+fn rests_on_other_terms(job: &Job, command: &JobCommand) -> bool {
     match command {
         JobCommand::Reserve { wish, .. }
         | JobCommand::Divide { wish, .. }
-        | JobCommand::LoseReservation { wish, .. } => *wish != job.reservation_wish(),
+        | JobCommand::LoseReservation { wish, .. } => *wish != job.reservation_terms(),
         _ => false,
     }
 }
 
-fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection> {
+fn dispatch_command(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection> {
     match command {
-        JobCommand::Recover { settle } => attempt_submission::recover(draft, &settle),
-        JobCommand::Place { placements, by } => user_commands::place(draft, placements, by),
+        JobCommand::Recover { settle } => attempt_submission::recover_attempts(draft, &settle),
+        JobCommand::Place { placements, by } => {
+            user_commands::accept_placement(draft, placements, by)
+        }
         JobCommand::Reserve {
             candidates,
             unreserved,
             rankings,
             ..
-        } => reservation_answers::seek(draft, candidates, &unreserved, &rankings),
+        } => reservation_answers::request_reservations(draft, candidates, &unreserved, &rankings),
         JobCommand::ReservationAnswered { question, outcome } => {
-            reservation_answers::answered(draft, question, outcome)
+            reservation_answers::apply_reservation_answer(draft, question, outcome)
         }
         JobCommand::WithholdReservation {
             question,
             most,
             next,
-        } => reservation_answers::withhold(draft, question, most, next),
+        } => reservation_answers::skip_over_quota(draft, question, most, next),
         JobCommand::Divide {
             plan, placements, ..
-        } => divide_flexible::divide(draft, &plan, placements),
+        } => divide_flexible::request_division(draft, &plan, placements),
         JobCommand::DivideAnew {
             plan,
             placements,
             freed,
-        } => divide_flexible::anew(draft, &plan, placements, freed),
-        JobCommand::BringForward { plan, freed } => decide_reschedule::bring(draft, plan, freed),
-        JobCommand::ReservationGone { site, serial } => {
-            reservation_answers::gone(draft, &site, serial)
+        } => divide_flexible::request_new_division(draft, &plan, placements, freed),
+        JobCommand::BringForward { plan, freed } => {
+            decide_reschedule::reschedule_earlier(draft, plan, freed)
         }
-        JobCommand::ChangeReservation { wish, by } => if_needed::change(draft, wish, by),
-        JobCommand::Look(external) => round_progress::look(draft, &external),
-        JobCommand::Claim(attempt, external) => decide_claims::claim(draft, attempt, &external),
+        JobCommand::ReservationGone { site, serial } => {
+            reservation_answers::handle_lost_reservation(draft, &site, serial)
+        }
+        JobCommand::ChangeReservation { wish, by } => if_needed::change_terms(draft, wish, by),
+        JobCommand::Look(external) => round_progress::apply_external_state(draft, &external),
+        JobCommand::Claim(attempt, external) => decide_claims::try_claim(draft, attempt, &external),
         JobCommand::Preempt { by } => decide_claims::preempt(draft, by),
         JobCommand::SubmitAnswered {
             component,
             attempt,
             answer,
-        } => attempt_submission::answered(draft, component, attempt, answer),
+        } => attempt_submission::apply_submit_answer(draft, component, attempt, answer),
         JobCommand::LookUpAnswered {
             component,
             attempt,
             asked_at,
             found,
-        } => attempt_submission::looked_up(draft, component, attempt, asked_at, found),
+        } => attempt_submission::apply_look_up(draft, component, attempt, asked_at, found),
         JobCommand::AttemptObserved {
             component,
             attempt,
             asked_at,
             times,
             sighting,
-        } => attempt_sightings::sighted(draft, component, attempt, asked_at, times, sighting),
+        } => {
+            attempt_sightings::apply_sighting(draft, component, attempt, asked_at, times, sighting)
+        }
         JobCommand::GateAnswered {
             component,
             attempt,
             open,
-        } => attempt_sightings::gate_answered(draft, component, attempt, open),
+        } => attempt_sightings::apply_gate_answer(draft, component, attempt, open),
         JobCommand::ChargeRecorded { component, attempt } => {
             user_commands::charge_recorded(draft, component, attempt)
         }
@@ -142,7 +148,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection>
         }
         JobCommand::Promote { to } => user_commands::promote(draft, to),
         JobCommand::LoseReservation { reason, .. } => {
-            user_commands::lose_reservation(draft, reason)
+            user_commands::fail_without_reservation(draft, reason)
         }
         JobCommand::GiveUpPlacement { tries } => user_commands::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
@@ -151,12 +157,14 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection>
         JobCommand::Thaw(by) => user_commands::thaw(draft, by),
         JobCommand::Cancel(by) => abort::cancel(draft, by),
         JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
-        JobCommand::EndTold { target, problem } => user_commands::end_told(draft, target, problem),
+        JobCommand::EndTold { target, problem } => {
+            user_commands::record_end_delivery(draft, target, problem)
+        }
         JobCommand::NoticeTold {
             notice,
             target,
             problem,
-        } => user_commands::notice_told(draft, notice, target, problem),
+        } => user_commands::record_notice_delivery(draft, notice, target, problem),
         JobCommand::Hold(reason) => user_commands::hold(draft, reason),
         JobCommand::Release(by) => user_commands::release(draft, by),
     }

@@ -13,11 +13,15 @@ use crate::units::{DurationMs, Timestamp};
 const NOTABLE: DurationMs = DurationMs(60_000);
 
 /// Records the expected start that a site reports for a component in its queue, if that is new.
-pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Option<Timestamp>) {
+pub(super) fn record_site_wait(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    expected: Option<Timestamp>,
+) {
     let Some(component) = draft.component(index) else {
         return;
     };
-    if !draft.is_ending(index) && is_news(component, expected) {
+    if !draft.is_ending(index) && is_new_wait(component, expected) {
         draft.emit(JobEventKind::WaitingAtSite {
             component: index,
             expected_start: expected,
@@ -28,7 +32,7 @@ pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Opti
 /// Returns true if a site's report about a component in its queue differs from the record. A
 /// component that claims idle processors is expected to start, so there is nothing to record while
 /// it does not.
-pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> bool {
+pub(super) fn is_new_wait(component: &Component, expected: Option<Timestamp>) -> bool {
     let AttemptState::Submitted {
         waits, absences, ..
     } = &component.run
@@ -74,7 +78,7 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
-        .indexes()
+        .component_indexes()
         .filter(|index| is_deferred(&all[index.0 as usize], soon))
         .collect();
     let others = all.iter().filter(|component| !is_deferred(component, soon));
@@ -107,7 +111,7 @@ fn is_deferred(component: &Component, soon: Timestamp) -> bool {
 /// Submits only this component again, which lost its place or its processors. Returns false if its
 /// round cannot go on: it does not wait in queues, was tried often enough, or waited as long as it
 /// may.
-pub(super) fn lost(
+pub(super) fn resubmit_alone(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     detail: &Arc<str>,

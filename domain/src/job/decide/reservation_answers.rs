@@ -9,7 +9,7 @@ use crate::job::job_state::{AbortCause, Job, JobPhase, JobReservations, Unreserv
 use crate::job::reservations::{SiteDemand, begin_window};
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
-use crate::reservation::coallocation::largest_first;
+use crate::reservation::coallocation::sort_largest_first;
 use crate::reservation::owner_quota::OVER_QUOTA;
 use crate::reservation::{
     Coallocation, CoallocationPart, Ranking, ReservationCall, ReservationOutcome, SearchFailure,
@@ -26,37 +26,37 @@ const RANKED_PARTS_MAX: usize = 16;
 const RANKED_SITES_MAX: usize = 8;
 
 /// Begins to request reservations, if any site may be asked and it is not too late.
-pub(super) fn seek(
+pub(super) fn request_reservations(
     draft: &mut Draft<'_>,
     candidates: Vec<Vec<Placement>>,
     unreserved: &[Vec<Placement>],
     rankings: &[Ranking],
 ) -> Result<(), JobRejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
-    let wish = draft.job.reservation_wish().ok_or(JobRejection::Stale)?;
+    let wish = draft.job.reservation_terms().ok_or(JobRejection::Stale)?;
     let is_divided = matches!(draft.job.spec.request, RequestType::Flexible(_));
-    if !is_due(draft) || !whole || is_divided {
+    if !is_request_due(draft) || !whole || is_divided {
         return Err(JobRejection::Stale);
     }
     let claimed = if wish.unreserved {
-        Unreserved::choose(&candidates, unreserved)
+        Unreserved::choose_unreserved(&candidates, unreserved)
     } else {
         Vec::new()
     };
     let window = start_window(draft, wish.window);
     if window.is_empty() {
-        fail(
+        fail_job(
             draft,
             "its latest start has passed without a reservation".into(),
         );
-    } else if let Some(index) = nowhere(&candidates, &claimed) {
+    } else if let Some(index) = find_unplaceable(&candidates, &claimed) {
         if draft.job.claims_first() {
             return Err(JobRejection::Stale);
         }
-        let reason = refusal_of(draft, index, claimed.len() == candidates.len());
-        fail(draft, reason);
+        let reason = describe_unplaceable(draft, index, claimed.len() == candidates.len());
+        fail_job(draft, reason);
     } else {
-        let (wanted, placements) = wanted(draft, window, candidates, rankings);
+        let (wanted, placements) = build_reservation_request(draft, window, candidates, rankings);
         let lead = draft.parameters.reservation_lead;
         draft.emit(JobEventKind::ReservationSought {
             wanted,
@@ -72,16 +72,19 @@ pub(super) fn seek(
 }
 
 /// Returns true if sites are to be asked for its reservation now.
-pub(super) fn is_due(draft: &Draft<'_>) -> bool {
+pub(super) fn is_request_due(draft: &Draft<'_>) -> bool {
     let is_due = draft
         .job
-        .reservation_asked_at()
+        .reservation_due_at()
         .is_some_and(|time| time <= draft.now);
     draft.job.seeks_reservation() && is_due
 }
 
 /// Finds a component that no site can take; or the first, if none of them would be reserved.
-fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<ComponentIndex> {
+fn find_unplaceable(
+    candidates: &[Vec<Placement>],
+    claimed: &[Unreserved],
+) -> Option<ComponentIndex> {
     if claimed.len() == candidates.len() {
         return Some(ComponentIndex(0));
     }
@@ -92,7 +95,7 @@ fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<Comp
     nowhere.next().map(|(index, _)| index)
 }
 
-fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) -> String {
+fn describe_unplaceable(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) -> String {
     if all_unreserved {
         return "no site that could hold any of its components grants reservations; drop \
                 `[reservation]`"
@@ -101,7 +104,7 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
     let name = draft.job.name_of(index).unwrap_or_default();
     let remedy = if draft
         .job
-        .reservation_wish()
+        .reservation_terms()
         .is_some_and(|wish| wish.unreserved)
     {
         ""
@@ -111,7 +114,7 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
     format!("component {name}: no site that could hold it grants reservations{remedy}")
 }
 
-pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
+pub(super) fn fail_job(draft: &mut Draft<'_>, reason: String) {
     draft.emit(JobEventKind::JobFailed {
         reason: reason.into(),
     });
@@ -123,7 +126,7 @@ pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWin
 }
 
 /// Builds the request, and by part the placements.
-fn wanted(
+fn build_reservation_request(
     draft: &Draft<'_>,
     window: StartWindow,
     candidates: Vec<Vec<Placement>>,
@@ -132,7 +135,7 @@ fn wanted(
     let job = &draft.job;
     let parameters = draft.parameters;
     let wished = job
-        .reservation_wish()
+        .reservation_terms()
         .map(|wish| wish.tolerance)
         .unwrap_or_default();
     let SiteDemand {
@@ -159,13 +162,13 @@ fn wanted(
             }
         })
         .collect();
-    largest_first(&mut parts, MEMORY);
+    sort_largest_first(&mut parts, MEMORY);
     let placements = parts
         .iter()
         .map(|part: &CoallocationPart| candidates[part.component.0 as usize].clone())
         .collect();
     let windows_max = parameters.reservation_windows;
-    let rankings = kept(&parts, rankings);
+    let rankings = keep_rankings(&parts, rankings);
     (
         Coallocation {
             parts,
@@ -181,7 +184,7 @@ fn wanted(
 
 /// Keeps the ranking of each part. Of several parts only the best sites are kept, for people, and
 /// of very many parts none: a job's record is bounded.
-fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
+fn keep_rankings(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
     let mut kept = parts
         .iter()
         .map(|part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned())
@@ -199,7 +202,7 @@ fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
 }
 
 /// Applies the answer of a site.
-pub(super) fn answered(
+pub(super) fn apply_reservation_answer(
     draft: &mut Draft<'_>,
     question: u32,
     outcome: ReservationOutcome,
@@ -208,7 +211,7 @@ pub(super) fn answered(
         .job
         .reservation
         .as_deref()
-        .and_then(JobReservations::question);
+        .and_then(JobReservations::due_call);
     match asked {
         Some((number, ask)) if number == question => {
             let site = ask.site().clone();
@@ -220,7 +223,7 @@ pub(super) fn answered(
 }
 
 /// Records that a site is not asked, as its user may reserve no more there.
-pub(super) fn withhold(
+pub(super) fn skip_over_quota(
     draft: &mut Draft<'_>,
     question: u32,
     most: u32,
@@ -230,7 +233,7 @@ pub(super) fn withhold(
         .job
         .reservation
         .as_deref()
-        .and_then(JobReservations::question);
+        .and_then(JobReservations::due_call);
     match asked {
         Some((
             number,
@@ -245,10 +248,10 @@ pub(super) fn withhold(
 
 /// Takes a site that has not answered for too long to have refused. A reservation that it may have
 /// made, or kept, is nobody's then: it is found there by its tag, and cancelled.
-pub(super) fn silent(draft: &mut Draft<'_>) {
+pub(super) fn settle_silence(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
-    let asked = reservation.and_then(JobReservations::question);
+    let asked = reservation.and_then(JobReservations::due_call);
     if let (Some(late), Some((_, ask))) = (late, asked)
         && draft.is_over(late)
     {
@@ -259,7 +262,7 @@ pub(super) fn silent(draft: &mut Draft<'_>) {
 }
 
 /// Acts on the end of the search while the job waits.
-pub(super) fn step(draft: &mut Draft<'_>) {
+pub(super) fn step_reservation(draft: &mut Draft<'_>) {
     let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
         return;
     };
@@ -269,13 +272,13 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         SearchState::Confirmed if draft.job.frozen_by.is_some() => {}
         SearchState::Confirmed if reservation.has_ended(draft.now) => {
             // The search that is to replace it may still succeed.
-            if reservation.moving().is_none() {
+            if reservation.rescheduling_search().is_none() {
                 draft.emit(JobEventKind::JobRequeued {
                     not_before: draft.now,
                 });
             }
         }
-        SearchState::Confirmed => place(draft),
+        SearchState::Confirmed => place_reserved(draft),
         SearchState::Failed(SearchFailure::LostAtTheEnd | SearchFailure::GivenUp) => {
             let parameters = draft.parameters;
             let seed = draft.job.id.0;
@@ -300,7 +303,10 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         }
         SearchState::Failed(failure) => {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };
-            fail(draft, format!("{}{quota}", refusal(&draft.job, failure)));
+            fail_job(
+                draft,
+                format!("{}{quota}", describe_failure(&draft.job, failure)),
+            );
         }
     }
 }
@@ -308,14 +314,14 @@ pub(super) fn step(draft: &mut Draft<'_>) {
 /// Handles a reservation that its site has lost, or that somebody removed there. It is better to
 /// know that now than when all were to start: another reservation is requested, or the user learns
 /// that there is none.
-pub(super) fn gone(
+pub(super) fn handle_lost_reservation(
     draft: &mut Draft<'_>,
     site: &SiteName,
     serial: Serial,
 ) -> Result<(), JobRejection> {
     let is_placed = matches!(draft.job.phase, JobPhase::Placed { .. });
-    let found = draft.job.indexed().find(|(_, component)| {
-        let promised = component.acquisition().promised();
+    let found = draft.job.indexed_components().find(|(_, component)| {
+        let promised = component.acquisition().reservation_use();
         is_placed
             && component
                 .placement
@@ -327,12 +333,12 @@ pub(super) fn gone(
         return Err(JobRejection::Stale);
     };
     let detail = format!("site {site} does not hold its reservation any more").into();
-    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    abort::abort_round(draft, AbortCause::ClaimLost { component, detail });
     Ok(())
 }
 
 /// Begins the round at the sites that confirmed its reservations.
-pub(super) fn place(draft: &mut Draft<'_>) {
+pub(super) fn place_reserved(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(JobReservations::placements) else {
         return;
@@ -341,14 +347,14 @@ pub(super) fn place(draft: &mut Draft<'_>) {
         .map(ComponentIndex)
         .zip(&placements)
         .filter_map(|(index, placement)| {
-            Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
+            Some(placement.acquisition.reservation_use()?.from - draft.job.spec.offset_of(index))
         });
     let begins = begins.max().unwrap_or(draft.now);
     // Components without a reservation may get idle processors until then.
     let claims_for = reservation
-        .map(JobReservations::claims_for)
+        .map(JobReservations::extra_claim_time)
         .unwrap_or_default();
-    let start_estimate = draft.job.start_after(begins) + claims_for;
+    let start_estimate = draft.job.start_for_begin(begins) + claims_for;
     let round = Round(draft.job.round.0 + 1);
     draft.emit(JobEventKind::JobPlaced {
         round,
@@ -358,7 +364,7 @@ pub(super) fn place(draft: &mut Draft<'_>) {
     });
 }
 
-fn refusal(job: &Job, failure: SearchFailure) -> &'static str {
+fn describe_failure(job: &Job, failure: SearchFailure) -> &'static str {
     let alone = job.spec.components.len() == 1;
     match failure {
         SearchFailure::Never if alone => "no site will ever grant its reservation",

@@ -6,9 +6,9 @@ use crate::job::decide::decision_draft::Draft;
 use crate::job::decide::{
     abort, common_start, decide_claims, decide_restarts, if_needed, reservation_answers,
 };
-use crate::job::demands::uncollected;
+use crate::job::demands::uncollected_outputs;
 use crate::job::job_command::{ExternalState, Inputs, JobRejection, Stranded};
-use crate::job::job_due::avoids;
+use crate::job::job_due::has_avoided_sites;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
     AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, Job, JobPhase, JobReservations,
@@ -19,7 +19,10 @@ use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
 /// Applies the state of others.
-pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), JobRejection> {
+pub(super) fn apply_external_state(
+    draft: &mut Draft<'_>,
+    external: &ExternalState,
+) -> Result<(), JobRejection> {
     if draft.job.is_final() {
         return Err(JobRejection::Ended);
     }
@@ -62,7 +65,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                     .iter()
                     .for_each(|index| abort::avoid_site(draft, *index));
             }
-            abort::abort(
+            abort::abort_round(
                 draft,
                 AbortCause::InputLost {
                     detail: detail.clone(),
@@ -75,7 +78,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                 && draft.now >= start_estimate
                 && late
             {
-                postpone(draft, *arrival);
+                postpone_claim(draft, *arrival);
             }
         }
     }
@@ -94,7 +97,7 @@ fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
 /// Returns the reason why outputs do not reach their sites, if that is so for all that are not
 /// there yet.
 fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
-    let mut open = uncollected(job).map(|(index, at, _, output)| match &output.collect {
+    let mut open = uncollected_outputs(job).map(|(index, at, _, output)| match &output.collect {
         Collect::ToSite { site, .. } => {
             let (_, _, why) = stranded.iter().find(|(c, o, _)| (*c, *o) == (index, at))?;
             Some((index, &output.path, site, why))
@@ -115,7 +118,7 @@ fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
     ))
 }
 
-fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
+fn postpone_claim(draft: &mut Draft<'_>, start_estimate: Timestamp) {
     let schedule = draft.job.claim_schedule(&draft.parameters.claim);
     let next = schedule.and_then(|schedule| {
         let transfer_time = start_estimate.since(schedule.placed_at);
@@ -134,7 +137,7 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 }
 
 /// Returns how long a job waits for a silent site, once its payload may have begun there.
-fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
+fn silent_site_patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
     let runs = matches!(component.run, AttemptState::Running { .. }) && !bug(Bug::LeaveRestarted);
     let unopened = !runs
         && !matches!(
@@ -174,8 +177,8 @@ fn look_at_silent(
     };
     let lives = component.run.may_live();
     let attempt = component.attempt;
-    let awaited = uncollected(&draft.job).any(|(of, ..)| of == index);
-    let Some(patience) = patience(draft, component) else {
+    let awaited = uncollected_outputs(&draft.job).any(|(of, ..)| of == index);
+    let Some(patience) = silent_site_patience(draft, component) else {
         return;
     };
     if draft.now < since + patience {
@@ -230,32 +233,32 @@ fn give_up_silent(
         AbortCause::SiteError { detail, .. } => detail.clone(),
         _ => format!("no answer for {waited}").into(),
     };
-    abort::charge(draft, component, detail);
-    abort::abort(draft, why);
+    abort::charge_component_site(draft, component, detail);
+    abort::abort_round(draft, why);
 }
 
 /// Takes every step that state and clock allow.
-pub(super) fn advance(draft: &mut Draft<'_>) {
+pub(super) fn take_steps(draft: &mut Draft<'_>) {
     loop {
-        let before = draft.count();
+        let before = draft.event_count();
         if draft.job.held.is_none() {
-            step(draft);
+            step_phase(draft);
         }
-        if draft.count() == before {
+        if draft.event_count() == before {
             return;
         }
     }
 }
 
-fn step(draft: &mut Draft<'_>) {
-    reservation_answers::silent(draft);
-    if_needed::step(draft);
+fn step_phase(draft: &mut Draft<'_>) {
+    reservation_answers::settle_silence(draft);
+    if_needed::step_rescheduling(draft);
     match draft.job.phase.clone() {
         JobPhase::Queued { since, .. } => {
-            if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
+            if has_avoided_sites(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
                 draft.emit(JobEventKind::AvoidanceLapsed);
             }
-            reservation_answers::step(draft);
+            reservation_answers::step_reservation(draft);
         }
         JobPhase::Placed { .. } => {
             let announced_at = draft.job.announced_at(draft.parameters);
@@ -272,7 +275,7 @@ fn step(draft: &mut Draft<'_>) {
                 .reservation
                 .as_deref()
                 .is_none_or(JobReservations::is_released);
-            if uncollected(&draft.job).next().is_none() && released {
+            if uncollected_outputs(&draft.job).next().is_none() && released {
                 draft.emit(JobEventKind::JobFinished);
             }
         }
@@ -293,14 +296,14 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
             (c.run.is_confirmed_ready() && !c.given_back)
                 || (bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle))
         });
-    let early_for = draft.job.promised_start().unwrap_or_default();
+    let early_for = draft.job.reserved_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
         let start_at = draft.now + go_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(JobEventKind::GoDecided { start_at, start_by });
     } else {
-        decide_claims::step(draft, since);
+        decide_claims::step_claim(draft, since);
     }
 }
 
@@ -333,14 +336,14 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
         .find(|(_, c)| !early && !c.run.has_begun());
     let missing = missing.map(|(index, _)| index);
     match missing {
-        None => match common_start::torn(draft) {
+        None => match common_start::find_torn_component(draft) {
             None => draft.emit(JobEventKind::JobStarted),
-            Some(component) => abort::abort(draft, AbortCause::StartMissed { component }),
+            Some(component) => abort::abort_round(draft, AbortCause::StartMissed { component }),
         },
         Some(component) => {
             let over = draft.is_over(since + draft.parameters.go_grace);
             let missed_by = common_start::missed_by(draft);
-            let late = draft.looks() && missed_by > DurationMs::ZERO;
+            let late = draft.is_look() && missed_by > DurationMs::ZERO;
             if !over && !late {
                 return;
             }
@@ -352,19 +355,19 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
                 .begin_together()
                 .filter(|(_, c)| here && !c.run.has_begun());
             for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
-                abort::charge(
+                abort::charge_component_site(
                     draft,
                     index,
                     "did not begin after its gate was to open".into(),
                 );
             }
-            abort::abort(draft, AbortCause::StartMissed { component });
+            abort::abort_round(draft, AbortCause::StartMissed { component });
         }
     }
 }
 
 fn step_running(draft: &mut Draft<'_>) {
-    decide_restarts::step(draft);
+    decide_restarts::step_restarts(draft);
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
     let all = draft.job.components.iter().all(has_succeeded);
     // A component that was restarted alone may still owe a charge to its site.

@@ -14,12 +14,12 @@ use crate::job::spec::{Priority, RequestType};
 use crate::placed::{PlacedBy, Placement};
 use crate::units::{DurationMs, Timestamp};
 
-pub(super) fn place(
+pub(super) fn accept_placement(
     draft: &mut Draft<'_>,
     placements: Vec<Placement>,
     by: Option<PlacedBy>,
 ) -> Result<(), JobRejection> {
-    if !takes_offer(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
+    if !takes_proposal(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
         return Err(JobRejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
@@ -41,12 +41,12 @@ pub(super) fn place(
 
 /// Returns true if the job still waits for a proposal: meanwhile its user may have asked for a
 /// reservation, or for a later start.
-fn takes_offer(job: &Job, now: Timestamp) -> bool {
+fn takes_proposal(job: &Job, now: Timestamp) -> bool {
     let is_time = job
-        .reservation_wish()
+        .reservation_terms()
         .is_none_or(|wish| wish.window.earliest <= now);
-    let waits = job.waits_within() || (job.waits_for_claim().is_some() && is_time);
-    waits && job.frozen_by.is_none() && !job.is_being_promised()
+    let waits = job.waits_in_shared_reservation() || (job.waits_for_claim().is_some() && is_time);
+    waits && job.frozen_by.is_none() && !job.is_being_reserved()
 }
 
 /// Returns true if every component has a placement, or a flexible request is split up to the last
@@ -69,13 +69,13 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
 }
 
 /// Fails a job whose shared reservation has ended, or does not suffice.
-pub(super) fn lose_reservation(
+pub(super) fn fail_without_reservation(
     draft: &mut Draft<'_>,
     reason: Arc<str>,
 ) -> Result<(), JobRejection> {
     let job = &draft.job;
     let is_divided = matches!(job.spec.request, RequestType::Flexible(_));
-    let waits = job.waits_within() || (is_divided && job.seeks_reservation());
+    let waits = job.waits_in_shared_reservation() || (is_divided && job.seeks_reservation());
     if !waits {
         return Err(JobRejection::Stale);
     }
@@ -102,7 +102,7 @@ pub(super) fn charge_recorded(
     }
 }
 
-fn collected<'a>(
+fn find_collected<'a>(
     draft: &'a Draft<'_>,
     index: ComponentIndex,
     output: u32,
@@ -120,7 +120,7 @@ pub(super) fn output_read(
     output: u32,
     content: Result<Content, Arc<str>>,
 ) -> Result<(), JobRejection> {
-    if collected(draft, index, output)?.content.is_some() {
+    if find_collected(draft, index, output)?.content.is_some() {
         return Err(JobRejection::Stale);
     }
     match content {
@@ -141,7 +141,7 @@ pub(super) fn output_read(
                 .unwrap_or_default();
             let detail = format!("it succeeded, but left no output {path} that can be kept: {why}");
             let detail = detail.into();
-            abort::abort(
+            abort::abort_round(
                 draft,
                 AbortCause::Application {
                     component: index,
@@ -158,7 +158,7 @@ pub(super) fn output_registered(
     index: ComponentIndex,
     output: u32,
 ) -> Result<(), JobRejection> {
-    let state = collected(draft, index, output)?;
+    let state = find_collected(draft, index, output)?;
     if state.done || state.content.is_none() {
         return Err(JobRejection::Stale);
     }
@@ -189,12 +189,12 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
         return Err(JobRejection::Stale);
     }
     if draft.job.claims_first() {
-        if draft.job.is_being_promised() {
+        if draft.job.is_being_reserved() {
             return Err(JobRejection::Stale);
         }
         let wish = draft
             .job
-            .reservation_wish()
+            .reservation_terms()
             .filter(|wish| draft.now <= wish.window.latest);
         if let Some(wish) = wish {
             // Claims failed for as long as they may: sites are asked now, for the last time.
@@ -215,7 +215,7 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
     Ok(())
 }
 
-fn unless_final(draft: &Draft<'_>) -> Result<(), JobRejection> {
+fn check_not_final(draft: &Draft<'_>) -> Result<(), JobRejection> {
     if draft.job.is_final() {
         Err(JobRejection::Ended)
     } else {
@@ -228,7 +228,7 @@ pub(super) fn set_priority(
     to: Priority,
     by: KeyName,
 ) -> Result<(), JobRejection> {
-    unless_final(draft)?;
+    check_not_final(draft)?;
     if draft.job.priority == to {
         return Err(JobRejection::AlreadySo);
     }
@@ -237,7 +237,7 @@ pub(super) fn set_priority(
 }
 
 pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
-    unless_final(draft)?;
+    check_not_final(draft)?;
     if draft.job.frozen_by.is_some() {
         return Err(JobRejection::AlreadySo);
     }
@@ -246,7 +246,7 @@ pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
 }
 
 pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
-    unless_final(draft)?;
+    check_not_final(draft)?;
     if draft.job.frozen_by.is_none() {
         return Err(JobRejection::AlreadySo);
     }
@@ -255,13 +255,13 @@ pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejectio
 }
 
 pub(super) fn hold(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), JobRejection> {
-    unless_final(draft)?;
+    check_not_final(draft)?;
     draft.emit(JobEventKind::JobHeld { reason });
     Ok(())
 }
 
 pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
-    unless_final(draft)?;
+    check_not_final(draft)?;
     if draft.job.held.is_none() {
         return Err(JobRejection::AlreadySo);
     }
@@ -269,19 +269,23 @@ pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejec
     Ok(())
 }
 
-pub(super) fn end_told(
+pub(super) fn record_end_delivery(
     draft: &mut Draft<'_>,
     target: TargetName,
     problem: Option<Arc<str>>,
 ) -> Result<(), JobRejection> {
-    if !draft.job.untold().any(|untold| *untold == target) {
+    if !draft
+        .job
+        .pending_end_receivers()
+        .any(|untold| *untold == target)
+    {
         return Err(JobRejection::Stale);
     }
     draft.emit(JobEventKind::EndTold { target, problem });
     Ok(())
 }
 
-pub(super) fn notice_told(
+pub(super) fn record_notice_delivery(
     draft: &mut Draft<'_>,
     id: u32,
     target: TargetName,
@@ -289,7 +293,7 @@ pub(super) fn notice_told(
 ) -> Result<(), JobRejection> {
     if !draft
         .job
-        .unsent()
+        .unsent_notices()
         .any(|(notice, to)| notice.id == id && *to == target)
     {
         return Err(JobRejection::Stale);

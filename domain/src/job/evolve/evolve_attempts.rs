@@ -1,7 +1,7 @@
 //! Attempts, from their submission to their end.
 
 use super::evolve_cost::{count_gain_of, count_waste_of};
-use super::{renew, with};
+use super::{renew_attempt, with_component};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AttemptEnding, AttemptState, Began, Component, Job, Waits};
@@ -12,23 +12,25 @@ use crate::units::{DurationMs, Timestamp};
 const HELD: DurationMs = DurationMs::from_secs(3_600);
 
 /// Applies an event of one attempt; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+pub(super) fn apply_attempt_event(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
         JobEventKind::AttemptRenewed { component } => {
-            with(job, *component, |c| renew(c, at));
+            with_component(job, *component, |c| renew_attempt(c, at));
         }
-        JobEventKind::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
-            c.run = AttemptState::Submitted {
-                lrm_id: lrm_id.clone(),
-                at,
-                absences: 0,
-                waits: None,
-            };
-        }),
+        JobEventKind::AttemptSubmitted { component, lrm_id } => {
+            with_component(job, *component, |c| {
+                c.run = AttemptState::Submitted {
+                    lrm_id: lrm_id.clone(),
+                    at,
+                    absences: 0,
+                    waits: None,
+                };
+            })
+        }
         JobEventKind::SubmissionUncertain {
             component,
             settled_at,
-        } => with(job, *component, |c| {
+        } => with_component(job, *component, |c| {
             c.run = AttemptState::Uncertain {
                 settled_at: *settled_at,
                 absences: 0,
@@ -40,9 +42,11 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             counts,
             look_at: next,
         } => {
-            with(job, *component, |c| absent(&mut c.run, *counts, *next));
+            with_component(job, *component, |c| {
+                record_absence(&mut c.run, *counts, *next)
+            });
         }
-        JobEventKind::AttemptSeen { component } => with(job, *component, |c| {
+        JobEventKind::AttemptSeen { component } => with_component(job, *component, |c| {
             if let AttemptState::Submitted { absences, .. } = &mut c.run {
                 *absences = 0;
             }
@@ -51,7 +55,9 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             component,
             expected_start,
         } => {
-            with(job, *component, |c| waits(&mut c.run, *expected_start, at));
+            with_component(job, *component, |c| {
+                record_wait(&mut c.run, *expected_start, at)
+            });
         }
         JobEventKind::ComponentReady {
             component,
@@ -59,7 +65,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             clock,
             held_for,
         } => {
-            with(job, *component, |c| {
+            with_component(job, *component, |c| {
                 let (since, taken) = match c.run {
                     AttemptState::AtGate { since, .. } => (since, since),
                     AttemptState::Submitted { at: taken, .. } => (at, taken),
@@ -79,12 +85,14 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
                 }
             });
         }
-        JobEventKind::ReadinessDoubted { component } => with(job, *component, |c| {
+        JobEventKind::ReadinessDoubted { component } => with_component(job, *component, |c| {
             if let AttemptState::AtGate { clock, .. } = &mut c.run {
                 *clock = None;
             }
         }),
-        JobEventKind::GateOpened { component } => with(job, *component, |c| open(c, at)),
+        JobEventKind::GateOpened { component } => {
+            with_component(job, *component, |c| open_gate(c, at))
+        }
         JobEventKind::ComponentBegan {
             component,
             began_at,
@@ -94,7 +102,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
                 count_gain_of(job, *component);
             }
             count_waste_of(job, *component, at);
-            with(job, *component, |c| begin(c, *began_at, at));
+            with_component(job, *component, |c| begin_payload(c, *began_at, at));
         }
         JobEventKind::AttemptEnded {
             component,
@@ -107,7 +115,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     }
 }
 
-fn absent(run: &mut AttemptState, counts: bool, next: Timestamp) {
+fn record_absence(run: &mut AttemptState, counts: bool, next: Timestamp) {
     match run {
         AttemptState::Uncertain {
             absences, look_at, ..
@@ -125,7 +133,7 @@ fn absent(run: &mut AttemptState, counts: bool, next: Timestamp) {
     }
 }
 
-fn waits(run: &mut AttemptState, expected_start: Option<Timestamp>, at: Timestamp) {
+fn record_wait(run: &mut AttemptState, expected_start: Option<Timestamp>, at: Timestamp) {
     if let AttemptState::Submitted { waits, .. } = run {
         let since = waits.map_or(at, |waits| waits.since);
         *waits = Some(Waits {
@@ -136,7 +144,7 @@ fn waits(run: &mut AttemptState, expected_start: Option<Timestamp>, at: Timestam
     }
 }
 
-fn open(component: &mut Component, at: Timestamp) {
+fn open_gate(component: &mut Component, at: Timestamp) {
     if let AttemptState::AtGate { lrm_id, host, .. } = &component.run {
         component.run = AttemptState::Opened {
             lrm_id: lrm_id.clone(),
@@ -146,7 +154,7 @@ fn open(component: &mut Component, at: Timestamp) {
     }
 }
 
-fn begin(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
+fn begin_payload(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
     if let AttemptState::AtGate { lrm_id, host, .. } | AttemptState::Opened { lrm_id, host, .. } =
         &component.run
     {
@@ -188,7 +196,7 @@ fn end_attempt(
     if matches!(run, AttemptState::Running { since, .. } if at.since(*since) >= HELD) {
         job.setbacks.incidents = 0;
     }
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         component.held_since = None;
         // An attempt that was given up as too late to begin, but did begin and succeed, is done.
         let done = matches!(how, AttemptEnding::Succeeded);

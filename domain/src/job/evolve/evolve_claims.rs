@@ -1,6 +1,6 @@
 //! Applies events of claiming: processors are claimed, given back and claimed again.
 
-use super::{evolve_restarts, moved, renew, with};
+use super::{evolve_restarts, moved_bytes, renew_attempt, with_component};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AttemptState, Job, JobPhase};
@@ -9,9 +9,9 @@ use crate::planted_bugs::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     if matches!(job.phase, JobPhase::Running { .. }) {
-        evolve_restarts::evolve(job, what, at);
+        evolve_restarts::apply_restart_event(job, what, at);
         return;
     }
     match what {
@@ -19,14 +19,14 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             start_estimate,
             next_claim,
         } => {
-            postpone(job, *start_estimate, *next_claim);
+            postpone_start(job, *start_estimate, *next_claim);
         }
-        JobEventKind::InputsArrived => inputs_arrived(job),
+        JobEventKind::InputsArrived => record_inputs(job),
         JobEventKind::ClaimBegun => {
             job.phase = JobPhase::Claiming { since: at };
             job.components
                 .iter_mut()
-                .for_each(|component| renew(component, at));
+                .for_each(|component| renew_attempt(component, at));
         }
         JobEventKind::ComponentsClaimed {
             components,
@@ -36,7 +36,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             job.preempting.extend(preempting);
             components
                 .iter()
-                .for_each(|index| with(job, *index, |c| renew(c, at)));
+                .for_each(|index| with_component(job, *index, |c| renew_attempt(c, at)));
         }
         JobEventKind::ComponentMoved {
             component,
@@ -49,7 +49,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             job.next_claim = Some(*next_claim);
         }
         JobEventKind::ClaimGivenBack { component } => {
-            with(job, *component, |c| {
+            with_component(job, *component, |c| {
                 if bug(Bug::FreeUnended) {
                     c.run = AttemptState::Idle
                 } else {
@@ -61,7 +61,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
             component,
             not_before,
         } => {
-            with(job, *component, |c| c.not_before = Some(*not_before));
+            with_component(job, *component, |c| c.not_before = Some(*not_before));
         }
         JobEventKind::ClaimReturned => {
             let instants = &job.instants;
@@ -77,23 +77,23 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
 
 /// Moves a component. Its input counts as on its way until it is seen to be there.
 fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
-    let volume = moved(std::slice::from_ref(placement));
+    let volume = moved_bytes(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
     job.inputs_here &= placement.sources.is_empty();
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         component.placement = Some(placement.clone())
     });
 }
 
 /// Records that all input is there: the job need not wait for its estimated start.
-fn inputs_arrived(job: &mut Job) {
+fn record_inputs(job: &mut Job) {
     job.inputs_here = true;
     if matches!(job.phase, JobPhase::Placed { .. }) {
         job.next_claim = None;
     }
 }
 
-fn postpone(job: &mut Job, estimate: Timestamp, next_claim: Timestamp) {
+fn postpone_start(job: &mut Job, estimate: Timestamp, next_claim: Timestamp) {
     job.next_claim = Some(next_claim);
     if let JobPhase::Placed { start_estimate, .. } = &mut job.phase {
         *start_estimate = estimate;

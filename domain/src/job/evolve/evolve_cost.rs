@@ -15,7 +15,7 @@ pub(super) fn count_gain(job: &mut Job) {
     let Some(placed) = job.instants.placed else {
         return;
     };
-    let until_held = job.indexed().map(|(index, component)| {
+    let until_held = job.indexed_components().map(|(index, component)| {
         let length = component.held_since.map_or(0, |held| held.since(placed).0);
         u64::from(job.processors_of(index)).saturating_mul(length)
     });

@@ -6,7 +6,7 @@ use crate::reservation::ReservationSearch;
 use crate::units::Timestamp;
 
 /// Applies an event of reserving; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+pub(super) fn apply_reservation_event(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
         JobEventKind::ReservationSought {
             wanted,
@@ -19,11 +19,11 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
                 .as_deref()
                 .map(JobReservations::last_serial)
                 .unwrap_or_default();
-            let search = ReservationSearch::after(wanted.clone(), last);
+            let search = ReservationSearch::after_serial(wanted.clone(), last);
             let (notices, refusals) = before
                 .map(|before| (before.notices, before.refusals))
                 .unwrap_or_default();
-            let sought = JobReservations::sought(search, placements.clone(), *lead, at);
+            let sought = JobReservations::from_search(search, placements.clone(), *lead, at);
             let sought = JobReservations {
                 notices,
                 split: *split,
@@ -35,7 +35,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
         JobEventKind::ReservationAnswered { outcome, .. } => {
             job.reservation
                 .iter_mut()
-                .for_each(|reservation| reservation.record(*outcome, at));
+                .for_each(|reservation| reservation.record_answer(*outcome, at));
         }
         JobEventKind::ReservationChanged { wish, .. } => {
             job.wish = wish.map_or(TermsChange::Dropped, TermsChange::Changed);
@@ -43,27 +43,29 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
         }
         JobEventKind::ReservationMoveSought { wish, wanted, .. } => {
             if let Some(reservation) = &mut job.reservation {
-                let search = ReservationSearch::after(wanted.clone(), reservation.last_serial());
-                reservation.look_beside(search, *wish, None, at);
+                let search =
+                    ReservationSearch::after_serial(wanted.clone(), reservation.last_serial());
+                reservation.begin_rescheduling(search, *wish, None, at);
             }
         }
         JobEventKind::ReservationForwardSought { wanted, anew, .. } => {
-            let wish = job.reservation_wish();
+            let wish = job.reservation_terms();
             if let (Some(reservation), Some(wish)) = (&mut job.reservation, wish) {
-                let search = ReservationSearch::after(wanted.clone(), reservation.last_serial());
-                reservation.look_beside(search, wish, anew.as_deref().cloned(), at);
+                let search =
+                    ReservationSearch::after_serial(wanted.clone(), reservation.last_serial());
+                reservation.begin_rescheduling(search, wish, anew.as_deref().cloned(), at);
             }
         }
         JobEventKind::ReservationMoved => {
             let wish = job
                 .reservation
                 .as_mut()
-                .and_then(|reservation| reservation.make_way(at));
+                .and_then(|reservation| reservation.adopt_rescheduled(at));
             job.wish = wish.map_or(job.wish, TermsChange::Changed);
             job.owe_notice(NoticeKind::StartMoved, at);
         }
         JobEventKind::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
-        JobEventKind::NoticeTold { notice, target, .. } => job.noticed(*notice, target),
+        JobEventKind::NoticeTold { notice, target, .. } => job.record_notice(*notice, target),
         JobEventKind::ReservationStayed { .. } => {
             job.reservation
                 .iter_mut()
@@ -72,10 +74,10 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
         JobEventKind::ReservationWithheld { next, .. } => {
             job.reservation
                 .iter_mut()
-                .for_each(|reservation| reservation.withhold(*next, at));
+                .for_each(|reservation| reservation.record_over_quota(*next, at));
         }
         JobEventKind::ReservationForgone { .. } => {
-            spend(job);
+            settle_reservation(job);
             job.reservation
                 .iter_mut()
                 .for_each(|reservation| reservation.refusals += 1);
@@ -91,20 +93,20 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
 
 /// Ends a rescheduling once processors are claimed under the job's reservations: no others replace
 /// them then.
-pub(super) fn stay(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+pub(super) fn stop_rescheduling_on_claim(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     if matches!(
         what,
         JobEventKind::ClaimBegun | JobEventKind::ComponentsClaimed { .. }
     ) {
         job.reservation
             .iter_mut()
-            .for_each(|reservation| reservation.stay(at));
+            .for_each(|reservation| reservation.stop_rescheduling(at));
     }
 }
 
 /// Has sites asked once more whether they still have the reservations before the job is placed
 /// there: those that were confirmed while it was frozen may be gone.
-pub(super) fn doubt(job: &mut Job, at: Timestamp) {
+pub(super) fn recheck_reservations(job: &mut Job, at: Timestamp) {
     let is_placed = match job.phase {
         JobPhase::Queued { .. } => false,
         JobPhase::Placed { .. } => true,
@@ -114,18 +116,18 @@ pub(super) fn doubt(job: &mut Job, at: Timestamp) {
         .reservation
         .iter_mut()
         .filter(|reservation| !reservation.spent);
-    held.for_each(|reservation| reservation.doubt(is_placed, at));
+    held.for_each(|reservation| reservation.recheck(is_placed, at));
 }
 
 /// Cancels what is left of the reservations at the sites.
-pub(super) fn release(job: &mut Job, at: Timestamp) {
+pub(super) fn cancel_reservations(job: &mut Job, at: Timestamp) {
     job.reservation
         .iter_mut()
-        .for_each(|reservation| reservation.give_up(at));
+        .for_each(|reservation| reservation.begin_cancelling(at));
 }
 
 /// Marks the reservation as settled, so that another one may be requested.
-pub(super) fn spend(job: &mut Job) {
+pub(super) fn settle_reservation(job: &mut Job) {
     job.reservation
         .iter_mut()
         .for_each(|reservation| reservation.spent = true);

@@ -1,6 +1,6 @@
 //! Applies events of components that are restarted alone while their job runs.
 
-use super::{count_cause, moved, renew, with};
+use super::{count_cause, moved_bytes, renew_attempt, with_component};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptState, Component, Job, Restart, RestartStep};
@@ -9,21 +9,21 @@ use crate::planted_bugs::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+pub(super) fn apply_restart_event(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
         JobEventKind::ComponentFailed {
             component,
             why,
             next_claim,
         } => {
-            fail(job, *component, why, *next_claim, at);
+            fail_component(job, *component, why, *next_claim, at);
         }
         JobEventKind::ComponentMoved {
             component,
             placement,
-        } => place(job, *component, placement, at),
+        } => place_component(job, *component, placement, at),
         JobEventKind::ComponentAvoidanceLapsed { component } => {
-            with(job, *component, |component| component.avoid.clear());
+            with_component(job, *component, |component| component.avoid.clear());
         }
         JobEventKind::InputsArrived => {
             for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
@@ -36,7 +36,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
         JobEventKind::ComponentsClaimed { components, .. } => {
             components
                 .iter()
-                .for_each(|index| with(job, *index, |c| claim(c, at)));
+                .for_each(|index| with_component(job, *index, |c| claim_component(c, at)));
         }
         JobEventKind::ClaimMissed { next_claim, .. } => {
             let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
@@ -51,7 +51,7 @@ pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     }
 }
 
-fn fail(
+fn fail_component(
     job: &mut Job,
     index: ComponentIndex,
     why: &AbortCause,
@@ -61,7 +61,7 @@ fn fail(
     count_cause(job, why);
     // A component that was to begin later is still not needed before its time.
     let not_before = not_before.max(job.claims_alone_from(index));
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         let tries = component
             .restart
             .as_ref()
@@ -80,10 +80,10 @@ fn fail(
     });
 }
 
-fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timestamp) {
-    let volume = moved(std::slice::from_ref(placement));
+fn place_component(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timestamp) {
+    let volume = moved_bytes(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
             restart.step = if placement.sources.is_empty() || bug(Bug::RestartUnfed) {
@@ -96,8 +96,8 @@ fn place(job: &mut Job, index: ComponentIndex, placement: &Placement, at: Timest
     });
 }
 
-fn claim(component: &mut Component, at: Timestamp) {
-    renew(component, at);
+fn claim_component(component: &mut Component, at: Timestamp) {
+    renew_attempt(component, at);
     if let Some(restart) = &mut component.restart {
         restart.since = at;
     }

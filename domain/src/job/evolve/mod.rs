@@ -23,7 +23,7 @@ use crate::units::{Bytes, Timestamp};
 /// Applies an event. Total: an event that was journalled is never refused.
 pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
-    evolve_reservations::stay(job, &event.what, at);
+    evolve_reservations::stop_rescheduling_on_claim(job, &event.what, at);
     match &event.what {
         JobEventKind::JobPlaced {
             round,
@@ -33,7 +33,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         } => {
             job.placed_by = by.clone();
             evolve_reservations::forget_refusals(job);
-            place(job, *round, placements, *start_estimate, at);
+            place_job(job, *round, placements, *start_estimate, at);
         }
         JobEventKind::ReservationSought { .. }
         | JobEventKind::ReservationAnswered { .. }
@@ -47,7 +47,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::StartAnnounced
         | JobEventKind::NoticeTold { .. }
         | JobEventKind::ReservationStayed { .. } => {
-            evolve_reservations::evolve(job, &event.what, at)
+            evolve_reservations::apply_reservation_event(job, &event.what, at)
         }
         JobEventKind::StartPostponed { .. }
         | JobEventKind::ComponentFailed { .. }
@@ -59,7 +59,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::ClaimMissed { .. }
         | JobEventKind::ClaimGivenBack { .. }
         | JobEventKind::StartDeferred { .. }
-        | JobEventKind::ClaimReturned => evolve_claims::evolve(job, &event.what, at),
+        | JobEventKind::ClaimReturned => evolve_claims::apply_claim_event(job, &event.what, at),
         JobEventKind::AttemptRenewed { .. }
         | JobEventKind::AttemptSubmitted { .. }
         | JobEventKind::SubmissionUncertain { .. }
@@ -70,38 +70,42 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | JobEventKind::ReadinessDoubted { .. }
         | JobEventKind::GateOpened { .. }
         | JobEventKind::ComponentBegan { .. }
-        | JobEventKind::AttemptEnded { .. } => evolve_attempts::evolve(job, &event.what, at),
-        JobEventKind::SiteAvoided { component } => with(job, *component, avoid_site),
+        | JobEventKind::AttemptEnded { .. } => {
+            evolve_attempts::apply_attempt_event(job, &event.what, at)
+        }
+        JobEventKind::SiteAvoided { component } => with_component(job, *component, avoid_site),
         JobEventKind::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
         JobEventKind::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
-        JobEventKind::JobStarted => start(job, at),
+        JobEventKind::JobStarted => set_running(job, at),
         JobEventKind::SiteCharged { component, charge } => charge_site(job, *component, charge),
-        JobEventKind::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
-        JobEventKind::PayloadsSucceeded => succeed(job, at),
-        JobEventKind::OutputFound { .. } | JobEventKind::OutputCollected { .. } => {
-            collect(job, &event.what);
+        JobEventKind::ChargeRecorded { component } => {
+            with_component(job, *component, |c| c.charge = None)
         }
-        JobEventKind::RoundAborted { why, then } => abort(job, why, then, at),
+        JobEventKind::PayloadsSucceeded => begin_collecting(job, at),
+        JobEventKind::OutputFound { .. } | JobEventKind::OutputCollected { .. } => {
+            record_output(job, &event.what);
+        }
+        JobEventKind::RoundAborted { why, then } => begin_abort(job, why, then, at),
         JobEventKind::AbortRedirected { then } => redirect(job, then),
-        JobEventKind::JobRequeued { not_before } => requeue(job, *not_before, at),
+        JobEventKind::JobRequeued { not_before } => requeue_job(job, *not_before, at),
         JobEventKind::PriorityChanged { to, by } => {
             job.priority = *to;
             job.promoted = by.is_none();
         }
         JobEventKind::JobFrozen { by } => job.frozen_by = Some(by.clone()),
-        JobEventKind::JobThawed { .. } => thaw(job, at),
+        JobEventKind::JobThawed { .. } => apply_thaw(job, at),
         JobEventKind::JobHeld { reason } => job.held = Some(reason.clone()),
         JobEventKind::JobReleased { .. } => job.held = None,
         JobEventKind::JobFinished => job.phase = JobPhase::Finished { at },
-        JobEventKind::JobFailed { reason } => fail(job, reason, at),
+        JobEventKind::JobFailed { reason } => set_failed(job, reason, at),
         JobEventKind::JobCancelled { by } => job.phase = JobPhase::Cancelled { at, by: by.clone() },
         JobEventKind::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
 }
 
-fn thaw(job: &mut Job, at: Timestamp) {
+fn apply_thaw(job: &mut Job, at: Timestamp) {
     job.frozen_by = None;
-    evolve_reservations::doubt(job, at);
+    evolve_reservations::recheck_reservations(job, at);
 }
 
 fn redirect(job: &mut Job, next: &AfterAbort) {
@@ -110,14 +114,14 @@ fn redirect(job: &mut Job, next: &AfterAbort) {
     }
 }
 
-fn fail(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
+fn set_failed(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
     job.phase = JobPhase::Failed {
         at,
         reason: reason.clone(),
     };
 }
 
-fn start(job: &mut Job, at: Timestamp) {
+fn set_running(job: &mut Job, at: Timestamp) {
     job.phase = JobPhase::Running { since: at };
     job.instants.started = Some(at);
     job.set_off_later(at);
@@ -132,7 +136,7 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &SiteCharge) {
         .into_iter()
         .all(|other| other.charge.is_none() && other.restart.is_none());
     job.setbacks.incidents += u32::from(is_first);
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         component.avoid.insert(charge.site.clone());
         component.charge = Some(charge.clone());
     });
@@ -146,7 +150,7 @@ fn avoid_site(component: &mut Component) {
     component.avoid.extend(site);
 }
 
-fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
+fn begin_abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
     count_setback(job, why);
     count_waste(job, at);
     for component in &mut job.components {
@@ -158,24 +162,24 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         why: why.clone(),
         then: then.clone(),
     };
-    evolve_reservations::release(job, at);
+    evolve_reservations::cancel_reservations(job, at);
 }
 
-fn succeed(job: &mut Job, at: Timestamp) {
+fn begin_collecting(job: &mut Job, at: Timestamp) {
     job.phase = JobPhase::Collecting { since: at };
     job.instants.succeeded = Some(at);
-    evolve_reservations::release(job, at);
+    evolve_reservations::cancel_reservations(job, at);
 }
 
-fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
+fn requeue_job(job: &mut Job, not_before: Timestamp, at: Timestamp) {
     job.phase = JobPhase::Queued {
         since: at,
         not_before,
     };
-    evolve_reservations::spend(job);
+    evolve_reservations::settle_reservation(job);
 }
 
-fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
+fn with_component(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
     if let Some(component) = job.components.get_mut(index.0 as usize) {
         change(component);
     }
@@ -187,20 +191,26 @@ fn with_output(
     output: u32,
     change: impl FnOnce(&mut Collected),
 ) {
-    with(job, index, |component| {
+    with_component(job, index, |component| {
         if let Some(collected) = component.collected.get_mut(output as usize) {
             change(collected);
         }
     });
 }
 
-fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp, at: Timestamp) {
+fn place_job(
+    job: &mut Job,
+    round: Round,
+    placements: &[Placement],
+    start: Timestamp,
+    at: Timestamp,
+) {
     if let JobPhase::Queued { since, .. } = job.phase {
         job.instants.placement_time = at.since(since);
         job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
     }
     if matches!(job.spec.request, RequestType::Flexible(_)) {
-        split_anew(&mut job.components, placements.len());
+        renew_split(&mut job.components, placements.len());
     }
     job.components
         .resize_with(placements.len(), Component::default);
@@ -238,12 +248,12 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     instants.placed = Some(at);
     instants.first_start_estimate.get_or_insert(start);
     instants.start_estimate = Some(start);
-    instants.transfer_volume = instants.transfer_volume + moved(placements);
+    instants.transfer_volume = instants.transfer_volume + moved_bytes(placements);
 }
 
 /// Replaces the components by those of another split. They are other components: no attempt number
 /// may come twice under one index, even if an index went and came back.
-fn split_anew(components: &mut Vec<Component>, count: usize) {
+fn renew_split(components: &mut Vec<Component>, count: usize) {
     let last = components
         .iter()
         .map(|component| component.attempt)
@@ -257,7 +267,7 @@ fn split_anew(components: &mut Vec<Component>, count: usize) {
     }
 }
 
-fn moved(placements: &[Placement]) -> Bytes {
+fn moved_bytes(placements: &[Placement]) -> Bytes {
     placements
         .iter()
         .flat_map(|placement| {
@@ -270,7 +280,7 @@ fn moved(placements: &[Placement]) -> Bytes {
         .fold(Bytes(0), |sum, (_, source)| sum + source.content.size)
 }
 
-fn renew(component: &mut Component, at: Timestamp) {
+fn renew_attempt(component: &mut Component, at: Timestamp) {
     component.attempt = Attempt(component.attempt.0 + 1);
     component.run = AttemptState::Intended { at };
     component.held_since = None;
@@ -298,7 +308,7 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
 }
 
 /// Records that an output was found, or is where it was wanted.
-fn collect(job: &mut Job, what: &JobEventKind) {
+fn record_output(job: &mut Job, what: &JobEventKind) {
     match what {
         JobEventKind::OutputFound {
             component,

@@ -8,18 +8,18 @@ use crate::units::Timestamp;
 impl Job {
     /// Returns the time at which sites are asked for its reservation, if it waits for that: long
     /// ago if it is to be requested at once, past its latest start if sites are not asked any more.
-    pub fn reservation_asked_at(&self) -> Option<Timestamp> {
+    pub fn reservation_due_at(&self) -> Option<Timestamp> {
         let waits = matches!(self.phase, JobPhase::Queued { .. });
         let rests = self
             .reservation
             .as_deref()
             .is_none_or(|reservation| reservation.spent);
-        let wish = self.reservation_wish().filter(|_| waits && rests)?;
+        let wish = self.reservation_terms().filter(|_| waits && rests)?;
         let refusals = self
             .reservation
             .as_deref()
             .map_or(0, |reservation| reservation.refusals);
-        Some(wish.asked_at(self.waits_for_reservation_since(), refusals))
+        Some(wish.next_request_at(self.waits_for_reservation_since(), refusals))
     }
 
     /// Returns since when claims for its processors have failed: since sites have refused, or it
@@ -33,7 +33,7 @@ impl Job {
     }
 
     /// Returns true if sites are being asked for its reservation, or have confirmed it.
-    pub fn is_being_promised(&self) -> bool {
+    pub fn is_being_reserved(&self) -> bool {
         self.reservation
             .as_deref()
             .is_some_and(|reservation| !reservation.spent)
@@ -41,7 +41,7 @@ impl Job {
 
     /// Returns true if processors are claimed for it as long as it has no reservation.
     pub fn claims_first(&self) -> bool {
-        self.reservation_wish()
+        self.reservation_terms()
             .is_some_and(|wish| wish.reserve_after.is_some())
     }
 
@@ -51,11 +51,11 @@ impl Job {
         let JobPhase::Queued { not_before, .. } = self.phase else {
             return None;
         };
-        match self.reservation_wish() {
-            _ if self.shares().is_some() => None,
+        match self.reservation_terms() {
+            _ if self.shared_reservation().is_some() => None,
             None => Some(not_before),
             // No start is wanted before the earliest, whoever gives it.
-            Some(wish) if self.claims_first() && self.reservation_asked_at().is_some() => {
+            Some(wish) if self.claims_first() && self.reservation_due_at().is_some() => {
                 Some(not_before.max(wish.window.earliest))
             }
             Some(_) => None,

@@ -2,7 +2,7 @@
 //!
 //! They belong to the job and are part of its record. The next call follows from the record alone,
 //! so that after a restart the same call is made again, under the same serial; the caller first
-//! looks up what a lost answer may have left ([`JobReservations::question`]).
+//! looks up what a lost answer may have left ([`JobReservations::due_call`]).
 
 mod acquisition_order;
 mod preferred_sites;
@@ -86,7 +86,7 @@ pub struct JobReservations {
 
 impl JobReservations {
     /// Begins with a search for which sites are to be asked.
-    pub(super) fn sought(
+    pub(super) fn from_search(
         search: ReservationSearch,
         placements: Vec<Vec<Placement>>,
         lead: DurationMs,
@@ -109,38 +109,40 @@ impl JobReservations {
     }
 
     /// Returns the call that is due, and its number.
-    pub fn question(&self) -> Option<(u32, ReservationCall)> {
-        self.asking().and_then(asked).map(|ask| (self.answers, ask))
+    pub fn due_call(&self) -> Option<(u32, ReservationCall)> {
+        self.calling_search()
+            .and_then(call_of)
+            .map(|ask| (self.answers, ask))
     }
 
     /// Returns the search that makes the due call.
-    pub fn asking(&self) -> Option<&ReservationSearch> {
+    pub fn calling_search(&self) -> Option<&ReservationSearch> {
         let mut searches = self
             .other
             .iter()
             .map(|other| &other.search)
             .chain([&self.search]);
-        searches.find(|search| asked(search).is_some())
+        searches.find(|search| call_of(search).is_some())
     }
 
     /// Applies the answer to the due call.
-    pub(super) fn record(&mut self, outcome: ReservationOutcome, now: Timestamp) {
+    pub(super) fn record_answer(&mut self, outcome: ReservationOutcome, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
-        let search = other.filter(|search| asked(search).is_some());
-        search.unwrap_or(&mut self.search).record(outcome);
+        let search = other.filter(|search| call_of(search).is_some());
+        search.unwrap_or(&mut self.search).record_outcome(outcome);
         self.answers += 1;
         self.asked_since = now;
     }
 
     /// Records that the site is not asked, as its user may reserve no more there.
-    pub(super) fn withhold(&mut self, next: Option<Timestamp>, now: Timestamp) {
+    pub(super) fn record_over_quota(&mut self, next: Option<Timestamp>, now: Timestamp) {
         self.withheld = true;
-        self.record(ReservationOutcome::Refused { next }, now);
+        self.record_answer(ReservationOutcome::Refused { next }, now);
     }
 
     /// Begins to cancel it, as nobody needs it any more.
-    pub(super) fn give_up(&mut self, now: Timestamp) {
-        self.stay(now);
+    pub(super) fn begin_cancelling(&mut self, now: Timestamp) {
+        self.stop_rescheduling(now);
         if !is_over(&self.search) && !self.search.given_up {
             self.search.give_up();
             self.asked_since = now;
@@ -148,7 +150,7 @@ impl JobReservations {
     }
 
     /// Begins to search for reservations that are to replace it.
-    pub(super) fn look_beside(
+    pub(super) fn begin_rescheduling(
         &mut self,
         search: ReservationSearch,
         wish: ReservationTerms,
@@ -166,7 +168,7 @@ impl JobReservations {
     /// Has sites confirm again what they confirmed some time ago: the reservations that are to
     /// replace these if the job is placed, else these. No site is asked about a reservation that
     /// has ended.
-    pub(super) fn doubt(&mut self, is_placed: bool, now: Timestamp) {
+    pub(super) fn recheck(&mut self, is_placed: bool, now: Timestamp) {
         let ended = !is_placed && self.has_ended(now);
         let other = self.other.as_mut().filter(|other| other.wish.is_some());
         let search = if is_placed {
@@ -187,12 +189,12 @@ impl JobReservations {
         let placements = self.placements().unwrap_or_default();
         placements
             .iter()
-            .filter_map(|p| p.acquisition.promised())
+            .filter_map(|p| p.acquisition.reservation_use())
             .any(|it| it.to <= now)
     }
 
     /// Ends the search for reservations that were to replace it.
-    pub(super) fn stay(&mut self, now: Timestamp) {
+    pub(super) fn stop_rescheduling(&mut self, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
         if let Some(search) = other.filter(|search| !is_over(search) && !search.given_up) {
             search.give_up();
@@ -201,25 +203,25 @@ impl JobReservations {
     }
 
     /// Replaces it by the others and begins to cancel it; returns the terms that hold from now on.
-    pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationTerms> {
+    pub(super) fn adopt_rescheduled(&mut self, now: Timestamp) -> Option<ReservationTerms> {
         let other = self.other.as_mut()?;
         std::mem::swap(&mut self.search, &mut other.search);
         let wish = other.wish.take();
         let anew = other.anew.take();
-        self.divide(anew);
-        self.stay(now);
+        self.adopt_division(anew);
+        self.stop_rescheduling(now);
         wish
     }
 
     /// Returns the search for reservations that are to replace it, and their terms.
-    pub fn moving(&self) -> Option<(&ReservationSearch, ReservationTerms)> {
+    pub fn rescheduling_search(&self) -> Option<(&ReservationSearch, ReservationTerms)> {
         let other = self.other.as_ref()?;
         other.wish.map(|wish| (&other.search, wish))
     }
 
     /// Returns the time at which a site that does not answer is taken to have refused.
     pub fn silent_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
-        self.question()
+        self.due_call()
             .map(|_| self.asked_since + parameters.reservation_patience)
     }
 
@@ -240,16 +242,19 @@ impl JobReservations {
 
     /// Returns true if the job has use for a reservation that a site has, or may have, under this
     /// serial.
-    pub fn needs(&self, serial: Serial) -> bool {
-        let asked = match self.question() {
+    pub fn needs_serial(&self, serial: Serial) -> bool {
+        let asked = match self.due_call() {
             Some((_, ReservationCall::Create { serial: asked, .. })) => asked == serial,
             Some(_) | None => false,
         };
-        let other = self.other.iter().flat_map(|other| other.search.owned());
+        let other = self
+            .other
+            .iter()
+            .flat_map(|other| other.search.owned_reservations());
         asked
             || self
                 .search
-                .owned()
+                .owned_reservations()
                 .chain(other)
                 .any(|owned| owned.serial == serial)
     }
@@ -296,13 +301,13 @@ impl JobReservations {
                 ))
             })
             .collect::<Option<Vec<_>>>()?;
-        placed.extend(self.claimed.iter().map(Unreserved::placed));
+        placed.extend(self.claimed.iter().map(Unreserved::claimed_placement));
         placed.sort_by_key(|(component, _)| *component);
         Some(placed.into_iter().map(|(_, placement)| placement).collect())
     }
 }
 
-fn asked(search: &ReservationSearch) -> Option<ReservationCall> {
+fn call_of(search: &ReservationSearch) -> Option<ReservationCall> {
     match search.standing() {
         SearchState::Asks(ask) => Some(ask),
         SearchState::Confirmed | SearchState::Failed(_) => None,
@@ -316,7 +321,7 @@ fn is_over(search: &ReservationSearch) -> bool {
 
 impl Job {
     /// Returns the terms of its reservations, if it is to have any.
-    pub fn reservation_wish(&self) -> Option<ReservationTerms> {
+    pub fn reservation_terms(&self) -> Option<ReservationTerms> {
         match self.wish {
             TermsChange::AsSubmitted => self.spec.run.reservation,
             TermsChange::Changed(wish) => Some(wish),
@@ -325,13 +330,13 @@ impl Job {
     }
 
     /// Returns the shared reservation that it names, if any.
-    pub fn shares(&self) -> Option<&ReservationName> {
+    pub fn shared_reservation(&self) -> Option<&ReservationName> {
         self.spec.run.within.as_ref()
     }
 
     /// Returns true if it waits for a place within the shared reservation that it names.
-    pub fn waits_within(&self) -> bool {
-        self.shares().is_some()
+    pub fn waits_in_shared_reservation(&self) -> bool {
+        self.shared_reservation().is_some()
             && matches!(self.phase, JobPhase::Queued { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
@@ -339,7 +344,7 @@ impl Job {
 
     /// Returns true if it waits for candidate sites for a reservation.
     pub fn seeks_reservation(&self) -> bool {
-        self.reservation_asked_at().is_some() && self.frozen_by.is_none() && self.held.is_none()
+        self.reservation_due_at().is_some() && self.frozen_by.is_none() && self.held.is_none()
     }
 
     /// Returns the earliest later start that sites named when they refused its reservation. For
@@ -357,27 +362,27 @@ impl Job {
     /// Returns the begin of its last reservation, if its components have any. For a component that
     /// begins later, this is the latest begin of the others' reservations that fits it.
     pub fn reservations_begin(&self) -> Option<Timestamp> {
-        self.indexed()
+        self.indexed_components()
             .filter_map(|(index, component): (ComponentIndex, &Component)| {
-                Some(component.acquisition().promised()?.from - self.spec.offset_of(index))
+                Some(component.acquisition().reservation_use()?.from - self.spec.offset_of(index))
             })
             .max()
     }
 
     /// Returns the start of the payloads that begin together: when the last reservation has begun
     /// and all could come to their gates, but within the window that the user accepts.
-    pub fn promised_start(&self) -> Option<Timestamp> {
-        Some(self.start_after(self.reservations_begin()?))
+    pub fn reserved_start(&self) -> Option<Timestamp> {
+        Some(self.start_for_begin(self.reservations_begin()?))
     }
 
     /// Returns the same for reservations the last of which begins then.
-    pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
+    pub(super) fn start_for_begin(&self, begins: Timestamp) -> Timestamp {
         let lead = self
             .reservation
             .as_deref()
             .map(|reservation| reservation.lead);
         let ready = begins + lead.unwrap_or_default();
-        match self.reservation_wish() {
+        match self.reservation_terms() {
             Some(wish) => ready
                 .max(wish.window.earliest)
                 .min(wish.window.latest.max(begins)),

@@ -72,7 +72,7 @@ impl SiteDemand {
 impl Job {
     /// Returns true if it says how the sites that it asks are ranked.
     pub fn ranks_sites(&self) -> bool {
-        self.spec.run.preferences.is_some() && self.reservation_wish().is_some()
+        self.spec.run.preferences.is_some() && self.reservation_terms().is_some()
     }
 }
 
@@ -97,7 +97,7 @@ impl JobSpec {
             .enumerate()
             .map(|(index, placements)| {
                 let index = ComponentIndex(index as u32);
-                let window = lease.window.later_by(self.offset_of(index));
+                let window = lease.window.shifted_by(self.offset_of(index));
                 let lease = SiteDemand { window, ..lease };
                 let look = SiteSurvey {
                     preferences,
@@ -105,8 +105,8 @@ impl JobSpec {
                     outlook,
                     parameters,
                 };
-                let mut ranking = look.ranking(self, index, placements);
-                let order = ranking.arrange();
+                let mut ranking = look.rank_placements(self, index, placements);
+                let order = ranking.sort_candidates();
                 *placements = order
                     .iter()
                     .map(|index| placements[*index].clone())
@@ -127,10 +127,15 @@ struct SiteSurvey<'a> {
 }
 
 impl SiteSurvey<'_> {
-    fn ranking(self, spec: &JobSpec, index: ComponentIndex, placements: &[Placement]) -> Ranking {
+    fn rank_placements(
+        self,
+        spec: &JobSpec,
+        index: ComponentIndex,
+        placements: &[Placement],
+    ) -> Ranking {
         let candidates = placements
             .iter()
-            .map(|placement| self.candidate(spec, index, placement))
+            .map(|placement| self.build_candidate(spec, index, placement))
             .collect();
         Ranking {
             objective: self.preferences.objective,
@@ -141,7 +146,7 @@ impl SiteSurvey<'_> {
         }
     }
 
-    fn candidate(
+    fn build_candidate(
         self,
         spec: &JobSpec,
         index: ComponentIndex,
@@ -160,19 +165,19 @@ impl SiteSurvey<'_> {
         let candidate = ReservationCandidate {
             site: placement.site.clone(),
             stage_in: known.or(preferences.stage_in),
-            execution: preferences.execution(parameters.missing_benchmark_factor, scores),
+            execution: preferences.estimate_run_time(parameters.missing_benchmark_factor, scores),
             expected: None,
             found: CandidateState::NotAsked,
         };
         ReservationCandidate {
-            expected: self.expected(spec, index, &candidate),
+            expected: self.predict_start(spec, index, &candidate),
             ..candidate
         }
     }
 
     /// Returns the earliest start of a reservation for which the site's published timeline has
     /// room.
-    fn expected(
+    fn predict_start(
         self,
         spec: &JobSpec,
         index: ComponentIndex,
@@ -182,9 +187,9 @@ impl SiteSurvey<'_> {
         let resources = spec.components.get(index.0 as usize)?.resources.countable();
         let need: Amounts = free.amounts(&resources).ok()?;
         let StartWindow { earliest, latest } =
-            candidate.window(self.outlook.now, self.lease.window);
+            candidate.window_to_request(self.outlook.now, self.lease.window);
         let before = latest + DurationMs(1);
-        free.earliest(&TimelineOpening {
+        free.earliest_start(&TimelineOpening {
             before,
             ..TimelineOpening::after(earliest, need, self.lease.length)
         })

@@ -23,23 +23,23 @@ pub struct Forward {
 impl Job {
     /// Returns true if it has a reserved start that may be brought forward, now or once a
     /// rescheduling has ended.
-    pub fn is_promised_flexibly(&self) -> bool {
+    pub fn is_flexibly_reserved(&self) -> bool {
         matches!(self.phase, JobPhase::Placed { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
             && self.reservation.is_some()
-            && self.reservation_wish().is_some_and(|wish| wish.flexible)
+            && self.reservation_terms().is_some_and(|wish| wish.flexible)
     }
 
     /// Returns the basis for an earlier start. `None`: the job may not be rescheduled, has no
     /// reservations that all sites have confirmed, is being rescheduled already, or is frozen or
     /// held.
-    pub fn forward(&self, now: Timestamp) -> Option<Forward> {
-        let wish = self.reservation_wish().filter(|wish| wish.flexible)?;
+    pub fn earlier_start_basis(&self, now: Timestamp) -> Option<Forward> {
+        let wish = self.reservation_terms().filter(|wish| wish.flexible)?;
         let reservation = self
             .reservation
             .as_deref()
-            .filter(|_| self.may_be_moved(now))?;
+            .filter(|_| self.can_be_rescheduled(now))?;
         let parts = reservation.search.job.parts.iter().enumerate();
         let held = reservation.search.reserved().iter().flatten();
         let present = PartsPlan {
@@ -49,7 +49,7 @@ impl Job {
         let StartWindow { earliest, latest } = wish.window;
         let earliest = (earliest - reservation.lead).max(now);
         let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
-        let divided = self.divided(window);
+        let divided = self.present_division(window);
         Some(Forward {
             parts: parts
                 .map(|(part, asked): (usize, &CoallocationPart)| {
@@ -63,8 +63,8 @@ impl Job {
     }
 
     /// Returns true if its reservation is confirmed, has not begun, and is not being rescheduled.
-    fn may_be_moved(&self, now: Timestamp) -> bool {
-        self.is_promised_flexibly()
+    fn can_be_rescheduled(&self, now: Timestamp) -> bool {
+        self.is_flexibly_reserved()
             && self
                 .reservation
                 .as_deref()

@@ -36,15 +36,15 @@ pub struct Anew {
 impl Job {
     /// Returns the job to divide, if it is flexible and is to have reservations. Its times are
     /// those of the reservations.
-    pub fn divisible(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
-        let wish = self.reservation_wish()?;
+    pub fn divisible_job(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
+        let wish = self.reservation_terms()?;
         let window = begin_window(wish.window, parameters, now);
         let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
         let beside = tolerance + parameters.reservation_lead + parameters.wall_margin;
-        self.to_divide(window, beside)
+        self.build_meta_job(window, beside)
     }
 
-    fn to_divide(&self, window: StartWindow, beside: DurationMs) -> Option<MetaJob> {
+    fn build_meta_job(&self, window: StartWindow, beside: DurationMs) -> Option<MetaJob> {
         let RequestType::Flexible(bounds) = &self.spec.request else {
             return None;
         };
@@ -57,10 +57,10 @@ impl Job {
             shapes: shapes.collect(),
             ready: window.earliest,
             latest: window.latest,
-            overhead: self.spec.run.molding.share(),
+            overhead: self.spec.run.molding.overhead_share(),
             beside,
             bounds: SplitBounds {
-                least: bounds.least(),
+                least: bounds.least_processors(),
                 most: bounds.most_components().unwrap_or(usize::MAX),
             },
         })
@@ -68,7 +68,7 @@ impl Job {
 
     /// Returns the present reservations of a flexible job, and the job to divide again within these
     /// starts.
-    pub(super) fn divided(&self, window: StartWindow) -> Option<(MetaJob, FlexPlan)> {
+    pub(super) fn present_division(&self, window: StartWindow) -> Option<(MetaJob, FlexPlan)> {
         let reservation = self.reservation.as_deref()?;
         let split = reservation.split?;
         let mut parts = Vec::new();
@@ -86,8 +86,8 @@ impl Job {
         let sites = parts.len();
         let beside = length
             .0
-            .saturating_sub(self.spec.time_in(split.shape, sites).0);
-        let job = self.to_divide(window, DurationMs(beside))?;
+            .saturating_sub(self.spec.run_time_in(split.shape, sites).0);
+        let job = self.build_meta_job(window, DurationMs(beside))?;
         let shape = split.shape as usize;
         let completion = start + length;
         Some((
@@ -141,7 +141,7 @@ impl JobReservations {
     }
 
     /// Takes over another division.
-    pub(super) fn divide(&mut self, anew: Option<Anew>) {
+    pub(super) fn adopt_division(&mut self, anew: Option<Anew>) {
         if let Some(Anew { placements, split }) = anew {
             self.placements = placements;
             self.split = Some(split);

@@ -57,7 +57,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    fn owe(&mut self, kind: NoticeKind, start: Timestamp, at: Timestamp) {
+    fn push_notice(&mut self, kind: NoticeKind, start: Timestamp, at: Timestamp) {
         self.last += 1;
         self.owed.push(StartNotice {
             id: self.last,
@@ -83,13 +83,13 @@ impl Job {
             .reservation
             .as_deref()
             .filter(|reservation| !reservation.spent)?;
-        let start = self.promised_start()?;
+        let start = self.reserved_start()?;
         let at = start - parameters.reservation_notice;
         (reservation.notices.announced != Some(start) && at > placed_at).then_some(at)
     }
 
     /// Iterates over the messages that are still to be sent before it ends, with their receivers.
-    pub fn unsent(&self) -> impl Iterator<Item = (&StartNotice, &TargetName)> {
+    pub fn unsent_notices(&self) -> impl Iterator<Item = (&StartNotice, &TargetName)> {
         let reservation = self.reservation.as_deref().filter(|_| !self.is_final());
         let owed = reservation
             .into_iter()
@@ -104,18 +104,18 @@ impl Job {
     }
 
     /// Returns true if a message about it is still to be sent.
-    pub fn owes_word(&self) -> bool {
-        self.untold().next().is_some() || self.unsent().next().is_some()
+    pub fn has_unsent_messages(&self) -> bool {
+        self.pending_end_receivers().next().is_some() || self.unsent_notices().next().is_some()
     }
 
     pub(in crate::job) fn owe_notice(&mut self, kind: NoticeKind, at: Timestamp) {
         let held = self
             .reservation
             .as_deref()
-            .and_then(JobReservations::begins);
-        let moved = held.map(|begins| self.start_after(begins));
+            .and_then(JobReservations::last_begin);
+        let moved = held.map(|begins| self.start_for_begin(begins));
         let start = match kind {
-            NoticeKind::StartsSoon => self.promised_start(),
+            NoticeKind::StartsSoon => self.reserved_start(),
             NoticeKind::StartMoved => moved,
         };
         let Some(start) = start else { return };
@@ -127,11 +127,11 @@ impl Job {
             reservation.notices.announced = Some(start);
         }
         if !nobody {
-            reservation.notices.owe(kind, start, at);
+            reservation.notices.push_notice(kind, start, at);
         }
     }
 
-    pub(in crate::job) fn noticed(&mut self, id: u32, target: &TargetName) {
+    pub(in crate::job) fn record_notice(&mut self, id: u32, target: &TargetName) {
         let Some(reservation) = &mut self.reservation else {
             return;
         };
@@ -154,7 +154,7 @@ impl Job {
 
 impl JobReservations {
     /// Returns the begin of its last reservation, if all components began together.
-    fn begins(&self) -> Option<Timestamp> {
+    fn last_begin(&self) -> Option<Timestamp> {
         self.parts()
             .filter_map(|(part, held)| Some(held?.start - part.offset))
             .max()

@@ -19,7 +19,10 @@ impl Unreserved {
     /// Chooses the components that are not reserved, each with its best placement. `reserved` and
     /// `unreserved`: by component, placements at sites that grant reservations, and at sites that
     /// grant none.
-    pub(crate) fn choose(reserved: &[Vec<Placement>], unreserved: &[Vec<Placement>]) -> Vec<Self> {
+    pub(crate) fn choose_unreserved(
+        reserved: &[Vec<Placement>],
+        unreserved: &[Vec<Placement>],
+    ) -> Vec<Self> {
         let all = reserved.iter().zip(unreserved).enumerate();
         let chosen = all.filter(|(_, (reserved, _))| reserved.is_empty());
         let chosen = chosen.filter_map(|(index, (_, unreserved))| {
@@ -32,7 +35,7 @@ impl Unreserved {
         chosen.collect()
     }
 
-    pub(super) fn placed(&self) -> (ComponentIndex, Placement) {
+    pub(super) fn claimed_placement(&self) -> (ComponentIndex, Placement) {
         let acquisition = Acquisition::ClaimNow;
         (
             self.component,
@@ -48,7 +51,7 @@ impl JobReservations {
     /// Returns how much later than the reserved start the payloads may begin, so that each still
     /// has its whole wall time; idle processors are sought for that long. Zero if all of the job is
     /// reserved.
-    pub fn claims_for(&self) -> DurationMs {
+    pub fn extra_claim_time(&self) -> DurationMs {
         if self.claimed.is_empty() {
             return DurationMs::ZERO;
         }

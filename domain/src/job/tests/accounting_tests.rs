@@ -13,7 +13,7 @@ use crate::units::{ClockSkew, DurationMs};
 const SECOND: u64 = 1_000;
 
 fn accounting(world: &JobWorld) -> Accounting {
-    Accounting::of(&world.job)
+    Accounting::from_job(&world.job)
 }
 
 fn seconds(secs: u64) -> Option<DurationMs> {

@@ -71,14 +71,14 @@ fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
     assert_eq!(story.told(JobCommand::Thaw(key())).unwrap(), ["JobThawed"]);
     let (question, ask) = story.question().unwrap();
     assert!(matches!(ask, ReservationCall::Confirm { .. }), "{ask:?}");
-    let before = story.world.job.promised_start();
+    let before = story.world.job.reserved_start();
     story
         .tell(question, ReservationOutcome::Lost { next: None })
         .unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert_eq!(
-        story.world.job.promised_start(),
+        story.world.job.reserved_start(),
         before,
         "it keeps what it had"
     );
@@ -118,7 +118,7 @@ fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
         "nobody has asked them"
     );
     let mut story = claiming();
-    let wish = story.world.job.reservation_wish().unwrap();
+    let wish = story.world.job.reservation_terms().unwrap();
     let window = StartWindow::new(wish.window.earliest + HOUR, wish.window.latest);
     let wish = Some(ReservationTerms { window, ..wish });
     story
@@ -135,7 +135,7 @@ fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
 #[test]
 fn what_was_found_for_another_start_decides_nothing() {
     let mut story = Story::new(1, HOUR, 1);
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     let nowhere = |wish| JobCommand::Reserve {
         candidates: vec![Vec::new()],
         unreserved: vec![Vec::new()],
@@ -148,16 +148,16 @@ fn what_was_found_for_another_start_decides_nothing() {
         Err(JobRejection::Stale),
         "some site may turn up until then"
     );
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     assert_eq!(story.told(nowhere(wish)).unwrap(), ["JobFailed"]);
     let mut story = Story::divided(false);
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     story.change(HOUR, HOUR).unwrap();
     let lose = |wish| JobCommand::LoseReservation {
         reason: "nothing is free".into(),
         wish,
     };
     assert_eq!(story.told(lose(wish)), Err(JobRejection::Stale));
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     assert_eq!(story.told(lose(wish)).unwrap(), ["JobFailed"]);
 }

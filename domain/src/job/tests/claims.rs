@@ -555,7 +555,7 @@ fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
         .unwrap();
     world.see(0, Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
-    let waiting = WaitingJob::of_job(&world.job, || {
+    let waiting = WaitingJob::from_job(&world.job, || {
         Arc::new(PlacementRequest::of_job(
             &world.job,
             &DefaultPolicies::default(),

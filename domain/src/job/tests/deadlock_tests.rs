@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::job_world::{JobWorld, site, spec};
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use crate::job::deadlock::yields;
+use crate::job::deadlock::find_yield;
 use crate::job::job_state::{AttemptState, Component, Job, JobPhase};
 use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
@@ -73,10 +73,10 @@ fn of_two_jobs_that_hold_what_the_other_waits_for_the_later_gives_way() {
     let earlier = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     let later = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
     assert_eq!(
-        yields(&later, [&earlier]),
+        find_yield(&later, [&earlier]),
         Some((ComponentIndex(0), JobId(7)))
     );
-    assert_eq!(yields(&earlier, [&later]), None);
+    assert_eq!(find_yield(&earlier, [&later]), None);
 }
 
 #[test]
@@ -88,14 +88,18 @@ fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
         &[(Holds, 0), (Nothing, 1)],
         &[(Holds, 2), (Waits, 1)],
     ] {
-        assert_eq!(yields(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
+        assert_eq!(
+            find_yield(&ours, [&claiming(7, 1, theirs)]),
+            None,
+            "{theirs:?}"
+        );
     }
     let mut started = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     started.phase = JobPhase::Starting {
         since: Timestamp(9),
     };
     assert_eq!(
-        yields(&ours, [&started]),
+        find_yield(&ours, [&started]),
         None,
         "it waits for nothing any more"
     );
@@ -107,13 +111,13 @@ fn of_three_that_wait_in_a_ring_only_the_last_gives_way() {
     let second = claiming(2, 2, &[(Holds, 1), (Waits, 2)]);
     let last = claiming(3, 3, &[(Holds, 2), (Waits, 0)]);
     assert_eq!(
-        yields(&last, [&first, &second]),
+        find_yield(&last, [&first, &second]),
         Some((ComponentIndex(1), JobId(1)))
     );
-    assert_eq!(yields(&first, [&second, &last]), None);
-    assert_eq!(yields(&second, [&first, &last]), None);
+    assert_eq!(find_yield(&first, [&second, &last]), None);
+    assert_eq!(find_yield(&second, [&first, &last]), None);
     assert_eq!(
-        yields(&last, [&first]),
+        find_yield(&last, [&first]),
         None,
         "the second has begun, and will end"
     );
@@ -124,7 +128,7 @@ fn what_is_being_given_back_holds_nobody_up() {
     let ours = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
     let mut theirs = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     theirs.components[0].given_back = true;
-    assert_eq!(yields(&ours, [&theirs]), None);
+    assert_eq!(find_yield(&ours, [&theirs]), None);
 }
 
 fn doings() -> impl Strategy<Value = Vec<(Does, usize)>> {
@@ -145,9 +149,9 @@ proptest! {
             waits.iter().any(|(does, at)| *does == Waits && holds.contains(&(Holds, *at)))
         };
         let deadlock = meet(&one, &other) && meet(&other, &one);
-        let found = yields(&second, [&first]);
+        let found = find_yield(&second, [&first]);
         prop_assert_eq!(found.is_some(), deadlock);
-        prop_assert_eq!(yields(&first, [&second]), None);
+        prop_assert_eq!(find_yield(&first, [&second]), None);
         if let Some((component, to)) = found {
             let (does, at) = other[component.0 as usize];
             prop_assert!(does == Waits && one.contains(&(Holds, at)) && to == JobId(1));
@@ -164,7 +168,7 @@ proptest! {
         let jobs = ids.zip(&all).map(|(id, does)| claiming(id, id, does));
         let mut jobs: Vec<Job> = jobs.filter(crate::job::deadlock::holds_and_waits).collect();
         let gives_way = |job: &Job, jobs: &[Job]| {
-            yields(job, jobs.iter().filter(|other| other.id != job.id)).is_some()
+            find_yield(job, jobs.iter().filter(|other| other.id != job.id)).is_some()
         };
         loop {
             let ways: Vec<bool> = jobs.iter().map(|job| gives_way(job, &jobs)).collect();

@@ -60,7 +60,7 @@ impl Story {
         let job = self
             .world
             .job
-            .divisible(&self.world.parameters, self.world.now)
+            .divisible_job(&self.world.parameters, self.world.now)
             .unwrap();
         let start = self.start() + after;
         let time = job
@@ -82,7 +82,7 @@ impl Story {
     fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
         let plan = self.plan(0, after, parts);
         let placements = placements(parts);
-        let wish = self.world.job.reservation_wish();
+        let wish = self.world.job.reservation_terms();
         self.world.tell(JobCommand::Divide {
             plan,
             placements,
@@ -139,15 +139,15 @@ fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
     let margin = parameters.wall_margin;
     let lasts = lease_length(MINUTE, DurationMs::ZERO, lead, over_sites, margin);
     for component in &job.components {
-        let promised = component.acquisition().promised().unwrap();
+        let promised = component.acquisition().reservation_use().unwrap();
         assert_eq!(promised.to.since(promised.from), lasts);
     }
     let names: Vec<_> = job
-        .indexed()
+        .indexed_components()
         .filter_map(|(index, _)| job.name_of(index))
         .collect();
     assert_eq!(names, ["c0-1", "c0-2"]);
-    assert_eq!(job.promised_start(), Some(story.start() + HOUR + lead));
+    assert_eq!(job.reserved_start(), Some(story.start() + HOUR + lead));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
         };
         assert!(not_before > story.world.now, "not at once");
         assert!(
-            story.world.job.reservation_asked_at() <= Some(story.world.now),
+            story.world.job.reservation_due_at() <= Some(story.world.now),
             "nobody waits"
         );
         story.world.now = not_before;
@@ -188,7 +188,7 @@ fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
 #[test]
 fn a_better_division_is_promised_once_all_of_it_is_had() {
     let mut story = Story::promised(true);
-    let late = story.world.job.promised_start();
+    let late = story.world.job.reserved_start();
     let before = story.held();
     // Four of the first site are held from then on by the job itself.
     assert_eq!(
@@ -199,14 +199,14 @@ fn a_better_division_is_promised_once_all_of_it_is_had() {
     let outcome = story.outcome(&ask);
     story.tell(question, outcome).unwrap();
     assert_eq!(
-        story.world.job.promised_start(),
+        story.world.job.reserved_start(),
         late,
         "not all of it is confirmed"
     );
     story.take_all();
     story.ask_all();
     assert_eq!(
-        (story.world.job.promised_start(), story.held()),
+        (story.world.job.reserved_start(), story.held()),
         (late, before),
         "refused"
     );
@@ -272,7 +272,7 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     }
     let plan = story.plan(0, HOUR, &[(0, 4), (1, 2)]);
     let elsewhere = placements(&[(1, 4), (0, 2)]);
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     let told = story.world.tell(JobCommand::Divide {
         plan,
         placements: elsewhere,
@@ -293,5 +293,5 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     let mut story = Story::promised(false);
     let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
     assert_eq!(told, Err(JobRejection::Stale), "its user did not allow it");
-    assert_eq!(story.world.job.forward(Timestamp(0)), None);
+    assert_eq!(story.world.job.earlier_start_basis(Timestamp(0)), None);
 }

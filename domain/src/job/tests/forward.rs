@@ -19,7 +19,7 @@ impl Story {
         story.seek().unwrap();
         story.ask_all();
         let start = story.start() + HOUR + story.world.parameters.reservation_lead;
-        assert_eq!(story.world.job.promised_start(), Some(start));
+        assert_eq!(story.world.job.reserved_start(), Some(start));
         story.give_back_taken();
         story
     }
@@ -44,7 +44,7 @@ impl Story {
 #[test]
 fn a_better_plan_is_promised_once_all_of_it_is_had() {
     let mut story = Story::promised_late(2, true);
-    let late = story.world.job.promised_start().unwrap();
+    let late = story.world.job.reserved_start().unwrap();
     let before = story.held();
     let half = DurationMs(HOUR.0 / 2);
     assert_eq!(
@@ -56,14 +56,14 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
     let outcome = story.outcome(&ask);
     story.tell(question, outcome).unwrap();
     assert_eq!(
-        story.world.job.promised_start(),
+        story.world.job.reserved_start(),
         Some(late),
         "not all of it is confirmed"
     );
     story.ask_all();
     let lead = story.world.parameters.reservation_lead;
     assert_eq!(
-        story.world.job.promised_start(),
+        story.world.job.reserved_start(),
         Some(story.start() + half + lead)
     );
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
         story.held().iter().all(|serial| !before.contains(serial)),
         "the old went back"
     );
-    let wish = story.world.job.reservation_wish().unwrap();
+    let wish = story.world.job.reservation_terms().unwrap();
     assert_eq!(
         Some(wish),
         story.world.job.spec.run.reservation,
@@ -85,7 +85,7 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
 #[test]
 fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
     let mut story = Story::promised_late(2, true);
-    let late = story.world.job.promised_start();
+    let late = story.world.job.reserved_start();
     let before = story.held();
     // Others were faster.
     story.take(0, DurationMs::ZERO, HOUR);
@@ -93,7 +93,7 @@ fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
     story.could_begin(DurationMs::ZERO, &[0, 1]).unwrap();
     story.ask_all();
     assert_eq!(
-        (story.world.job.promised_start(), story.held()),
+        (story.world.job.reserved_start(), story.held()),
         (late, before)
     );
     assert_eq!(story.world.phase(), PhaseKind::Placed);
@@ -101,7 +101,7 @@ fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
     story.could_begin(DurationMs::ZERO, &[0, 1]).unwrap();
     story.ask_all();
     assert!(
-        story.world.job.promised_start() < late,
+        story.world.job.reserved_start() < late,
         "another time it is granted"
     );
 }
@@ -109,7 +109,12 @@ fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
 #[test]
 fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
     let mut story = Story::promised_late(2, true);
-    let present = story.world.job.forward(story.world.now).unwrap().present;
+    let present = story
+        .world
+        .job
+        .earlier_start_basis(story.world.now)
+        .unwrap()
+        .present;
     for at in [HOUR, HOUR + DurationMs(1)] {
         let same = story.could_begin(at, &[0, 1]);
         assert_eq!(
@@ -130,7 +135,13 @@ fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
 #[test]
 fn what_its_user_did_not_allow_to_move_stays() {
     let mut story = Story::promised_late(1, false);
-    assert!(story.world.job.forward(story.world.now).is_none());
+    assert!(
+        story
+            .world
+            .job
+            .earlier_start_basis(story.world.now)
+            .is_none()
+    );
     assert_eq!(
         story.could_begin(DurationMs::ZERO, &[0]),
         Err(JobRejection::Stale)
@@ -147,5 +158,11 @@ fn a_frozen_job_or_one_whose_reservation_has_begun_is_not_moved() {
     );
     story.world.tell(JobCommand::Thaw(key())).unwrap();
     story.world.now = story.world.job.reservations_begin().unwrap();
-    assert!(story.world.job.forward(story.world.now).is_none());
+    assert!(
+        story
+            .world
+            .job
+            .earlier_start_basis(story.world.now)
+            .is_none()
+    );
 }

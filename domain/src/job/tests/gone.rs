@@ -20,7 +20,9 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     story.seek().unwrap();
     story.ask_all();
     let first = site(0);
-    let serial = story.world.job.components[0].acquisition().promised();
+    let serial = story.world.job.components[0]
+        .acquisition()
+        .reservation_use();
     let serial = serial.unwrap().serial;
     let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
     assert_eq!(other, Err(JobRejection::Stale), "of an earlier round");
@@ -52,7 +54,7 @@ fn a_promise_that_is_made_use_of_is_not_given_up_for_a_list_without_it() {
     story.ask_all();
     let serial = story.world.job.components[0]
         .acquisition()
-        .promised()
+        .reservation_use()
         .unwrap()
         .serial;
     story.world.now = story.start() - story.world.parameters.reservation_lead;

@@ -152,13 +152,18 @@ impl JobWorld {
             let name = event.what.name();
             let after = self.job.phase.kind();
             assert!(
-                state_table::allowed(before, name, after),
+                state_table::is_allowed(before, name, after),
                 "{before:?} {name} {after:?}"
             );
             names.push(name);
             self.events.push(event);
         }
-        assert_eq!(crate::invariants::broken(&self.job), [], "{:?}", self.job);
+        assert_eq!(
+            crate::invariants::broken_rules(&self.job),
+            [],
+            "{:?}",
+            self.job
+        );
         Ok(names)
     }
 
@@ -290,7 +295,7 @@ impl JobWorld {
 
     /// A claiming try that finds every site idle.
     pub(super) fn claim_all(&mut self, external: ExternalState) -> Vec<&'static str> {
-        let start = self.job.unclaimed().collect();
+        let start = self.job.unclaimed_components().collect();
         let attempt = ClaimTry {
             round: self.job.round,
             start,

@@ -81,10 +81,19 @@ fn a_component_that_begins_later_has_no_part_in_the_common_start() {
     let story = promised(|_| ());
     let job = &story.world.job;
     let parameters = &story.world.parameters;
-    assert_eq!(job.promised_start(), Some(story.start()));
-    let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
+    assert_eq!(job.reserved_start(), Some(story.start()));
+    let from = |index: usize| {
+        job.components[index]
+            .acquisition()
+            .reservation_use()
+            .unwrap()
+            .from
+    };
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
-    assert_eq!(job.unclaimed().collect::<Vec<_>>(), [ComponentIndex(0)]);
+    assert_eq!(
+        job.unclaimed_components().collect::<Vec<_>>(),
+        [ComponentIndex(0)]
+    );
     assert_eq!(job.claim_time(parameters), Some(from(0)));
 
     let story = started(|_| ());
@@ -285,8 +294,14 @@ fn all_of_a_job_is_moved_by_as_much() {
     story.change(HOUR + HOUR, DurationMs::ZERO).unwrap();
     story.ask_all();
     let job = &story.world.job;
-    assert_eq!(job.promised_start(), Some(story.start() + HOUR + HOUR));
-    let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
+    assert_eq!(job.reserved_start(), Some(story.start() + HOUR + HOUR));
+    let from = |index: usize| {
+        job.components[index]
+            .acquisition()
+            .reservation_use()
+            .unwrap()
+            .from
+    };
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
     let window = StartWindow::exactly(story.start() + HOUR);
     let flexible = ReservationTerms {

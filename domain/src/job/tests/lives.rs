@@ -167,7 +167,7 @@ pub(super) fn strike(world: &mut JobWorld, blow: &Blow) {
 fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
     let start: Vec<ComponentIndex> = world
         .job
-        .unclaimed()
+        .unclaimed_components()
         .filter(|index| mask & (1 << index.0) != 0)
         .collect();
     let moved = start.first().filter(|_| moves).map(|&index| {
@@ -189,7 +189,7 @@ fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
 
 /// A try that finds all startable, and a site for who is restarted and has none.
 fn claim_well(world: &JobWorld) -> JobCommand {
-    let start: Vec<ComponentIndex> = world.job.unclaimed().collect();
+    let start: Vec<ComponentIndex> = world.job.unclaimed_components().collect();
     let moved = start.iter().filter_map(|index| {
         let component = &world.job.components[index.0 as usize];
         let restart = component.restart.as_ref()?;
@@ -326,7 +326,7 @@ proptest! {
             if world.phase() != PhaseKind::Running || failed.len() != 1 {
                 continue;
             }
-            for (index, component) in world.job.indexed().filter(|(i, _)| !failed.contains(i)) {
+            for (index, component) in world.job.indexed_components().filter(|(i, _)| !failed.contains(i)) {
                 let then = &before.components[index.0 as usize];
                 if then.restart.is_some() {
                     continue;

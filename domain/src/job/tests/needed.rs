@@ -47,7 +47,7 @@ fn place(story: &mut Story) -> Result<Vec<&'static str>, JobRejection> {
 }
 
 fn is_claimed_for(job: &Job) -> bool {
-    WaitingJob::of_job(job, || {
+    WaitingJob::from_job(job, || {
         PlacementRequest::of_job(job, &DefaultPolicies::default()).into()
     })
     .is_some()
@@ -58,7 +58,7 @@ fn processors_are_claimed_until_sites_are_asked() {
     let mut story = story(1, 1);
     let asked_at = story.world.now + AFTER;
     assert!(is_claimed_for(&story.world.job));
-    assert_eq!(story.world.job.reservation_asked_at(), Some(asked_at));
+    assert_eq!(story.world.job.reservation_due_at(), Some(asked_at));
     story.world.now = asked_at - DurationMs(1);
     assert_eq!(story.seek(), Err(JobRejection::Stale), "it is not time yet");
     story.world.now = asked_at;
@@ -71,7 +71,7 @@ fn processors_are_claimed_until_sites_are_asked() {
     );
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    assert!(story.world.job.promised_start().is_some());
+    assert!(story.world.job.reserved_start().is_some());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_job_that_got_idle_processors_asks_nobody() {
     let mut story = story(1, 1);
     assert_eq!(place(&mut story).unwrap(), ["JobPlaced", "ClaimBegun"]);
     story.world.now = story.world.now + HOUR;
-    assert_eq!(story.world.job.reservation_asked_at(), None);
+    assert_eq!(story.world.job.reservation_due_at(), None);
     assert_eq!(story.seek(), Err(JobRejection::Stale));
 }
 
@@ -119,7 +119,7 @@ fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
     assert_eq!(since, submitted);
     assert!(is_claimed_for(&story.world.job));
     let again = submitted + AFTER + AFTER + AFTER;
-    assert_eq!(story.world.job.reservation_asked_at(), Some(again));
+    assert_eq!(story.world.job.reservation_due_at(), Some(again));
     story.give_back_taken();
     story.world.now = again;
     story.seek().unwrap();
@@ -138,7 +138,7 @@ fn each_refusal_doubles_the_pause_before_sites_are_asked_again() {
             ..Default::default()
         };
         [0, 1, 2, 3, 4, 5, u32::MAX]
-            .map(|refusals| wish.asked_at(Timestamp(0), refusals).0 / 60_000)
+            .map(|refusals| wish.next_request_at(Timestamp(0), refusals).0 / 60_000)
     };
     assert_eq!(pauses(10), [10, 20, 40, 80, 160, 240, 240]);
     assert_eq!(
@@ -158,7 +158,7 @@ fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
     story.ask_all();
     let refusals = |story: &Story| story.world.job.reservation.as_deref().unwrap().refusals;
     assert_eq!(refusals(&story), 1);
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     story
         .world
         .tell(JobCommand::ChangeReservation { wish, by: key() })
@@ -175,12 +175,12 @@ fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
 #[test]
 fn a_job_whose_latest_start_passes_while_it_waits_fails() {
     let mut story = story(1, 1);
-    let latest = story.world.job.reservation_wish().unwrap().window.latest;
+    let latest = story.world.job.reservation_terms().unwrap().window.latest;
     story.world.now = latest - DurationMs::from_secs(60);
     story.take_all();
     story.seek().unwrap();
     story.ask_all();
-    let end = story.world.job.reservation_asked_at().unwrap();
+    let end = story.world.job.reservation_due_at().unwrap();
     assert_eq!(end, latest + DurationMs(1), "nobody is asked any more");
     story.world.now = end;
     assert_eq!(story.seek().unwrap(), ["JobFailed"]);
@@ -195,13 +195,13 @@ fn a_job_that_lost_what_it_was_promised_asks_at_once() {
     story.world.tell(JobCommand::LeaveSite(site(0))).unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Queued);
-    assert!(story.world.job.reservation_asked_at().unwrap() <= story.world.now);
+    assert!(story.world.job.reservation_due_at().unwrap() <= story.world.now);
 }
 
 #[test]
 fn nothing_is_claimed_before_the_earliest_start() {
     let mut story = story(1, 1);
-    let mut wish = story.world.job.reservation_wish().unwrap();
+    let mut wish = story.world.job.reservation_terms().unwrap();
     wish.window.earliest = wish.window.earliest + HOUR;
     story.world.job.wish = TermsChange::Changed(wish);
     assert_eq!(
@@ -233,7 +233,7 @@ proptest! {
         steps in proptest::collection::vec((0..4_u8, 1..40_u64), 1..30),
     ) {
         let mut story = story(1, 1);
-        let latest = story.world.job.reservation_wish().unwrap().window.latest;
+        let latest = story.world.job.reservation_terms().unwrap().window.latest;
         for (step, minutes) in steps {
             match step {
                 0 => drop(story.seek()),
@@ -244,12 +244,12 @@ proptest! {
             story.ask_all();
             let job = &story.world.job;
             if let JobPhase::Queued { .. } = job.phase {
-                let asked_at = job.reservation_asked_at().unwrap();
-                prop_assert!(is_claimed_for(job) && !job.is_being_promised());
+                let asked_at = job.reservation_due_at().unwrap();
+                prop_assert!(is_claimed_for(job) && !job.is_being_reserved());
                 prop_assert!(asked_at <= latest + DurationMs(1));
-            } else if job.promised_start().is_some() {
+            } else if job.reserved_start().is_some() {
                 prop_assert!(!is_claimed_for(job));
-                prop_assert!(job.reservation_asked_at().is_none());
+                prop_assert!(job.reservation_due_at().is_none());
             }
             if job.phase.kind() != PhaseKind::Queued {
                 break;
@@ -267,7 +267,7 @@ proptest! {
         let window = StartWindow::new(Timestamp(0), Timestamp(latest));
         let reserve_after = after.map(DurationMs);
         let wish = ReservationTerms { window, reserve_after, ..Default::default() };
-        let asked_at = wish.asked_at(Timestamp(since), 0).0;
+        let asked_at = wish.next_request_at(Timestamp(since), 0).0;
         match after {
             None => prop_assert_eq!(asked_at, 0),
             Some(after) if since + after <= latest => prop_assert_eq!(asked_at, since + after),
@@ -286,7 +286,7 @@ proptest! {
         let wish = ReservationTerms { window, reserve_after, ..Default::default() };
         let mut asked = Vec::new();
         let mut since = Timestamp(0);
-        while let Some(at) = Some(wish.asked_at(since, asked.len() as u32)).filter(|at| at.0 <= latest) {
+        while let Some(at) = Some(wish.next_request_at(since, asked.len() as u32)).filter(|at| at.0 <= latest) {
             prop_assert!(at.0 >= since.0 + after);
             asked.push(at);
             since = at;
@@ -305,7 +305,7 @@ fn components_are_asked_for_together() {
     story.ask_all();
     let promised = |index| {
         let component: &crate::job::job_state::Component = &story.world.job.components[index];
-        component.acquisition().promised().is_some()
+        component.acquisition().reservation_use().is_some()
     };
     assert!(promised(0) && promised(1) && story.world.job.spec_of(ComponentIndex(1)).is_some());
 }

@@ -35,7 +35,7 @@ fn owed(story: &Story) -> Vec<NoticeKind> {
     story
         .world
         .job
-        .unsent()
+        .unsent_notices()
         .map(|(notice, _)| notice.kind)
         .collect()
 }
@@ -43,7 +43,7 @@ fn owed(story: &Story) -> Vec<NoticeKind> {
 #[test]
 fn a_start_is_announced_once_and_told_until_it_was_heard() {
     let mut story = promised();
-    let start = story.world.job.promised_start().unwrap();
+    let start = story.world.job.reserved_start().unwrap();
     let at = start - story.world.parameters.reservation_notice;
     let job = &story.world.job;
     let parameters = &story.world.parameters;
@@ -59,7 +59,7 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     assert_eq!(owed(&story), [NoticeKind::StartsSoon]);
     story.sleep_until(at + DurationMs(1));
     assert_eq!(owed(&story), [NoticeKind::StartsSoon], "once");
-    let (notice, _) = story.world.job.unsent().next().unwrap();
+    let (notice, _) = story.world.job.unsent_notices().next().unwrap();
     assert_eq!(notice.start, start);
     let told = JobCommand::NoticeTold {
         notice: notice.id,
@@ -68,7 +68,7 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     };
     assert_eq!(story.world.tell(told.clone()).unwrap(), ["NoticeTold"]);
     assert_eq!(story.world.tell(told), Err(JobRejection::Stale));
-    assert!(owed(&story).is_empty() && !story.world.job.owes_word());
+    assert!(owed(&story).is_empty() && !story.world.job.has_unsent_messages());
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_move_is_told_with_its_new_start_and_announced_anew() {
         owed(&story),
         [NoticeKind::StartsSoon, NoticeKind::StartMoved]
     );
-    let last = story.world.job.unsent().last().unwrap().0.start;
-    assert_eq!(Some(last), story.world.job.promised_start());
+    let last = story.world.job.unsent_notices().last().unwrap().0.start;
+    assert_eq!(Some(last), story.world.job.reserved_start());
     let again = story
         .world
         .job
@@ -127,5 +127,5 @@ fn a_job_that_has_ended_tells_nothing_of_its_start() {
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Cancelled);
     assert_eq!(owed(&story), []);
-    assert!(story.world.job.owes_word(), "of its end");
+    assert!(story.world.job.has_unsent_messages(), "of its end");
 }

@@ -298,5 +298,11 @@ fn a_job_that_is_preempted_in_a_queue_is_not_held_for_its_first_place() {
     assert_eq!(world.job.components[0].not_before, None);
     assert_eq!(world.attempt(0).0, 2);
     assert!(world.now > Timestamp(0) && world.due() == [EffectKind::Submit]);
-    assert_eq!(world.job.unclaimed().collect::<Vec<ComponentIndex>>(), []);
+    assert_eq!(
+        world
+            .job
+            .unclaimed_components()
+            .collect::<Vec<ComponentIndex>>(),
+        []
+    );
 }

@@ -54,7 +54,7 @@ impl Story {
             scores,
             now,
         };
-        let Some(wish) = self.world.job.reservation_wish() else {
+        let Some(wish) = self.world.job.reservation_terms() else {
             return Vec::new();
         };
         let starts = (wish.window, wish.tolerance);
@@ -115,7 +115,7 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
     assert_eq!((sites(&story), story.held().len()), (vec![site(0)], 1));
     let lead = story.world.parameters.reservation_lead;
     let promised = story.start() + HALF + lead;
-    assert_eq!(story.world.job.promised_start(), Some(promised));
+    assert_eq!(story.world.job.reserved_start(), Some(promised));
     let granted = |it: &CandidateState| matches!(it, CandidateState::Granted(_));
     assert!(
         rankings(&story)[0]
@@ -131,7 +131,7 @@ fn a_job_that_wants_the_earliest_start_goes_where_that_is() {
     story.seek().unwrap();
     story.ask_all();
     assert_eq!((sites(&story), story.held().len()), (vec![site(1)], 1));
-    assert_eq!(story.world.job.promised_start(), Some(story.start()));
+    assert_eq!(story.world.job.reserved_start(), Some(story.start()));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_job_that_is_moved_has_the_sites_ranked_anew() {
     story.ask_all();
     story.change(HOUR, MINUTES).unwrap();
     story.ask_all();
-    assert_eq!(story.world.job.promised_start(), Some(story.start() + HOUR));
+    assert_eq!(story.world.job.reserved_start(), Some(story.start() + HOUR));
     assert_eq!(story.held().len(), 1);
     let since = rankings(&story)[0].since;
     assert_eq!(

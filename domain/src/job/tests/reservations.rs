@@ -124,7 +124,7 @@ impl Story {
         let mut candidates = vec![sites; self.components];
         let rankings = self.rank(&mut candidates);
         let unreserved = Vec::new();
-        let wish = self.world.job.reservation_wish();
+        let wish = self.world.job.reservation_terms();
         self.world.tell(JobCommand::Reserve {
             candidates,
             unreserved,
@@ -138,13 +138,13 @@ impl Story {
             .job
             .reservation
             .as_deref()
-            .and_then(JobReservations::question)
+            .and_then(JobReservations::due_call)
     }
 
     /// What the asked site answers.
     pub(super) fn outcome(&mut self, ask: &ReservationCall) -> ReservationOutcome {
         let reservation = self.world.job.reservation.as_deref().unwrap();
-        let wanted = reservation.asking().unwrap().job.clone();
+        let wanted = reservation.calling_search().unwrap().job.clone();
         let ledger = self.sites.get_mut(ask.site()).unwrap();
         ask.answered_by(ledger, &wanted, Timestamp(u64::MAX))
     }
@@ -194,7 +194,7 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
     let job = &story.world.job;
     let parameters = &story.world.parameters;
     let begins = story.start() - parameters.reservation_lead;
-    assert_eq!(job.promised_start(), Some(story.start()));
+    assert_eq!(job.reserved_start(), Some(story.start()));
     assert_eq!(
         job.claim_time(parameters),
         Some(begins),
@@ -304,7 +304,7 @@ fn a_site_that_stays_silent_is_taken_to_have_said_no() {
     let orphans: Vec<Serial> = story
         .held()
         .into_iter()
-        .filter(|serial| !reservation.needs(*serial))
+        .filter(|serial| !reservation.needs_serial(*serial))
         .collect();
     assert_eq!(orphans, [Serial(1)], "nobody's, and found so");
 }
@@ -350,7 +350,7 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
         .reservation
         .as_deref()
         .and_then(JobReservations::placements);
-    let promised = promised.unwrap()[0].acquisition.promised().unwrap();
+    let promised = promised.unwrap()[0].acquisition.reservation_use().unwrap();
     story.world.now = promised.to;
     let events = story.world.tell(JobCommand::Thaw(key())).unwrap();
     assert_eq!(
@@ -361,7 +361,7 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    assert!(story.world.job.promised_start().unwrap() > promised.to);
+    assert!(story.world.job.reserved_start().unwrap() > promised.to);
 }
 
 impl Story {
@@ -406,7 +406,7 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
         let outcome = story.outcome(&ask);
         story.tell(question, outcome).unwrap();
         assert_eq!(
-            story.world.job.promised_start(),
+            story.world.job.reserved_start(),
             Some(first),
             "not all of it is confirmed"
         );
@@ -417,7 +417,7 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
         "{again:?}"
     );
     story.ask_all();
-    assert_eq!(story.world.job.promised_start(), Some(first + HOUR));
+    assert_eq!(story.world.job.reserved_start(), Some(first + HOUR));
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert_ne!(story.world.job.round, round, "it is placed anew");
     let held = story.held();
@@ -449,7 +449,7 @@ fn a_promise_stays_if_no_other_is_granted() {
         .change(DurationMs::from_secs(60), DurationMs::from_secs(60))
         .unwrap();
     story.ask_all();
-    assert_eq!(story.world.job.promised_start(), Some(first));
+    assert_eq!(story.world.job.reserved_start(), Some(first));
     assert_eq!(
         (story.world.phase(), story.held()),
         (PhaseKind::Placed, held)
@@ -461,7 +461,7 @@ fn a_promise_stays_if_no_other_is_granted() {
             .reservation
             .as_ref()
             .unwrap()
-            .moving()
+            .rescheduling_search()
             .is_none()
     );
 }
@@ -480,7 +480,7 @@ fn a_claim_puts_an_end_to_a_move() {
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Claiming);
     assert_eq!(
-        (story.world.job.promised_start(), story.held().len()),
+        (story.world.job.reserved_start(), story.held().len()),
         (Some(story.start()), 1)
     );
     let late = story.change(HOUR, DurationMs::ZERO);
@@ -502,9 +502,9 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
         (PhaseKind::Queued, vec![])
     );
     let job = &story.world.job;
-    assert!(!job.seeks_reservation() && job.reservation_wish().is_none());
+    assert!(!job.seeks_reservation() && job.reservation_terms().is_none());
     assert!(
-        WaitingJob::of_job(job, || Arc::new(PlacementRequest::of_job(
+        WaitingJob::from_job(job, || Arc::new(PlacementRequest::of_job(
             job,
             &DefaultPolicies::default()
         )))
@@ -532,7 +532,7 @@ fn a_start_may_be_changed_before_one_is_promised() {
     story.seek().unwrap();
     story.ask_all();
     assert_eq!(
-        story.world.job.promised_start(),
+        story.world.job.reserved_start(),
         Some(story.start() + HOUR + HOUR)
     );
     assert_eq!(story.held().len(), 1);
@@ -610,12 +610,12 @@ proptest! {
         let moves_on = story.question().is_none() && job.phase.kind() != PhaseKind::Aborting;
         prop_assert!(moves_on, "{:?}", job.phase);
         for serial in story.held() {
-            prop_assert!(reservation.needs(serial) || excused.contains(&serial), "{serial:?}");
+            prop_assert!(reservation.needs_serial(serial) || excused.contains(&serial), "{serial:?}");
         }
         if let Some(placements) = reservation.placements().filter(|_| !job.is_final()) {
             for placement in placements {
-                let promised = placement.acquisition.promised().unwrap();
-                let lease = story.sites[&placement.site].find(&promised.serial).unwrap();
+                let promised = placement.acquisition.reservation_use().unwrap();
+                let lease = story.sites[&placement.site].find_by_tag(&promised.serial).unwrap();
                 prop_assert_eq!(lease.span, Span::new(promised.from, promised.to));
             }
         }

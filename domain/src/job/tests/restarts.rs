@@ -4,7 +4,7 @@ use super::job_world::{JobWorld, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::decide::MAX_SITE_ERRORS;
-use crate::job::demands::{holdings, needs};
+use crate::job::demands::{holdings, needed_digests};
 use crate::job::job_command::{
     ExternalState, Inputs, JobCommand, JobRejection, Sighting, SubmitAnswer,
 };
@@ -104,7 +104,7 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
     let mut world = apart(2);
     world.see(0, Sighting::Vanished("lost".into()));
     world.record_charges();
-    assert_eq!(needs(&world.job).len(), 0);
+    assert_eq!(needed_digests(&world.job).len(), 0);
     world.pass(10);
     assert_eq!(claim_at(&mut world, 0, 3, 9_000), ["ComponentMoved"]);
     assert!(
@@ -112,7 +112,7 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
             .iter()
             .any(|holding| holding.site == site(3) && !holding.live)
     );
-    assert_eq!(needs(&world.job).len(), 1);
+    assert_eq!(needed_digests(&world.job).len(), 1);
     assert!(world.job.claim_time(&world.parameters).is_none());
     assert_eq!(world.look(Inputs::Expected(world.now)), Vec::<&str>::new());
     assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
@@ -131,7 +131,7 @@ fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
         (PhaseKind::Running, 1)
     );
     assert_eq!(
-        needs(&world.job).len(),
+        needed_digests(&world.job).len(),
         0,
         "nothing is brought to where nobody goes"
     );

@@ -537,13 +537,13 @@ fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
         "it has not ended"
     );
     world.tell(JobCommand::Cancel(key())).unwrap();
-    assert!(world.job.untold().eq([&team]));
+    assert!(world.job.pending_end_receivers().eq([&team]));
     assert_eq!(
         world.tell(told(Some("nobody answers"))),
         Ok(vec!["EndTold"])
     );
     assert_eq!(
-        (world.phase(), world.job.untold().next()),
+        (world.phase(), world.job.pending_end_receivers().next()),
         (PhaseKind::Cancelled, None)
     );
     assert_eq!(

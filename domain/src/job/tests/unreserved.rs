@@ -27,13 +27,13 @@ fn at(index: usize) -> Placement {
 /// A job of two components, the second of which only a site could hold that grants nothing.
 fn story(unreserved: bool) -> (Story, Result<Vec<&'static str>, JobRejection>) {
     let mut story = Story::flexible(2, HOUR, 1, false);
-    let wish = story.world.job.reservation_wish().unwrap();
+    let wish = story.world.job.reservation_terms().unwrap();
     story.world.job.wish = TermsChange::Changed(ReservationTerms { unreserved, ..wish });
     let told = story.world.tell(JobCommand::Reserve {
         candidates: vec![vec![at(0)], Vec::new()],
         unreserved: vec![Vec::new(), vec![at(7), at(8)]],
         rankings: Vec::new(),
-        wish: story.world.job.reservation_wish(),
+        wish: story.world.job.reservation_terms(),
     });
     (story, told)
 }
@@ -45,7 +45,7 @@ fn a_component_nobody_could_promise_is_claimed_where_its_user_lets_it() {
     story.ask_all();
     let job = &story.world.job;
     assert_eq!(job.phase.kind(), PhaseKind::Placed);
-    assert!(job.components[0].acquisition().promised().is_some());
+    assert!(job.components[0].acquisition().reservation_use().is_some());
     assert_eq!(job.components[1].acquisition(), Acquisition::ClaimNow);
     assert_eq!(job.components[1].placement.as_ref().unwrap().site, site(7));
     let begins = job.reservations_begin().unwrap();
@@ -77,7 +77,7 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
         not_before: Timestamp(0),
     };
     let rankings = Vec::new();
-    let wish = story.world.job.reservation_wish();
+    let wish = story.world.job.reservation_terms();
     let told = story.world.tell(JobCommand::Reserve {
         candidates,
         unreserved,
@@ -94,11 +94,11 @@ fn idle_processors_are_looked_for_as_long_as_the_others_can_wait() {
     let JobPhase::Placed { start_estimate, .. } = story.world.job.phase else {
         panic!()
     };
-    let promised = story.world.job.promised_start().unwrap();
+    let promised = story.world.job.reserved_start().unwrap();
     assert_eq!(start_estimate, promised + MINUTE, "the tolerance");
     let held = story.world.job.components[0]
         .acquisition()
-        .promised()
+        .reservation_use()
         .unwrap();
     let margin = story.world.parameters.wall_margin;
     assert!(start_estimate + story.world.job.spec.wall_time + margin <= held.to);
@@ -114,7 +114,7 @@ proptest! {
             sites.iter().map(|(count, _)| (0..*count).map(at).collect()).collect();
         let unreserved: Vec<Vec<Placement>> =
             sites.iter().map(|(_, count)| (10..10 + *count).map(at).collect()).collect();
-        let chosen = Unreserved::choose(&reserved, &unreserved);
+        let chosen = Unreserved::choose_unreserved(&reserved, &unreserved);
         for (index, (granting, others)) in sites.iter().enumerate() {
             let mut of = chosen.iter().filter(|one| one.component == ComponentIndex(index as u32));
             let expected = (*granting == 0 && *others > 0).then(|| site(10));

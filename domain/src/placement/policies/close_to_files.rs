@@ -1,6 +1,6 @@
 //! Close-to-Files: run where the input is, or where it arrives first (KOALA, section 4.3).
 
-use super::worst_fit::most_remaining;
+use super::worst_fit::emptiest_open_site;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::history::PairHistory;
@@ -41,7 +41,7 @@ impl Policy for CloseToFiles {
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let known = std::mem::take(context.history);
-        let (outcome, brought) = place(request, context, &known);
+        let (outcome, brought) = plan_with_history(request, context, &known);
         *context.history = known;
         let plan = outcome?;
         // Only a placement that succeeds as a whole changes the table (vector CF-5).
@@ -49,7 +49,7 @@ impl Policy for CloseToFiles {
         for (site, file_site) in brought {
             context
                 .history
-                .insert(sites[site].name.clone(), sites[file_site].name.clone());
+                .insert_pair(sites[site].name.clone(), sites[file_site].name.clone());
         }
         Ok(plan)
     }
@@ -57,7 +57,7 @@ impl Policy for CloseToFiles {
 
 /// Makes a plan, and lists the pairs that the table gains by it: each site that files are brought
 /// to, with every site that holds them.
-fn place(
+fn plan_with_history(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
     known: &PairHistory,
@@ -65,7 +65,7 @@ fn place(
     let search = PlacementSearch::new(request, context.grid).with_history(known);
     let mut brought = Vec::new();
     let outcome = context.place_with(&search, |search, component, remaining| {
-        let choice = choose(search, component, remaining, &brought)?;
+        let choice = choose_pair(search, component, remaining, &brought)?;
         if choice.file_site.is_some() {
             let file_sites = search.file_sites(component, choice.site);
             brought.extend(file_sites.map(|file_site| (choice.site, file_site)));
@@ -77,17 +77,17 @@ fn place(
 
 /// Chooses a site. `learned` holds the pairs that this job adds to the table: later components may
 /// use them, as published (vector CF-1), but the table gets them only once all are placed.
-fn choose(
+fn choose_pair(
     search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,
     learned: &[(usize, usize)],
 ) -> Option<SiteChoice> {
     if !search.component(component).reads_files() {
-        let site = most_remaining(search, component, remaining);
+        let site = emptiest_open_site(search, component, remaining);
         return site.map(|site| SiteChoice::site(site, PlacementRule::MostLeft));
     }
     search
-        .close_to_files(component, remaining)
+        .site_with_files(component, remaining)
         .or_else(|| search.nearest_of_pairs(component, remaining, learned))
 }

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::worst_fit::spread;
+use super::worst_fit::place_worst_fit;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
@@ -38,15 +38,15 @@ impl Policy for ClusterMinimization {
     ) -> Result<PlacementPlan, PlacementRefusal> {
         // A single component takes the site with the most left, as in that order.
         if let [_] = request.components() {
-            return spread(request, context);
+            return place_worst_fit(request, context);
         }
-        let order = by_usable(context.remaining);
-        in_order(&PlacementSearch::new(request, context.grid), context, &order, PlacementRule::FirstInOrder)
+        let order = order_by_usable(context.remaining);
+        place_in_order(&PlacementSearch::new(request, context.grid), context, &order, PlacementRule::FirstInOrder)
     }
 }
 
 /// Orders site indexes by decreasing usable processors, equal ones by name.
-pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
+pub(super) fn order_by_usable(remaining: &Remaining) -> Vec<usize> {
     let left = remaining.processors();
     let mut order: Vec<usize> = (0..left.len()).collect();
     order.sort_by_key(|&site| (Reverse(left[site]), site));
@@ -57,7 +57,7 @@ pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
 ///
 /// # Errors
 /// A component has no site; the context is as it was.
-pub(super) fn in_order(
+pub(super) fn place_in_order(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],

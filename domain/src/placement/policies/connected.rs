@@ -6,9 +6,9 @@
 //! A group is grown from each site first. That may miss the best one, since the fastest link of a
 //! site can lead away from it; so all sets are searched for a better one, within bounds.
 
-use super::cluster_minimization::{by_usable, in_order};
+use super::cluster_minimization::{order_by_usable, place_in_order};
 use super::flexible::{Bounds, FlexibleCandidate, place_flexible};
-use super::worst_fit::spread;
+use super::worst_fit::place_worst_fit;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::grid::GridSnapshot;
@@ -19,7 +19,7 @@ use crate::placement::reason::{PlacementRefusal, Silent};
 use crate::placement::remaining::Remaining;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::PlacementSearch;
-use crate::placement::bounded_split::split;
+use crate::placement::bounded_split::split_largest_first;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]
@@ -60,26 +60,26 @@ impl Policy for ConnectedClusterMinimization {
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         if let [_] = request.components() {
-            return spread(request, context);
+            return place_worst_fit(request, context);
         }
-        let order = by_usable(context.remaining);
+        let order = order_by_usable(context.remaining);
         let grid = context.grid;
         let search = PlacementSearch::new(request, grid);
-        let known = unconnected(&search, context, &order);
+        let known = plain_group(&search, context, &order);
         let most = known.as_ref().map_or(usize::MAX, |group| group.sites.len());
         let seeds = order.iter().filter(|_| most > 1);
-        let groups = seeds.filter_map(|&seed| gather(&search, context, &order, seed, most));
+        let groups = seeds.filter_map(|&seed| grow_group(&search, context, &order, seed, most));
         let found: Vec<SiteGroup> = groups.collect();
         let grown = known.into_iter().chain(found).min_by_key(SiteGroup::rank);
         match grown.map(|group| best_of_all(&search, context, &order, group)) {
-            Some(group) => in_order(&search, context, &group.sites, PlacementRule::BestConnected),
-            None => in_order(&search, context, &order, PlacementRule::BestConnected),
+            Some(group) => place_in_order(&search, context, &group.sites, PlacementRule::BestConnected),
+            None => place_in_order(&search, context, &order, PlacementRule::BestConnected),
         }
     }
 }
 
 /// Returns the sites that Cluster Minimization itself would combine.
-fn unconnected(
+fn plain_group(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     order: &[usize],
@@ -90,12 +90,12 @@ fn unconnected(
         history: &mut context.history.clone(),
         observer: &mut Silent,
     };
-    let plan = in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
+    let plan = place_in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
     let mut sites = order.iter().filter(|site: &&usize| {
         let name = &context.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)
     }).copied();
-    let mut group = SiteGroup::of(sites.next()?);
+    let mut group = SiteGroup::of_one_site(sites.next()?);
     for site in sites {
         group.join(site, context.grid);
     }
@@ -120,35 +120,35 @@ fn best_of_all(
     let needed = search.request.processors();
     let mut groups = GroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
     for size in (1..=most).rev() {
-        groups.among(size, &mut |sites| takes_all(search, remaining, sites));
+        groups.search_sets(size, &mut |sites| set_takes_all(search, remaining, sites));
     }
     groups.best()
 }
 
 /// Returns true if each component, the largest first, finds a place on these sites.
-fn takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
+fn set_takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
     let mut taken = Vec::new();
     for &component in search.request.by_size() {
         let index = component as usize;
         let site = sites.iter().find(|site| search.fits(index, **site, remaining));
         let Some(&site) = site else { break };
-        search.take(index, site, remaining);
+        search.take_component(index, site, remaining);
         taken.push((index, site));
     }
-    taken.iter().for_each(|&(index, site)| search.give_back(index, site, remaining));
+    taken.iter().for_each(|&(index, site)| search.give_back_component(index, site, remaining));
     taken.len() == search.request.by_size().len()
 }
 
 /// Grows a group from `seed` by placing the components, the largest first; where no member takes
 /// one, the best connected site that does joins.
-fn gather(
+fn grow_group(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
     seed: usize,
     most: usize,
 ) -> Option<SiteGroup> {
-    let mut group = SiteGroup::of(seed);
+    let mut group = SiteGroup::of_one_site(seed);
     let mut taken = Vec::new();
     let mut is_whole = true;
     for &component in search.request.by_size() {
@@ -160,17 +160,17 @@ fn gather(
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
             let fitting =
                 order.iter().copied().filter(|site| search.fits(index, *site, remaining));
-            let joined = group.grow(fitting, context.grid);
+            let joined = group.join_best(fitting, context.grid);
             site = group.sites.last().copied().filter(|_| joined);
         }
         let Some(site) = site else {
             is_whole = false;
             break;
         };
-        search.take(index, site, remaining);
+        search.take_component(index, site, remaining);
         taken.push((index, site));
     }
-    taken.iter().for_each(|&(index, site)| search.give_back(index, site, context.remaining));
+    taken.iter().for_each(|&(index, site)| search.give_back_component(index, site, context.remaining));
     is_whole.then_some(group)
 }
 
@@ -195,24 +195,24 @@ impl Policy for ConnectedFlexibleClusterMinimization {
         let grid = context.grid;
         let rule = PlacementRule::BestConnected;
         place_flexible(request, context, rule, |candidates, bounds| {
-            connect(candidates, bounds, grid)
+            split_connected(candidates, bounds, grid)
         })
     }
 }
 
 /// Returns the best connected of the smallest groups of candidates that take the total.
-fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
-    let count = split(bounds.total, bounds.min, bounds.most, &usable_counts(candidates)).len();
+fn split_connected(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
+    let count = split_largest_first(bounds.total, bounds.min, bounds.most, &usable_counts(candidates)).len();
     let seeds = candidates.iter().filter(|_| count > 0);
-    let groups = seeds.filter_map(|seed| enough(candidates, seed, bounds.total, count, grid));
+    let groups = seeds.filter_map(|seed| grow_to_total(candidates, seed, bounds.total, count, grid));
     let Some(grown) = groups.min_by_key(SiteGroup::rank) else { return Vec::new() };
     let offers: Vec<(usize, u32)> = candidates.iter().map(|c| (c.site, c.usable)).collect();
     let mut groups = GroupSearch::new(grid, &offers, bounds.total.into(), grown);
-    groups.among(count, &mut |_| true);
+    groups.search_sets(count, &mut |_| true);
     let group = groups.best();
     let joined: Vec<FlexibleCandidate> =
         candidates.iter().filter(|c| group.sites.contains(&c.site)).copied().collect();
-    let sizes = split(bounds.total, bounds.min, count, &usable_counts(&joined));
+    let sizes = split_largest_first(bounds.total, bounds.min, count, &usable_counts(&joined));
     joined.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
 }
 
@@ -221,14 +221,14 @@ fn usable_counts(candidates: &[FlexibleCandidate]) -> Vec<u32> {
 }
 
 /// Grows a group of `count` candidates from `seed` that takes the total together.
-fn enough(
+fn grow_to_total(
     candidates: &[FlexibleCandidate],
     seed: &FlexibleCandidate,
     total: u32,
     count: usize,
     grid: &GridSnapshot,
 ) -> Option<SiteGroup> {
-    let mut group = SiteGroup::of(seed.site);
+    let mut group = SiteGroup::of_one_site(seed.site);
     let mut sum = u64::from(seed.usable);
     while group.sites.len() < count {
         let members = group.sites.clone();
@@ -240,7 +240,7 @@ fn enough(
             let beside = rest.map(|c| u64::from(c.usable)).sum::<u64>();
             sum + u64::from(joining.usable) + beside >= total.into()
         });
-        let joined = group.grow(joining.map(|c| c.site), grid);
+        let joined = group.join_best(joining.map(|c| c.site), grid);
         let last = group.sites.last().filter(|_| joined)?;
         sum += others().find(|c| c.site == *last).map_or(0, |c| u64::from(c.usable));
     }

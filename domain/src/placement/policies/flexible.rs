@@ -4,18 +4,18 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::cluster_minimization::{by_usable, in_order};
+use super::cluster_minimization::{order_by_usable, place_in_order};
 use crate::content::{Chunk, Content, FilePart};
 use crate::ids::ComponentIndex;
 use crate::job::spec::RequestType;
 use crate::placed::{Placement, PlacementRule};
 use crate::placement::history::PairHistory;
 use crate::placement::placement_plan::PlacementPlan;
-use crate::placement::policy::{PlacementContext, Policy, unsuited};
+use crate::placement::policy::{PlacementContext, Policy, refuse_type};
 use crate::placement::reason::{Suitability, Reason, PlacementRefusal, Silent};
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::{SiteChoice, PlacementSearch};
-use crate::placement::bounded_split::split;
+use crate::placement::bounded_split::split_largest_first;
 use crate::resources::Resources;
 use crate::units::Bytes;
 
@@ -45,7 +45,7 @@ impl Policy for FlexibleClusterMinimization {
     ) -> Result<PlacementPlan, PlacementRefusal> {
         place_flexible(request, context, PlacementRule::LargestFilled, |candidates, bounds| {
             let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
-            let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
+            let sizes = split_largest_first(bounds.total, bounds.min, bounds.most, &usable);
             candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
         })
     }
@@ -79,13 +79,13 @@ pub(super) fn place_flexible(
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let search = PlacementSearch::new(request, context.grid);
     if !request.splits().is_empty() {
-        let order = by_usable(context.remaining);
-        return first_that_fits(&search, context, &order);
+        let order = order_by_usable(context.remaining);
+        return place_first_split(&search, context, &order);
     }
-    let (total, bounds) = bounds_of(request, context)?;
-    if let Some(site) = takes_all(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
+    let (total, bounds) = split_bounds(request, context)?;
+    if let Some(site) = site_for_whole(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
         let placed = place_shares(&search, context, &total, &[(site, total.processors)]);
-        return Ok(search.plan_of(placed, rule));
+        return Ok(search.plan_from_placements(placed, rule));
     }
     place_split(&search, context, rule, &total, bounds, choose)
 }
@@ -94,15 +94,15 @@ pub(super) fn place_flexible(
 ///
 /// # Errors
 /// The request is of another type.
-pub(super) fn bounds_of(
+pub(super) fn split_bounds(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
 ) -> Result<(Resources, Bounds), PlacementRefusal> {
-    let RequestType::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
+    let RequestType::Flexible(flexible) = request.request() else { return Err(refuse_type(request)) };
     let total = request.total().cloned().unwrap_or_default();
     let bounds = Bounds {
         total: total.processors,
-        min: flexible.least(),
+        min: flexible.least_processors(),
         most: flexible.most_components().unwrap_or(context.grid.sites().len()),
     };
     Ok((total, bounds))
@@ -120,16 +120,16 @@ pub(super) fn place_split(
     bounds: Bounds,
     choose: impl FnOnce(&[FlexibleCandidate], Bounds) -> Vec<(usize, u32)>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let candidates = candidates(search, context, total);
+    let candidates = list_candidates(search, context, total);
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
     if context.observer.is_listening() {
-        explain(search, context, &chosen, refusal.as_ref());
+        explain_split(search, context, &chosen, refusal.as_ref());
     }
     if let Some(reason) = refusal {
-        return Err(nearest(search, context, &candidates, reason));
+        return Err(nearest_refusal(search, context, &candidates, reason));
     }
-    Ok(search.plan_of(place_shares(search, context, total, &chosen), rule))
+    Ok(search.plan_from_placements(place_shares(search, context, total, &chosen), rule))
 }
 
 fn place_shares(
@@ -142,13 +142,13 @@ fn place_shares(
     let placements = shares.iter().map(|&(site, size)| {
         let used = total.portion(size);
         match context.grid.sites()[site].pool_of(search.component(0)) {
-            Some(pool) => context.remaining.take_of(site, pool.name, &used),
+            Some(pool) => context.remaining.take_of_partition(site, pool.name, &used),
             None => context.remaining.take(site, &used),
         }
         part = FilePart { before: part.before + part.own, own: size.into(), ..part };
         let placement = search.placement_of(0, SiteChoice::site(site, PlacementRule::LargestFilled), Some(part));
         if context.grid.sites()[site].staging_left.is_some() {
-            context.remaining.stage(site, placement.sources.iter().map(|source| source.content));
+            context.remaining.add_staged(site, placement.sources.iter().map(|source| source.content));
         }
         Placement { share: Some(size), ..placement }
     });
@@ -156,7 +156,7 @@ fn place_shares(
 }
 
 /// Returns the largest site if it plainly takes the whole job: then no other is looked at.
-fn takes_all(
+fn site_for_whole(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     total: &Resources,
@@ -164,12 +164,12 @@ fn takes_all(
     let left = search.processors_left(0, context.remaining);
     let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
-    let whole = !context.observer.is_listening() && usable(search, context, site, total) == most;
+    let whole = !context.observer.is_listening() && usable_at(search, context, site, total) == most;
     (whole && search.fits(0, site, context.remaining)).then_some(site)
 }
 
 /// Returns the most of the total that a site takes.
-fn usable(
+fn usable_at(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     site: usize,
@@ -179,7 +179,7 @@ fn usable(
     let pool = context.grid.sites()[site].pool_of(search.component(0));
     let of_pool = pool.map(|pool| search.left_of(&pool, site, context.remaining));
     let left = of_pool.unwrap_or_else(|| {
-        let mut left = context.remaining.left(site);
+        let mut left = context.remaining.left_at(site);
         left.cut_to(&shape.largest_component);
         left
     });
@@ -207,17 +207,17 @@ fn with_room_for_input(
         .contents_at(0, site, shape)
         .filter(|content| !whole.chunks.contains_key(content))
         .collect();
-    largest(most, |size: u32| {
+    largest_fitting(most, |size: u32| {
         let mut contents = contents.clone();
         let mut cut = Bytes(0);
         for chunk in whole.chunks.values() {
             if size < total {
-                cut = cut + Chunk::longest(chunk.of, size.into(), total.into());
+                cut = cut + Chunk::longest_length(chunk.of, size.into(), total.into());
             } else {
                 contents.insert(chunk.of);
             }
         }
-        let (needed, taken) = context.remaining.staging(site, contents.into_iter(), |content: &Content| context.grid.is_staged(&place.name, content));
+        let (needed, taken) = context.remaining.staging_bytes(site, contents.into_iter(), |content: &Content| context.grid.is_staged(&place.name, content));
         needed + taken + cut <= left
     })
 }
@@ -225,7 +225,7 @@ fn with_room_for_input(
 /// Returns the largest number up to `most` that fits. If a number fits, so do all smaller ones; but
 /// `most` itself may fit alone: the chunk of all processors is the file, which may be there for its
 /// own sake.
-fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+fn largest_fitting(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     if fits(most) {
         return most;
     }
@@ -237,7 +237,7 @@ fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     most
 }
 
-fn candidates(
+fn list_candidates(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     total: &Resources,
@@ -246,7 +246,7 @@ fn candidates(
     let left = search.processors_left(0, context.remaining);
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
-    let most = open.map(|site| FlexibleCandidate { site, usable: usable(search, context, site, total) });
+    let most = open.map(|site| FlexibleCandidate { site, usable: usable_at(search, context, site, total) });
     let mut candidates: Vec<FlexibleCandidate> =
         most.filter(|candidate| candidate.usable >= least).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
@@ -258,7 +258,7 @@ fn candidates(
 ///
 /// # Errors
 /// No split fits now; the context is as it was.
-pub(super) fn first_that_fits(
+pub(super) fn place_first_split(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
@@ -271,9 +271,9 @@ pub(super) fn first_that_fits(
             history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
+        place_in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
     }).unwrap_or(&splits[0]);
-    let mut plan = in_order(&search.of_split(preferred), context, order, PlacementRule::FirstSplit)?;
+    let mut plan = place_in_order(&search.of_split(preferred), context, order, PlacementRule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }
@@ -287,26 +287,26 @@ fn no_split(bounds: Bounds, candidates: &[FlexibleCandidate]) -> Reason {
 }
 
 /// Returns the refusal: that no split fits, if any site could take part.
-fn nearest(
+fn nearest_refusal(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     candidates: &[FlexibleCandidate],
     reason: Reason,
 ) -> PlacementRefusal {
     if candidates.is_empty() && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining)) {
-        return search.refusal(0, context.remaining);
+        return search.nearest_refusal_of(0, context.remaining);
     }
     PlacementRefusal { component: ComponentIndex(0), site: None, reason }
 }
 
-fn explain(
+fn explain_split(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     chosen: &[(usize, u32)],
     refusal: Option<&Reason>,
 ) {
     for site in 0..context.grid.sites().len() {
-        let mut verdict = search.verdict(0, site, context.remaining);
+        let mut verdict = search.site_verdict(0, site, context.remaining);
         let part = chosen.iter().position(|&(at, _)| at == site);
         match (part, refusal) {
             (Some(part), _) => {
@@ -318,6 +318,6 @@ fn explain(
             }
             (None, _) => {}
         }
-        context.observer.verdict(verdict);
+        context.observer.record_verdict(verdict);
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster_minimization::in_order;
-use super::flexible::{Bounds, FlexibleCandidate, bounds_of, first_that_fits, place_split};
+use super::cluster_minimization::place_in_order;
+use super::flexible::{Bounds, FlexibleCandidate, split_bounds, place_first_split, place_split};
 use crate::bid::{
-    BidAmounts, Bid, Decline, BidNeed, SiteMeans, Route, SiteBid, bid, choose, fragment, remedy,
+    BidAmounts, Bid, Decline, BidNeed, SiteMeans, Route, SiteBid, compute_bid, rank_bids, split_in_order, suggest_remedy,
 };
 use crate::content::Content;
 use crate::job::spec::RequestType;
@@ -49,7 +49,7 @@ impl Policy for MultipleResources {
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let search = PlacementSearch::new(request, context.grid);
-        let answers = answers(&search, context.remaining);
+        let answers = collect_answers(&search, context.remaining);
         place_answered(&search, context, answers)
     }
 }
@@ -66,17 +66,17 @@ pub(in crate::placement) fn place_answered(
     let request = search.request;
     let round = AnsweredRound { search, answers };
     if context.observer.is_listening() {
-        context.observer.bids(round.told(context.remaining));
+        context.observer.record_bids(round.site_bids(context.remaining));
     }
-    let parts = round.takers(context.remaining);
+    let parts = round.list_takers(context.remaining);
     match request.request() {
-        RequestType::Fixed | RequestType::NonFixed => in_order(search, context, &parts, PlacementRule::Nearest),
+        RequestType::Fixed | RequestType::NonFixed => place_in_order(search, context, &parts, PlacementRule::Nearest),
         RequestType::Flexible(_) if !request.splits().is_empty() => {
-            first_that_fits(search, context, &parts)
+            place_first_split(search, context, &parts)
         }
         RequestType::Flexible(_) => {
-            let (total, bounds) = bounds_of(request, context)?;
-            place_split(search, context, PlacementRule::Nearest, &total, bounds, |candidates: &[FlexibleCandidate], bounds| round.split(candidates, bounds))
+            let (total, bounds) = split_bounds(request, context)?;
+            place_split(search, context, PlacementRule::Nearest, &total, bounds, |candidates: &[FlexibleCandidate], bounds| round.split_by_bid(candidates, bounds))
         }
     }
 }
@@ -88,18 +88,18 @@ struct AnsweredRound<'a> {
 }
 
 impl AnsweredRound<'_> {
-    fn told(&self, remaining: &Remaining) -> Vec<SiteBid> {
+    fn site_bids(&self, remaining: &Remaining) -> Vec<SiteBid> {
         let bids = self.answers.iter().flatten().map(|bid| bid.distance);
         let nearest = bids.fold(f64::INFINITY, f64::min);
         let search = self.search;
-        let need = need_of(self.search);
+        let need = need_with_source(self.search);
         let sites = search.grid.sites();
         let told = self.answers.iter().enumerate().map(|(site, answer)| SiteBid {
             site: sites[site].name.clone(),
             answer: answer.clone(),
             nearer: answer.as_ref().ok().and_then(|bid| {
-                let offer = offer(search, site, free(remaining, site)).ok()?;
-                remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
+                let offer = site_means(search, site, free_amounts(remaining, site)).ok()?;
+                suggest_remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
             }),
             lacks_gflops: sites[site].power_per_processor.is_none(),
         });
@@ -107,39 +107,39 @@ impl AnsweredRound<'_> {
     }
 
     /// Lists the sites with room for any component, in the order in which they are taken.
-    fn takers(&self, remaining: &Remaining) -> Vec<usize> {
-        self.order((0..self.answers.len()).filter(|site: &usize| {
+    fn list_takers(&self, remaining: &Remaining) -> Vec<usize> {
+        self.order_by_bid((0..self.answers.len()).filter(|site: &usize| {
             let mut parts = self.search.request.by_size().iter().rev();
             parts.any(|part| self.search.fits(*part as usize, *site, remaining))
         }))
     }
 
     /// Orders those of these sites that bid as they are taken.
-    fn order(&self, sites: impl Iterator<Item = usize>) -> Vec<usize> {
+    fn order_by_bid(&self, sites: impl Iterator<Item = usize>) -> Vec<usize> {
         let bids: Vec<(usize, &Bid)> =
             sites.filter_map(|site| Some((site, self.answers[site].as_ref().ok()?))).collect();
-        choose(&bids).into_iter().map(|at| bids[at].0).collect()
+        rank_bids(&bids).into_iter().map(|at| bids[at].0).collect()
     }
 
     /// Returns sites and sizes for a total that may be split.
-    fn split(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
-        let order = self.order(candidates.iter().map(|candidate| candidate.site));
+    fn split_by_bid(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
+        let order = self.order_by_bid(candidates.iter().map(|candidate| candidate.site));
         let taken: Vec<_> = order.iter().filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site)).collect();
         let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
-        let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
+        let parts = split_in_order(bounds.total, bounds.min, bounds.most, &most);
         parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
     }
 }
 
 /// Computes the answer of each site to a job, by site index.
-fn answers(search: &PlacementSearch<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
-    let need = need_of(search);
+fn collect_answers(search: &PlacementSearch<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
+    let need = need_with_source(search);
     let sites = 0..search.grid.sites().len();
-    sites.map(|site| bid(&need, &offer(search, site, free(remaining, site))?)).collect()
+    sites.map(|site| compute_bid(&need, &site_means(search, site, free_amounts(remaining, site))?)).collect()
 }
 
 /// Returns the amounts left at a site.
-fn free(remaining: &Remaining, site: usize) -> BidAmounts {
+fn free_amounts(remaining: &Remaining, site: usize) -> BidAmounts {
     BidAmounts {
         processors: remaining.processors()[site].into(),
         power: Mflops::default(),
@@ -149,12 +149,12 @@ fn free(remaining: &Remaining, site: usize) -> BidAmounts {
 }
 
 /// Returns the needs of the job as a whole, given where its data is.
-fn need_of(search: &PlacementSearch<'_>) -> BidNeed {
-    BidNeed { source_potential: source_potential(search), ..need(search.request) }
+fn need_with_source(search: &PlacementSearch<'_>) -> BidNeed {
+    BidNeed { source_potential: source_potential(search), ..need_without_source(search.request) }
 }
 
 /// Returns the needs of the job as a whole, wherever its data is.
-pub(in crate::placement) fn need(request: &PlacementRequest) -> BidNeed {
+pub(in crate::placement) fn need_without_source(request: &PlacementRequest) -> BidNeed {
     let mut amounts =
         BidAmounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..BidAmounts::default() };
     let components = request.components().iter();
@@ -186,7 +186,7 @@ pub(in crate::placement) fn source_potential(search: &PlacementSearch<'_>) -> Bi
 }
 
 /// Returns the means of a site with these free amounts.
-pub(in crate::placement) fn offer(
+pub(in crate::placement) fn site_means(
     search: &PlacementSearch<'_>,
     site: usize,
     free: BidAmounts,
@@ -195,13 +195,13 @@ pub(in crate::placement) fn offer(
         free,
         power_per_processor: search.grid.sites()[site].power_per_processor,
         potential: search.grid.potential(site),
-        routes: routes(search, site)?,
+        routes: input_routes(search, site)?,
     })
 }
 
 /// Returns the route of each content that the job reads, from where it arrives first. A link
 /// carries the lesser of what one site sends and the other receives.
-fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decline> {
+fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decline> {
     let shape = search.grid.sites()[site].shape.as_ref();
     let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
         return Ok(Vec::new());
@@ -210,7 +210,7 @@ fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decli
     let contents: BTreeSet<Content> =
         parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
     contents.into_iter().map(|content: Content| {
-        let size = size(search.request, content);
+        let size = size_read(search.request, content);
         let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
         let rate = search.grid.bid_bandwidth(from, site);
         Ok(if from == site { Route::Here(size) } else { Route::From { site: from, size, upload: rate, download: rate } })
@@ -219,9 +219,9 @@ fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decli
 
 /// Returns the bytes of a content that the whole job reads: all of a file that a flexible one reads
 /// in chunks.
-fn size(request: &PlacementRequest, content: Content) -> Bytes {
+fn size_read(request: &PlacementRequest, content: Content) -> Bytes {
     match request.total() {
-        Some(_) => request.file_of(content).size,
+        Some(_) => request.whole_file_of(content).size,
         None => content.size,
     }
 }

@@ -32,7 +32,7 @@ impl Policy for WorstFit {
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
-        spread(request, context)
+        place_worst_fit(request, context)
     }
 }
 
@@ -40,19 +40,19 @@ impl Policy for WorstFit {
 ///
 /// # Errors
 /// A component has no site; the context is as it was.
-pub(super) fn spread(
+pub(super) fn place_worst_fit(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_each(request, |search, component, remaining| {
-        most_remaining(search, component, remaining).map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
+        emptiest_open_site(search, component, remaining).map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
     })
 }
 
 /// Returns the site with the most left that takes the component. Usually the one with the most left
 /// does, and the decision costs one comparison for each of the others. Otherwise every site that
 /// beats the best so far is looked at.
-pub(super) fn most_remaining(
+pub(super) fn emptiest_open_site(
     search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,

@@ -106,7 +106,7 @@ impl Scene {
             .iter()
             .map(|w| Weight::from_thousandths(*w).unwrap());
         let names = ["compute", "memory", "disk", "potential", "data"];
-        let weights = Weights::of(names.into_iter().zip(weights)).unwrap_or_default();
+        let weights = Weights::from_named(names.into_iter().zip(weights)).unwrap_or_default();
         let terms = Terms {
             run_time: DurationMs::from_secs(self.run_time),
             weights,
@@ -132,13 +132,13 @@ impl Scene {
     fn ledgers(&self, sites: &[GridSite]) -> DeductionLedger {
         let mut ledgers = DeductionLedger::default();
         let other = ledgers.new_holder();
-        let key = ledgers.open(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
+        let key = ledgers.open_plan(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
         for (site, promised) in sites.iter().zip(&self.promised) {
             let at = ledgers.number_of(&site.name);
             ledgers.deduct(
                 &key,
                 at,
-                Deducted::offered(Resources::processors(*promised)),
+                Deducted::for_proposal(Resources::processors(*promised)),
             );
         }
         ledgers
@@ -160,17 +160,17 @@ impl SiteActor {
         key: &DeductionKey,
     ) -> Result<GivenBid, Decline> {
         let index = ground.grid().index_of(&self.site.name).unwrap();
-        let asked = self.desk.hear(job, asked.as_ref()).unwrap();
+        let asked = self.desk.announce(job, asked.as_ref()).unwrap();
         let mut free = self.site.usable();
-        if let Some(promised) = ledgers.at(&self.site.name) {
+        if let Some(promised) = ledgers.deducted_at(&self.site.name) {
             free.subtract(&promised.placing);
         }
-        if let Some(own) = ledgers.held(key, &self.site.name) {
+        if let Some(own) = ledgers.deducted_for_plan(key, &self.site.name) {
             free.add(&own.placing);
         }
-        let given = asked.answer(ground, index, &free)?;
+        let given = asked.answer_at(ground, index, &free)?;
         let at = ledgers.number_of(&self.site.name);
-        ledgers.deduct(key, at, Deducted::offered(given.resources.clone()));
+        ledgers.deduct(key, at, Deducted::for_proposal(given.resources.clone()));
         Ok(given)
     }
 }
@@ -180,7 +180,7 @@ fn less_promised(sites: &[GridSite], ledgers: &DeductionLedger) -> Vec<GridSite>
         .iter()
         .map(|site: &GridSite| {
             let mut site = site.clone();
-            if let Some(promised) = ledgers.at(&site.name) {
+            if let Some(promised) = ledgers.deducted_at(&site.name) {
                 site.pending.add(&promised.placing);
             }
             site
@@ -204,7 +204,7 @@ proptest! {
         let ground = BidBasis::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
         let holder = ledgers.new_holder();
         let job = JobId(1);
-        let key = ledgers.open(job, crate::ids::Round(0), holder, Timestamp(5_000));
+        let key = ledgers.open_plan(job, crate::ids::Round(0), holder, Timestamp(5_000));
         let mut actors: Vec<SiteActor> =
             sites.iter().map(|site| SiteActor { site: site.clone(), desk: Announcements::new(9) }).collect();
         let count = actors.len();
@@ -215,19 +215,19 @@ proptest! {
                 let name = &actors[index].site.name;
                 let at = ground.grid().index_of(name).unwrap();
                 let answer = actors[index].hears((job, asked), &ground, &mut ledgers, &key);
-                round.heard(at, answer);
+                round.record_answer(at, answer);
             }
             prop_assert!(round.is_complete());
             prop_assert_eq!(round.messages(), 2 * count as u64);
-            let answers = round.close();
-            let left = Remaining::of(ground.grid());
-            let decided = AnnouncedNeed::new(request.clone()).decide(&ground, &answers, &left);
+            let answers = round.close_bid_round();
+            let left = Remaining::of_grid(ground.grid());
+            let decided = AnnouncedNeed::new(request.clone()).place_by_answers(&ground, &answers, &left);
             let decided = decided.map(|(plan, _)| plan);
             prop_assert_eq!(&decided.as_ref().ok(), &expected.as_ref().ok(), "turn {}", turn);
             prop_assert_eq!(decided.is_err(), expected.is_err());
         }
         // The round is over: what was free is free again.
-        ledgers.end(&key);
+        ledgers.end_plan(&key);
         for site in &sites {
             prop_assert_eq!(free_processors(&ledgers, &site.name), free_processors(&before, &site.name));
         }
@@ -235,7 +235,9 @@ proptest! {
 }
 
 fn free_processors(ledgers: &DeductionLedger, site: &SiteName) -> u32 {
-    ledgers.at(site).map_or(0, |sum| sum.placing.processors)
+    ledgers
+        .deducted_at(site)
+        .map_or(0, |sum| sum.placing.processors)
 }
 
 /// Two jobs at a site of ten (vector MRS-6).
@@ -249,7 +251,7 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     let mut ledgers = DeductionLedger::default();
     let holder = ledgers.new_holder();
     let open = |ledgers: &mut DeductionLedger, job| {
-        ledgers.open(JobId(job), Default::default(), holder, Timestamp(9))
+        ledgers.open_plan(JobId(job), Default::default(), holder, Timestamp(9))
     };
     let a = open(&mut ledgers, 1);
     let b = open(&mut ledgers, 2);
@@ -272,9 +274,9 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     );
     assert_eq!(hears(2, &job_b, &mut ledgers, &b), (0.333_333, 0));
     let free = |ledgers: &DeductionLedger| 10 - free_processors(ledgers, &site_name("S"));
-    ledgers.end(&a);
+    ledgers.end_plan(&a);
     assert_eq!(free(&ledgers), 6);
-    ledgers.end(&b);
+    ledgers.end_plan(&b);
     assert_eq!(free(&ledgers), 10);
 }
 
@@ -283,17 +285,19 @@ fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
     let sites = [site("A", 10), site("B", 8), site("C", 6)];
     let job = AnnouncedNeed::new(Arc::new(under("mrs", &request(vec![component(6)]))));
     let ground = BidBasis::new(job.request(), Arc::new(grid(sites.clone())));
-    let answer = |index: usize| job.answer(&ground, index, &sites[index].usable());
+    let answer = |index: usize| job.answer_at(&ground, index, &sites[index].usable());
     let mut round = BidRound::new(3);
-    round.heard(1, answer(1));
-    round.heard(2, answer(2));
-    let left = Remaining::of(ground.grid());
-    let (plan, by) = job.decide(&ground, &round.close(), &left).unwrap();
+    round.record_answer(1, answer(1));
+    round.record_answer(2, answer(2));
+    let left = Remaining::of_grid(ground.grid());
+    let (plan, by) = job
+        .place_by_answers(&ground, &round.close_bid_round(), &left)
+        .unwrap();
     assert_eq!((sites_of(&plan), by.policy.as_str()), (vec!["B"], "mrs"));
     let nobody = [
         Err(Decline::Silent),
         Err(Decline::NothingFree),
         Err(Decline::Silent),
     ];
-    assert!(job.decide(&ground, &nobody, &left).is_err());
+    assert!(job.place_by_answers(&ground, &nobody, &left).is_err());
 }

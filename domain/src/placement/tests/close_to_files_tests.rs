@@ -50,8 +50,8 @@ fn placed_with(
     grid: &GridSnapshot,
     history: &mut PairHistory,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let mut remaining = Remaining::of(grid);
-    place(
+    let mut remaining = Remaining::of_grid(grid);
+    try_to_place(
         request,
         &mut PlacementContext {
             grid,
@@ -139,14 +139,14 @@ fn explained_with(
     history: &mut PairHistory,
 ) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
     let mut recorder = Recorder::default();
-    let mut remaining = Remaining::of(grid);
+    let mut remaining = Remaining::of_grid(grid);
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
         history,
         observer: &mut recorder,
     };
-    (place(request, &mut context), recorder)
+    (try_to_place(request, &mut context), recorder)
 }
 
 /// CF-4.

@@ -116,7 +116,7 @@ fn among_too_many_sets_to_search_one_that_takes_the_job_is_still_found() {
         .collect();
     let grid = grid_with(names.iter().map(|name| site(name, 10)), &[], &links);
     let plan = placed(&under(CM, &sizes(&[6; 8])), &grid).unwrap();
-    assert_eq!(plan.sites_combined(), 8);
+    assert_eq!(plan.count_sites(), 8);
 }
 
 proptest! {

@@ -262,7 +262,8 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
                     QuotaBasis::Level => (all - count(idle, name)).max(0),
                     QuotaBasis::Share => count(&ours, name),
                 };
-                quota.of(all as u64) as i64 - taken - count(&pending, name) >= needed as i64
+                quota.share_of_total(all as u64) as i64 - taken - count(&pending, name)
+                    >= needed as i64
             })
         })
         .min_by_key(|quota| quota.share)

@@ -33,7 +33,7 @@ fn uses(
 
 /// A plan stays within what may be taken of each site, takes it, and a refusal takes nothing.
 fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
-    let mut remaining = Remaining::of(grid);
+    let mut remaining = Remaining::of_grid(grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
         grid,
@@ -41,7 +41,7 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
         history: &mut PairHistory::All,
         observer: &mut Silent,
     };
-    let outcome = place(request, &mut context);
+    let outcome = try_to_place(request, &mut context);
     let Ok(plan) = outcome else {
         prop_assert_eq!(remaining, before);
         return Ok(());
@@ -88,7 +88,11 @@ fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
             labels
                 .into_iter()
                 .all(|constraint| constraint.holds(&shape.labels))
-                && site.quota.most(&shape.total).first_shortage(&all).is_none()
+                && site
+                    .quota
+                    .max_of(&shape.total)
+                    .first_shortage(&all)
+                    .is_none()
         })
 }
 
@@ -109,11 +113,7 @@ fn few_and_spread(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>)
     let names = ["A", "B", "C", "D", "E"];
     let grid = grid(names.iter().zip(idle).map(|(name, idle)| site(name, *idle)));
     let request = sizes(parts);
-    let combined = |request| {
-        placed(request, &grid)
-            .ok()
-            .map(|plan| plan.sites_combined())
-    };
+    let combined = |request| placed(request, &grid).ok().map(|plan| plan.count_sites());
     (
         combined(&under("cluster-minimization", &request)),
         combined(&request),
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let grid = drawn.grid();
         let combined = |policy: &str| {
-            placed(&under(policy, &drawn.request), &grid).ok().map(|plan| plan.sites_combined())
+            placed(&under(policy, &drawn.request), &grid).ok().map(|plan| plan.count_sites())
         };
         let few = combined("cluster-minimization");
         if let Some(few) = few {

@@ -44,7 +44,7 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
             acceptance: PlacementAcceptance::Closed(Hindrance::Maintenance),
             ..site("C", 50)
         },
-        GridSite::unheard(site_name("D")),
+        GridSite::never_answered(site_name("D")),
     ]);
     let (outcome, recorder) = explained(&sizes(&[4, 10]), &grid);
     assert_eq!(sites_of(&outcome.unwrap()), ["B", "A"]);

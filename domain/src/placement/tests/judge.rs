@@ -542,7 +542,7 @@ impl<'a> Judge<'a> {
             .file_sites(part, at)
             .into_iter()
             .filter(|from: &usize| {
-                self.history.has(name(at), name(*from)) || learned.contains(&(at, *from))
+                self.history.contains_pair(name(at), name(*from)) || learned.contains(&(at, *from))
             });
         self.arrival(self.missing(part, at)?, from, at)
     }

@@ -10,7 +10,7 @@ use crate::placed::PlacementRule;
 use crate::placement::testing::*;
 use crate::placement::{
     BandwidthKind, BidBandwidths, ComponentRequest, GridSite, GridSnapshot, Link, Network,
-    PlacementRequest, Reason, can_ever_be_placed,
+    PlacementRequest, Reason, check_placeable,
 };
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
@@ -199,7 +199,7 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
         (refusal.component, refusal.reason),
         (ComponentIndex(0), needs(40))
     );
-    assert!(can_ever_be_placed(&faster, &grid(all.clone())).is_err());
+    assert!(check_placeable(&faster, &grid(all.clone())).is_err());
     let answers = answers(&fast, &grid(all.clone()));
     assert_eq!(answers["S3"], Err(Decline::NoGflops));
     let only = placed(&fast, &grid([all[2].clone()])).unwrap_err();
@@ -234,7 +234,7 @@ fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
     let configured = LINKS.map(|of| link(of, 1));
     let mut network = Network::new(configured, crate::placement::network::DEFAULT_MESSAGE);
     for of in LINKS.iter().rev().take(count) {
-        network.set(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
+        network.set_link(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
     }
     let replicas = BTreeMap::from([(file(1, 30).digest, BTreeSet::from([site_name("S3")]))]);
     GridSnapshot::new(
@@ -282,7 +282,7 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
         for (from, to, _) in LINKS {
             let from = site_name(from);
             let to = site_name(to);
-            network.set(
+            network.set_link(
                 &Link {
                     from,
                     to,
@@ -302,7 +302,7 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
             upload: bandwidth,
             latency,
         };
-        network.set(&link, is_measured);
+        network.set_link(&link, is_measured);
         GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()))
     };
     assert_eq!(

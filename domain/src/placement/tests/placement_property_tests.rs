@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use crate::job::spec::{Flexible, RequestType};
 use crate::placed::ReasonCode;
-use crate::placement::bounded_split::split;
+use crate::placement::bounded_split::split_largest_first;
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -54,13 +54,13 @@ proptest! {
         drawn in drawn(1..5), repeats in 1..6,
     ) {
         let grid = drawn.grid();
-        let mut remaining = Remaining::of(&grid);
+        let mut remaining = Remaining::of_grid(&grid);
         let mut used = vec![Resources::default(); drawn.sites.len()];
         for _ in 0..repeats {
             remaining.begin_request();
             let before = remaining.clone();
             let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
-            let Ok(plan) = place(&drawn.request, &mut context) else {
+            let Ok(plan) = try_to_place(&drawn.request, &mut context) else {
                 prop_assert_eq!(before, remaining);
                 break;
             };
@@ -77,9 +77,9 @@ proptest! {
     #[test]
     fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
         let grid = drawn.grid();
-        let mut remaining = Remaining::of(&grid);
+        let mut remaining = Remaining::of_grid(&grid);
         let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
-        let silent = place(&drawn.request, &mut context);
+        let silent = try_to_place(&drawn.request, &mut context);
         let (outcome, recorder) = explained(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);
         for verdict in &recorder.verdicts {
@@ -149,10 +149,10 @@ proptest! {
         let grid = drawn.grid();
         let with = |history: &mut PairHistory| {
             let mut recorder = Recorder::default();
-            let mut remaining = Remaining::of(&grid);
+            let mut remaining = Remaining::of_grid(&grid);
             let mut context =
                 PlacementContext { grid: &grid, remaining: &mut remaining, history, observer: &mut recorder };
-            let _ = place(&request, &mut context);
+            let _ = try_to_place(&request, &mut context);
             recorder.verdicts
         };
         for verdict in with(&mut PairHistory::Pairs(BTreeSet::new())) {
@@ -192,7 +192,7 @@ proptest! {
             let Reason::NoSplit { usable, .. } = refusal.reason else { continue };
             let mut left: Vec<u32> = idle.clone();
             left.sort_unstable_by(|a, b| b.cmp(a));
-            prop_assert!(split(total, min, most as usize, &left).is_empty(), "{left:?}");
+            prop_assert!(split_largest_first(total, min, most as usize, &left).is_empty(), "{left:?}");
             let missing = u64::from(total).saturating_sub(usable) as u32;
             if missing == 0 {
                 // Enough is idle, but so many components cannot each have the least.

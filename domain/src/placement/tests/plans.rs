@@ -14,7 +14,7 @@ proptest! {
     /// left for the next job, and the table of Close-to-Files.
     #[test]
     fn every_policy_makes_the_plans_of_its_description(scene in scenes()) {
-        let mut remaining = Remaining::of(&scene.grid);
+        let mut remaining = Remaining::of_grid(&scene.grid);
         let mut history = scene.history.clone();
         let mut judge = Judge::new(&scene.grid, history.clone(), &scene.jobs[0]);
         for (number, asked) in scene.jobs.iter().enumerate() {
@@ -30,7 +30,7 @@ proptest! {
                     history: &mut history.clone(),
                     observer: &mut recorder,
                 };
-                place(&request, &mut context)
+                try_to_place(&request, &mut context)
             };
             let mut context = PlacementContext {
                 grid: &scene.grid,
@@ -38,7 +38,7 @@ proptest! {
                 history: &mut history,
                 observer: &mut Silent,
             };
-            let told = place(&request, &mut context);
+            let told = try_to_place(&request, &mut context);
             prop_assert_eq!(&watched, &told, "watched, it decides otherwise");
             let expected = plan(&mut judge, told.as_ref().ok());
             prop_assert_eq!(told.map_err(|refusal| refusal.component), expected);
@@ -54,7 +54,7 @@ proptest! {
     fn a_job_is_accepted_exactly_if_the_sites_could_ever_hold_it(scene in scenes()) {
         let sites: Vec<&GridSite> = scene.grid.sites().iter().collect();
         for asked in &scene.jobs {
-            let told = can_ever_be_placed(&asked.request(), &scene.grid);
+            let told = check_placeable(&asked.request(), &scene.grid);
             prop_assert_eq!(told.is_ok(), asked.ever(&sites), "{:?}", told);
         }
     }

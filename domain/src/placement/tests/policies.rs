@@ -50,7 +50,7 @@ fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
             })?;
             let name = |at: usize| judge.grid.sites()[at].name.clone();
             for (at, from) in learned {
-                judge.history.insert(name(at), name(from));
+                judge.history.insert_pair(name(at), name(from));
             }
             Ok(chosen)
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::acquisition::{Partition, PartitionAccount, SitePartitions};
 use crate::job::spec::OverrideScope;
 use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
-use crate::placement::unplaceable::could_hold_all;
+use crate::placement::unplaceable::check_holds_all;
 use crate::placement::{
     ComponentRequest, GridSite, PlacementRequest, Reason, SiteShape, rank_to_reserve,
 };
@@ -79,7 +79,7 @@ fn job(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
 #[test]
 fn what_a_component_may_ask_for_is_what_its_partition_has() {
     let site = delft(64, 16);
-    let could = |partition, need| could_hold_all(&job(partition, &[need]), &[&site]).is_ok();
+    let could = |partition, need| check_holds_all(&job(partition, &[need]), &[&site]).is_ok();
     assert!(could(Some("gpu"), gpus(2, 2)) && could(Some("normal,gpu"), gpus(64, 8)));
     assert!(!could(None, gpus(2, 2)), "the site's own has none");
     assert!(
@@ -89,7 +89,7 @@ fn what_a_component_may_ask_for_is_what_its_partition_has() {
     assert!(!could(Some("gpu"), gpus(2, 9)) && !could(Some("gpu"), gpus(17, 1)));
     let both = job(Some("gpu"), &[gpus(16, 8), gpus(16, 8), gpus(16, 8)]);
     assert!(
-        could_hold_all(&both, &[&site]).is_ok(),
+        check_holds_all(&both, &[&site]).is_ok(),
         "none of it is the site's own"
     );
 }

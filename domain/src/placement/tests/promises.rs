@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::placement::testing::*;
 use crate::placement::{
     GridSite, PairHistory, PlacementContext, PlacementRequest, Quota, Reason, Remaining, Silent,
-    Suitability, place,
+    Suitability, try_to_place,
 };
 use crate::reservation::IdleDrop;
 use crate::resources::Resources;
@@ -50,7 +50,7 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
     let reason = Reason::Reserved {
         resource: "processors".into(),
         needed: 12,
-        lasts: DurationMs(3 * HOUR).max(lasting(&[12], 3).lasts()),
+        lasts: DurationMs(3 * HOUR).max(lasting(&[12], 3).holding_time()),
         from: Timestamp(9 * HOUR),
         after: DurationMs(2 * HOUR),
         reserved: 12,
@@ -98,7 +98,7 @@ fn what_is_busy_and_promised_is_told_as_both() {
 #[test]
 fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
     let grid = grid([promising("Delft", 16, &[(2, 10)])]);
-    let mut remaining = Remaining::of(&grid);
+    let mut remaining = Remaining::of_grid(&grid);
     let mut place = |request: &PlacementRequest| {
         let context = &mut PlacementContext {
             grid: &grid,
@@ -106,7 +106,7 @@ fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
             history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        place(request, context).is_ok()
+        try_to_place(request, context).is_ok()
     };
     // Six of the sixteen are promised from two hours on.
     assert!(place(&lasting(&[4, 4], 3)));
@@ -145,7 +145,7 @@ fn lengths_that_differ_little_make_no_new_shape() {
     let lasts = |minutes: u64| {
         sizes(&[1])
             .with_lasts(DurationMs(minutes * 60_000))
-            .lasts()
+            .holding_time()
             .0
     };
     for minutes in 1..3_000 {
@@ -158,7 +158,7 @@ fn lengths_that_differ_little_make_no_new_shape() {
     let all: std::collections::BTreeSet<u64> = (60..120).map(lasts).collect();
     assert!(all.len() <= 10, "{all:?}");
     assert_eq!(
-        sizes(&[1]).with_lasts(DurationMs(u64::MAX)).lasts(),
+        sizes(&[1]).with_lasts(DurationMs(u64::MAX)).holding_time(),
         DurationMs(u64::MAX)
     );
 }
@@ -183,8 +183,8 @@ proptest! {
         let grid = grid(sites.clone());
         let (outcome, recorder) = explained(&request, &grid);
         for site in &sites {
-            let lasting = site.usable_for(request.lasts()).unwrap_or_else(|| site.usable());
-            let plan = outcome.iter().flat_map(|plan| request.uses(plan));
+            let lasting = site.usable_for(request.holding_time()).unwrap_or_else(|| site.usable());
+            let plan = outcome.iter().flat_map(|plan| request.used_by_plan(plan));
             let taken = plan.filter(|(name, _)| *name == site.name).map(|(_, r)| r.processors);
             prop_assert!(taken.sum::<u32>() <= lasting.processors);
         }

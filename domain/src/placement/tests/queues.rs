@@ -11,7 +11,7 @@ use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
 };
-use crate::placement::unplaceable::could_hold_all;
+use crate::placement::unplaceable::check_holds_all;
 use crate::placement::{
     GridSite, Hindrance, PlacementAcceptance, PlacementRequest, Reason, SiteShape, Suitability,
     rank_to_reserve, rank_unreserved,
@@ -127,7 +127,7 @@ fn awaited(name: &str, queues: bool) -> GridSite {
     }));
     let mut waits = Obtainable::default();
     let ask = PartitionDemand::new(32, DurationMs::from_secs(3_600));
-    waits.waited(
+    waits.record_wait(
         lane("short"),
         ask,
         &"Priority".into(),
@@ -232,7 +232,7 @@ fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
         let placed = placed(&request, &grid)
             .map(|_| ())
             .map_err(|refusal| refusal.reason);
-        assert_eq!(placed.is_ok(), could_hold_all(&request, &sites).is_ok());
+        assert_eq!(placed.is_ok(), check_holds_all(&request, &sites).is_ok());
         placed
     };
     assert_eq!(fits(1, None), Ok(()), "its whole time");

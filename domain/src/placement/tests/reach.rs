@@ -16,7 +16,7 @@ fn reading(processors: u32) -> ComponentRequest {
 }
 
 fn lacks(components: Vec<ComponentRequest>, grid: &GridSnapshot) -> Option<(u32, String)> {
-    let missing = missing_link(&request(components), grid)?;
+    let missing = find_missing_link(&request(components), grid)?;
     Some((
         missing.component.0,
         format!("{}-{}", missing.from, missing.to),
@@ -64,7 +64,7 @@ fn what_no_site_has_or_none_could_hold_is_not_for_want_of_a_link() {
     assert_eq!(lacks(vec![reading(2), reading(2)], &apart), None);
     let at_a = grid_with([small("A"), small("B")], &[(file(1, 1), "A")], &[]);
     assert_eq!(lacks(vec![reading(2), reading(2), reading(2)], &at_a), None);
-    let unheard = GridSite::unheard(site_name("B"));
+    let unheard = GridSite::never_answered(site_name("B"));
     let unknown = grid_with([small("A"), unheard], &[(file(1, 1), "A")], &[]);
     assert_eq!(lacks(vec![reading(2), reading(2)], &unknown), None);
 }

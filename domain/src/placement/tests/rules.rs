@@ -114,12 +114,12 @@ fn kept(request: &PlacementRequest, grid: GridSnapshot, history: PairHistory) ->
     });
     let grid = Arc::new(grid);
     let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), Timestamp(1));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) else {
+    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) else {
         panic!("it fits")
     };
     // What was looked at is left as the plan has it.
-    let mut expected = Remaining::of(&grid);
-    for (site, used) in request.uses(&offer.plan) {
+    let mut expected = Remaining::of_grid(&grid);
+    for (site, used) in request.used_by_plan(&offer.plan) {
         expected.take(grid.index_of(&site).unwrap(), &used);
     }
     assert_eq!(scan.remaining(), &expected);

@@ -117,9 +117,9 @@ proptest! {
             let part = ComponentRequest::of_resources(vector(processors, gpus));
             let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
             // As it is placed, and as it is explained.
-            let mut remaining = Remaining::of(&grid);
+            let mut remaining = Remaining::of_grid(&grid);
             let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
-            let plan = crate::placement::place(&request, &mut context).ok();
+            let plan = crate::placement::try_to_place(&request, &mut context).ok();
             prop_assert_eq!(&plan, &placed(&request, &grid).ok());
             let count = plan.as_ref().map(|plan| plan.placements.len());
             if policy.takes_bids() {
@@ -133,7 +133,7 @@ prop_assert_eq!(count.map(|count| count <= most as usize), expected.and(Some(tru
                 let site = grid.site(&site_name(name)).unwrap();
                 prop_assert!(share >= min && whole.fits(share, site), "{share} at {name}");
             }
-            prop_assert_eq!(plan.sites_combined(), plan.placements.len());
+            prop_assert_eq!(plan.count_sites(), plan.placements.len());
         }
     }
 }
@@ -151,7 +151,7 @@ fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
         let whole = vec![ComponentRequest::of_resources(vector(20, 4))];
         let policy = PolicyName::new("flexible-cluster-minimization").unwrap();
         let request = PlacementRequest::new(policy, request, true, whole);
-        (placed(&request, grid), can_ever_be_placed(&request, grid))
+        (placed(&request, grid), check_placeable(&request, grid))
     };
     let (plan, ever) = split(&grid([bounded("A"), bounded("B")]));
     assert_eq!(shares_of(&plan.unwrap()), [("A", 10), ("B", 10)]);

@@ -63,7 +63,7 @@ fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
 fn a_placement_that_fails_gives_the_room_back() {
     let grid = files([narrow("A", 50, 5), narrow("B", 50, 2)]);
     for policy in ["worst-fit", "connected-cluster-minimization"] {
-        let mut remaining = Remaining::of(&grid);
+        let mut remaining = Remaining::of_grid(&grid);
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
@@ -71,13 +71,13 @@ fn a_placement_that_fails_gives_the_room_back() {
             observer: &mut Silent,
         };
         let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
-        let refusal = place(&under(policy, &both), &mut context).unwrap_err();
+        let refusal = try_to_place(&under(policy, &both), &mut context).unwrap_err();
         let left = Reason::StagingFull {
             needed: Bytes(3 * GB),
             left: Bytes(2 * GB),
         };
         assert_eq!(refusal.reason, left, "{policy}");
-        assert_eq!(remaining, Remaining::of(&grid), "{policy}");
+        assert_eq!(remaining, Remaining::of_grid(&grid), "{policy}");
     }
 }
 
@@ -97,7 +97,7 @@ fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
     }
     let mut scan = queues.begin_scan(Trigger::Event, Arc::new(grid), Timestamp(9));
     let mut placed = Vec::new();
-    while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+    while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
         placed.push(offer.job.0);
     }
     placed

@@ -21,11 +21,11 @@ fn small(name: &str, processors: u32) -> GridSite {
 fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
     let grid = grid([small("A", 16), small("B", 32)]);
     assert_eq!(
-        can_ever_be_placed(&sizes(&[32]), &grid),
+        check_placeable(&sizes(&[32]), &grid),
         Ok(()),
         "idle or not does not matter"
     );
-    let error = can_ever_be_placed(&sizes(&[8, 33]), &grid).unwrap_err();
+    let error = check_placeable(&sizes(&[8, 33]), &grid).unwrap_err();
     assert_eq!(
         error.to_string(),
         "component 1 fits no site, even an empty one; nearest is B: \
@@ -35,8 +35,8 @@ fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
 
 #[test]
 fn a_site_that_has_not_been_heard_from_is_unknown_and_not_small() {
-    let grid = grid([small("A", 16), GridSite::unheard(site_name("B"))]);
-    assert_eq!(can_ever_be_placed(&sizes(&[1_000, 1_000]), &grid), Ok(()));
+    let grid = grid([small("A", 16), GridSite::never_answered(site_name("B"))]);
+    assert_eq!(check_placeable(&sizes(&[1_000, 1_000]), &grid), Ok(()));
 }
 
 #[test]
@@ -49,11 +49,8 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
             ..(*shape).clone()
         })
     });
-    assert!(can_ever_be_placed(&sizes(&[11]), &grid([narrow.clone()])).is_err());
-    assert_eq!(
-        can_ever_be_placed(&sizes(&[10, 10]), &grid([narrow])),
-        Ok(())
-    );
+    assert!(check_placeable(&sizes(&[11]), &grid([narrow.clone()])).is_err());
+    assert_eq!(check_placeable(&sizes(&[10, 10]), &grid([narrow])), Ok(()));
     let quota = Quota {
         share: PerMillion(500_000),
         basis: QuotaBasis::Level,
@@ -62,7 +59,7 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
         quota,
         ..small("A", 100)
     };
-    let error = can_ever_be_placed(&sizes(&[51]), &grid([bounded])).unwrap_err();
+    let error = check_placeable(&sizes(&[51]), &grid([bounded])).unwrap_err();
     assert!(
         error.to_string().contains("the quota allows 50 at most"),
         "{error}"
@@ -72,15 +69,15 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
 #[test]
 fn components_that_fit_only_one_at_a_time_are_refused() {
     let two = grid([small("A", 16), small("B", 16)]);
-    assert_eq!(can_ever_be_placed(&sizes(&[16, 16]), &two), Ok(()));
-    let error = can_ever_be_placed(&sizes(&[16, 16, 1]), &two).unwrap_err();
+    assert_eq!(check_placeable(&sizes(&[16, 16]), &two), Ok(()));
+    let error = check_placeable(&sizes(&[16, 16, 1]), &two).unwrap_err();
     assert!(matches!(error, Unplaceable::TogetherTooLarge(_)), "{error}");
     let at_a = || ComponentRequest {
         site: Some(site_name("A")),
         ..component(9)
     };
     let fixed = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![at_a(), at_a()]);
-    let error = can_ever_be_placed(&fixed, &two).unwrap_err();
+    let error = check_placeable(&fixed, &two).unwrap_err();
     assert!(
         error.to_string().contains("needs 18 processors, has 16"),
         "{error}"
@@ -94,13 +91,13 @@ fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
         ..component(1)
     };
     let fixed = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![one]);
-    let error = can_ever_be_placed(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
+    let error = check_placeable(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "component 0 names site Z, which is not configured; there are: A, B"
     );
     assert_eq!(
-        can_ever_be_placed(&sizes(&[1]), &grid([])),
+        check_placeable(&sizes(&[1]), &grid([])),
         Err(Unplaceable::NoSites)
     );
 }
@@ -112,7 +109,7 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
         key: "arch".into(),
         rule: LabelRule::Is("arm64".into()),
     });
-    let error = can_ever_be_placed(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
+    let error = check_placeable(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
     let Unplaceable::ComponentTooLarge {
         component, reason, ..
     } = error
@@ -135,7 +132,7 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
     };
     let of = |owner: &str| sizes(&[8]).for_owner(&key(owner), &defaults);
     let sites = [site("A", 4), site("B", 16)];
-    assert_eq!(can_ever_be_placed(&of("bob"), &grid(sites.clone())), Ok(()));
+    assert_eq!(check_placeable(&of("bob"), &grid(sites.clone())), Ok(()));
     assert_eq!(
         sites_of(&placed(&of("carol"), &grid(sites.clone())).unwrap()),
         ["B"]
@@ -146,16 +143,16 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
         ReasonCode::NotEnoughIdle,
         "nearest is A: {refused}"
     );
-    let error = can_ever_be_placed(&of("alice"), &grid([small("B", 16)])).unwrap_err();
+    let error = check_placeable(&of("alice"), &grid([small("B", 16)])).unwrap_err();
     assert!(
         error
             .to_string()
             .ends_with("nearest is B: the site is for keys bob, carol"),
         "{error}"
     );
-    let unheard = grid([GridSite::unheard(site_name("B"))]);
+    let unheard = grid([GridSite::never_answered(site_name("B"))]);
     assert!(
-        can_ever_be_placed(&of("alice"), &unheard).is_err(),
+        check_placeable(&of("alice"), &unheard).is_err(),
         "whatever the site is"
     );
     assert_eq!(
@@ -171,7 +168,7 @@ fn a_closed_site_still_counts_since_it_may_open() {
         acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
         ..small("A", 16)
     };
-    assert_eq!(can_ever_be_placed(&sizes(&[16]), &grid([drained])), Ok(()));
+    assert_eq!(check_placeable(&sizes(&[16]), &grid([drained])), Ok(()));
 }
 
 #[test]
@@ -213,9 +210,9 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     let mut texts = std::collections::BTreeSet::new();
     for why in all {
         let grid = with_b(PlacementAcceptance::Closed(why));
-        assert_eq!(closed_site(&fixed(true), &grid), found(why));
+        assert_eq!(find_closed_site(&fixed(true), &grid), found(why));
         assert_eq!(
-            closed_site(&sizes(&[1, 1]), &grid),
+            find_closed_site(&sizes(&[1, 1]), &grid),
             None,
             "it may go to the other one"
         );
@@ -225,7 +222,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     let probed = with_b(PlacementAcceptance::ProbesOnly);
     for restartable in [true, false] {
         assert_eq!(
-            closed_site(&fixed(restartable), &probed),
+            find_closed_site(&fixed(restartable), &probed),
             None,
             "it can go nowhere else"
         );
@@ -241,7 +238,7 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
             max_components: Some(most),
             splits: vec![],
         };
-        can_ever_be_placed(
+        check_placeable(
             &flexible("flexible-cluster-minimization", total, bounds),
             &grid,
         )
@@ -267,7 +264,7 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
         ..Flexible::default()
     };
     let listed = flexible("flexible-cluster-minimization", 15, splits);
-    assert_eq!(can_ever_be_placed(&listed, &grid), Ok(()));
+    assert_eq!(check_placeable(&listed, &grid), Ok(()));
 }
 
 fn ten() -> Resources {

@@ -22,7 +22,7 @@ fn seconds(secs: u64) -> DurationMs {
 fn each_component_goes_to_the_site_with_the_most_left() {
     let plan = placed(&sizes(&[8, 8, 8]), &three_sites()).unwrap();
     assert_eq!(sites_of(&plan), ["C1", "C2", "C3"]);
-    assert_eq!(plan.sites_combined(), 3);
+    assert_eq!(plan.count_sites(), 3);
 }
 
 /// WF-2.
@@ -31,14 +31,14 @@ fn the_largest_component_goes_first_and_equal_sites_go_by_name() {
     let grid = grid([site("C", 9), site("B", 17), site("A", 18)]);
     let plan = placed(&sizes(&[4, 16, 8]), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["B", "A", "B"]);
-    assert_eq!(plan.sites_combined(), 2);
+    assert_eq!(plan.count_sites(), 2);
 }
 
 /// WF-3.
 #[test]
 fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     let grid = grid([site("A", 10), site("B", 9)]);
-    let mut remaining = Remaining::of(&grid);
+    let mut remaining = Remaining::of_grid(&grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
         grid: &grid,
@@ -46,7 +46,7 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
         history: &mut PairHistory::All,
         observer: &mut Silent,
     };
-    let refusal = place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
+    let refusal = try_to_place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
     assert_eq!(refusal.site, Some(site_name("A")));
@@ -289,7 +289,7 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
         },
         site("B", 10),
     ]);
-    let mut remaining = Remaining::of(&grid);
+    let mut remaining = Remaining::of_grid(&grid);
     let mut next = || {
         let history = &mut PairHistory::All;
         let observer = &mut Silent;
@@ -299,7 +299,7 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
             history,
             observer,
         };
-        place(&sizes(&[4, 4]), &mut context).unwrap()
+        try_to_place(&sizes(&[4, 4]), &mut context).unwrap()
     };
     assert_eq!(sites_of(&next()), ["A", "A"]);
     assert_eq!(sites_of(&next()), ["B", "B"]);

@@ -4,7 +4,7 @@ use super::*;
 use Priority::{High, Low};
 
 fn condition(queues: &PlacementQueues, job: u64) -> Condition {
-    queues.standing(JobId(job)).unwrap().condition
+    queues.standing_of(JobId(job)).unwrap().condition
 }
 
 fn event(queues: &mut PlacementQueues, now: u64) -> Vec<u64> {
@@ -54,7 +54,7 @@ fn a_job_is_offered_one_plan_at_a_time() {
     let mut first = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
     assert!(matches!(
-        queues.step(&mut first, budget),
+        queues.step_scan(&mut first, budget),
         ScanStep::Placed(_)
     ));
     assert_eq!(condition(&queues, 1), Condition::Offered);
@@ -68,10 +68,10 @@ fn a_job_is_offered_one_plan_at_a_time() {
         [],
         "an event of the job does not decide the offer"
     );
-    queues.withdraw_offer(JobId(1));
+    queues.withdraw_proposal(JobId(1));
     assert!(queues.has_unserved());
     assert!(
-        matches!(queues.step(&mut first, budget), ScanStep::Done(_)),
+        matches!(queues.step_scan(&mut first, budget), ScanStep::Done(_)),
         "not in the same scan"
     );
     assert_eq!(event(&mut queues, 12), [1]);
@@ -85,8 +85,8 @@ fn withdrawing_what_was_not_offered_changes_nothing() {
         ..waiting(1, High, 1)
     };
     let mut queues = queues_of(QueueParameters::default(), [frozen]);
-    queues.withdraw_offer(JobId(1));
-    queues.withdraw_offer(JobId(7));
+    queues.withdraw_proposal(JobId(1));
+    queues.withdraw_proposal(JobId(7));
     assert_eq!(condition(&queues, 1), Condition::Frozen);
 }
 
@@ -117,11 +117,11 @@ fn an_event_that_leaves_the_wait_alone_keeps_the_job_in_the_running_scan() {
     let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
     assert!(matches!(
-        queues.step(&mut scan, budget),
+        queues.step_scan(&mut scan, budget),
         ScanStep::Placed(_)
     ));
     queues.insert(waiting(2, High, 1));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert_eq!(offer.job, JobId(2));
@@ -135,7 +135,7 @@ fn jobs_of_one_request_come_and_go_as_any_others() {
         ..waiting(id, High, 1)
     };
     let mut queues = queues_of(QueueParameters::default(), [job(1), job(2)]);
-    queues.forget(JobId(1));
+    queues.forget_job(JobId(1));
     assert_eq!(event(&mut queues, 10), [2]);
     assert_eq!(queues.shape_count(), 0);
     queues.insert(job(3));
@@ -148,13 +148,13 @@ fn whoever_has_an_offer_leaves_others_unserved() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
     let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
     assert!(matches!(
-        queues.step(&mut scan, &mut SliceBudget(u32::MAX)),
+        queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)),
         ScanStep::Placed(_)
     ));
     queues.insert(waiting(2, Low, 1));
     assert!(queues.has_unserved());
-    queues.forget(JobId(2));
+    queues.forget_job(JobId(2));
     assert!(!queues.has_unserved());
-    queues.forget(JobId(1));
+    queues.forget_job(JobId(1));
     assert!(!queues.has_unserved());
 }

@@ -37,7 +37,7 @@ fn ids(indexes: impl IntoIterator<Item = u64>) -> BTreeSet<JobId> {
 }
 
 fn note(groups: &mut SweepGroups, job: &Job) {
-    groups.note(job);
+    groups.note_job(job);
 }
 
 #[test]
@@ -45,11 +45,11 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
     let mut groups = SweepGroups::default();
     let mut runs: Vec<Job> = (0..5).map(|index| run(index, Some(2))).collect();
     runs.iter()
-        .for_each(|job| assert_eq!(groups.note(job), Some(JobId(100))));
+        .for_each(|job| assert_eq!(groups.note_job(job), Some(JobId(100))));
     let none = std::iter::empty;
     assert_eq!(groups.give_turns(JobId(100), none()), ids([0, 1]));
     runs[0].phase = JobPhase::Running { since: AT };
-    groups.note(&runs[0]);
+    groups.note_job(&runs[0]);
     assert_eq!(
         groups.give_turns(JobId(100), none()),
         ids([0]),
@@ -57,10 +57,10 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
     );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[2]));
     runs[0].phase = JobPhase::Finished { at: AT };
-    groups.note(&runs[0]);
+    groups.note_job(&runs[0]);
     assert_eq!(groups.give_turns(JobId(100), none()), ids([2]));
     runs[1].frozen_by = KeyName::new("alice").ok();
-    groups.note(&runs[1]);
+    groups.note_job(&runs[1]);
     assert_eq!(
         groups.give_turns(JobId(100), none()),
         ids([1, 3]),
@@ -76,7 +76,7 @@ fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
     runs.iter().for_each(|job| note(&mut groups, job));
     assert_eq!(groups.give_turns(JobId(100), std::iter::empty()), ids([1]));
     runs[0].frozen_by = None;
-    groups.note(&runs[0]);
+    groups.note_job(&runs[0]);
     assert_eq!(
         groups.give_turns(JobId(100), [JobId(101)].into_iter()),
         ids([])
@@ -87,10 +87,10 @@ fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
 #[test]
 fn jobs_without_a_limit_need_no_turn() {
     let mut groups = SweepGroups::default();
-    assert_eq!(groups.note(&run(0, None)), None);
+    assert_eq!(groups.note_job(&run(0, None)), None);
     assert!(groups.has_turn(&run(0, None)));
     assert!(groups.has_turn(&JobWorld::new(spec(1)).job));
-    assert_eq!(groups.all(), []);
+    assert_eq!(groups.limited_sweeps(), []);
 }
 
 proptest! {
@@ -128,7 +128,7 @@ proptest! {
             if !matches!(job.phase, JobPhase::Queued { .. }) {
                 offered.remove(&job.id);
             }
-            groups.note(&runs[index]);
+            groups.note_job(&runs[index]);
             groups.give_turns(JobId(100), offered.iter().copied());
             let busy = runs.iter().filter(|job: &&Job| {
                 !job.is_final() && !matches!(job.phase, JobPhase::Queued { .. })

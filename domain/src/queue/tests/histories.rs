@@ -148,12 +148,12 @@ impl Both {
     }
 
     fn heard(&mut self, job: JobId) {
-        self.queues.heard(job);
+        self.queues.clear_decision(job);
         self.list.heard(job);
     }
 
     fn forget(&mut self, job: JobId) {
-        self.queues.forget(job);
+        self.queues.forget_job(job);
         self.list.forget(job);
     }
 
@@ -168,7 +168,7 @@ impl Both {
             Change::Ends => self.forget(job),
             Change::Answers => self.heard(job),
             Change::LosesItsPlan => {
-                self.queues.withdraw_offer(job);
+                self.queues.withdraw_proposal(job);
                 self.list.withdraw(job);
             }
             Change::Waits {
@@ -215,7 +215,7 @@ impl Both {
         let report = loop {
             let expected = self.list.next(&mut round);
             let told = loop {
-                match self.queues.step(&mut scan, &mut left) {
+                match self.queues.step_scan(&mut scan, &mut left) {
                     ScanStep::Placed(offer) => break Ok(offer),
                     ScanStep::Done(report) => break Err(report),
                     ScanStep::Announce(..) => panic!("no rounds are asked for"),
@@ -277,7 +277,10 @@ impl Both {
         let list = &self.list;
         for class in Priority::ALL {
             let line = list.line(class);
-            prop_assert_eq!(queues.jobs(class).collect::<Vec<_>>(), line.clone());
+            prop_assert_eq!(
+                queues.jobs_of_class(class).collect::<Vec<_>>(),
+                line.clone()
+            );
             prop_assert_eq!(queues.len_of(class), line.len());
             for (ahead, id) in line.into_iter().enumerate() {
                 let job = &list.jobs[&id];
@@ -288,7 +291,7 @@ impl Both {
                     tries: list.tries(id),
                     refusal: list.refusals.get(&job.waiting.request).cloned(),
                 };
-                prop_assert_eq!(queues.standing(id), Some(standing), "{}", id);
+                prop_assert_eq!(queues.standing_of(id), Some(standing), "{}", id);
             }
         }
         let wakes = list.jobs.values().filter_map(|job| match job.condition {
@@ -305,7 +308,10 @@ impl Both {
             conditions.any(|c| c != Condition::Offered)
         );
         prop_assert_eq!(queues.history(), &list.history);
-        prop_assert_eq!(queues.hoard_in_effect(), list.starvation_guard.as_ref());
+        prop_assert_eq!(
+            queues.withholding_in_effect(),
+            list.starvation_guard.as_ref()
+        );
         Ok(())
     }
 }
@@ -347,13 +353,13 @@ proptest! {
             let class = Priority::ALL[class];
             if let Some(occupied) = occupied {
                 let has = |class: Priority| occupied >> class as u32 & 1 == 1;
-                prop_assert_eq!(turns.take(&parameters, has), cycle.take(has));
+                prop_assert_eq!(turns.take_first_occupied(&parameters, has), cycle.take(has));
             } else {
-                turns.placed(&parameters, class, processors);
+                turns.charge_placed(&parameters, class, processors);
                 cycle.place(class, processors);
             }
-            prop_assert_eq!(turns.current(&parameters), cycle.now());
-            prop_assert_eq!(turns.order(&parameters).to_vec(), cycle.order());
+            prop_assert_eq!(turns.current_class(&parameters), cycle.now());
+            prop_assert_eq!(turns.upcoming_order(&parameters).to_vec(), cycle.order());
             for class in Priority::ALL {
                 let told = turns.has_credit(&parameters, class);
                 prop_assert_eq!(told, cycle.has_credit(class), "{}", class);

@@ -72,7 +72,7 @@ fn scan(
     let mut scan = queues.begin_scan(trigger, Arc::clone(grid), now);
     let mut placed = Vec::new();
     loop {
-        match queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+        match queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => placed.push(offer.job),
             ScanStep::Yield => panic!("the budget is endless"),
             ScanStep::Announce(..) => panic!("no rounds are asked for"),
@@ -85,11 +85,11 @@ fn scan(
 }
 
 fn jobs(queues: &PlacementQueues, class: Priority) -> Vec<u64> {
-    queues.jobs(class).map(|job| job.0).collect()
+    queues.jobs_of_class(class).map(|job| job.0).collect()
 }
 
 fn tries(queues: &PlacementQueues, job: u64) -> u32 {
-    queues.standing(JobId(job)).unwrap().tries
+    queues.standing_of(JobId(job)).unwrap().tries
 }
 
 fn interval(secs: u64) -> QueueParameters {

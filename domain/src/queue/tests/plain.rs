@@ -11,7 +11,7 @@ use crate::placed::PlacedBy;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
     GridSite, PlacementContext, PlacementPlan, PlacementRefusal, Remaining, Silent,
-    dominant_refusal, place,
+    dominant_refusal, try_to_place,
 };
 use crate::queue::StarvationGuardParameters;
 
@@ -311,7 +311,7 @@ impl List {
             Trigger::Event => None,
         };
         Round {
-            remaining: Remaining::of(&grid),
+            remaining: Remaining::of_grid(&grid),
             grid,
             now,
             began: self.clock,
@@ -369,7 +369,7 @@ impl List {
                 history: &mut self.history,
                 observer: &mut Silent,
             };
-            match place(&request, &mut context) {
+            match try_to_place(&request, &mut context) {
                 Err(refusal) => self.refuse(request, refusal, round),
                 Ok(plan) => {
                     let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
@@ -458,7 +458,7 @@ impl List {
             history: &mut self.history.clone(),
             observer: &mut Silent,
         };
-        let refusal = place(&waiting.request, &mut context).err()?;
+        let refusal = try_to_place(&waiting.request, &mut context).err()?;
         let withheld = withhold(
             &waiting.request,
             self.parameters.starvation_guard.share.0,
@@ -519,7 +519,7 @@ fn withhold(request: &PlacementRequest, share: u32, round: &mut Round) -> Vec<(S
         let count = left(&at).min(part.resources.processors);
         bounds[at] -= count;
         taken[at] += count;
-        round.remaining.withhold(at, count);
+        round.remaining.withhold_from_all(at, count);
     }
     let names = sites.iter().map(|site| site.name.clone());
     names.zip(taken).filter(|(_, count)| *count > 0).collect()

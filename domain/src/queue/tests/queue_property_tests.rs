@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::{PairHistory, PlacementContext, Remaining, Silent, place};
+use crate::placement::{PairHistory, PlacementContext, Remaining, Silent, try_to_place};
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
@@ -32,7 +32,7 @@ fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<WaitingJob> {
 fn naive(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
     let mut queue: Vec<&WaitingJob> = jobs.iter().filter(|job| job.priority == class).collect();
     queue.sort_by_key(|job| (job.entered, job.job));
-    let mut remaining = Remaining::of(grid);
+    let mut remaining = Remaining::of_grid(grid);
     let mut fits = |job: &&WaitingJob| {
         let mut context = PlacementContext {
             grid,
@@ -40,7 +40,7 @@ fn naive(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> 
             history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        place(&job.request, &mut context).is_ok()
+        try_to_place(&job.request, &mut context).is_ok()
     };
     queue
         .into_iter()
@@ -68,7 +68,7 @@ proptest! {
             let expected = naive(&jobs, class, &grid);
             let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(&grid), seconds(100));
             let mut placed = Vec::new();
-            while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+            while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
                 placed.push(offer.job.0);
             }
             prop_assert_eq!(placed, expected);
@@ -87,14 +87,14 @@ proptest! {
         let mut queues = queues_of(parameters, jobs.clone());
         let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), seconds(100));
         let mut placed = Vec::new();
-        while let ScanStep::Placed(offer) = queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+        while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
             placed.push(offer.job.0);
         }
         let mut remaining = scan.remaining().clone();
         for job in jobs.iter().filter(|job| !placed.contains(&job.job.0)) {
             let mut context =
                 PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
-            prop_assert!(place(&job.request, &mut context).is_err(), "{:?}", job.job);
+            prop_assert!(try_to_place(&job.request, &mut context).is_err(), "{:?}", job.job);
         }
         for class in CLASSES {
             // Within a queue and a shape, the head goes first.

@@ -30,7 +30,7 @@ fn a_scan_does_not_try_who_arrived_after_it_began() {
     let mut scan = queues.begin_scan(Trigger::Interval, idle(40), seconds(100));
     let mut placed = Vec::new();
     loop {
-        match queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
+        match queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => {
                 placed.push(offer.job.0);
                 queues.insert(waiting(5, High, 5));
@@ -54,7 +54,7 @@ fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
     let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(5_000));
     assert_eq!(placed, []);
     assert_eq!((report.shapes_refused, report.tries_counted), (3, 1_000));
-    let standing = queues.standing(JobId(999)).unwrap();
+    let standing = queues.standing_of(JobId(999)).unwrap();
     assert_eq!((standing.ahead, standing.tries), (999, 1));
     assert!(
         standing
@@ -90,7 +90,7 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
         let mut slices = 0;
         let mut left = SliceBudget(budget);
         let report = loop {
-            match queues.step(&mut scan, &mut left) {
+            match queues.step_scan(&mut scan, &mut left) {
                 ScanStep::Placed(offer) => placed.push(offer.job.0),
                 ScanStep::Yield => (slices, left) = (slices + 1, SliceBudget(budget)),
                 ScanStep::Announce(..) => panic!("no rounds are asked for"),
@@ -161,16 +161,19 @@ fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
     let mut scan = queues.begin_scan(Trigger::Event, idle(10), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
     assert!(matches!(
-        queues.step(&mut scan, budget),
+        queues.step_scan(&mut scan, budget),
         ScanStep::Placed(_)
     ));
     assert_eq!(scan.remaining().processors(), [6]);
-    assert_eq!(scan.trying(), None);
+    assert_eq!(scan.job_in_trial(), None);
     assert!(matches!(
-        queues.step(&mut scan, budget),
+        queues.step_scan(&mut scan, budget),
         ScanStep::Placed(_)
     ));
-    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Done(_)));
+    assert!(matches!(
+        queues.step_scan(&mut scan, budget),
+        ScanStep::Done(_)
+    ));
     assert_eq!(
         scan.grid().usable()[0].processors,
         10,
@@ -193,7 +196,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     let mut scan = queues
         .begin_scan(Trigger::Interval, idle(10), seconds(100))
         .with_rounds();
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+    let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert_eq!(
@@ -208,9 +211,12 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     let ground = BidBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
     let free = scan.remaining().processors()[0];
-    let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
-    scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+    let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
+    scan.resolve_round(
+        job,
+        asked.place_by_answers(&ground, &answers, scan.remaining()),
+    );
+    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert_eq!(
@@ -218,14 +224,17 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
         (JobId(1), &[4][..])
     );
     // The second has no room left; of the third nobody gives enough.
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+    let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert_eq!(job, JobId(3));
     let nobody = [Err(Decline::Silent)];
     let asked = AnnouncedNeed::new(request);
-    scan.resolve(job, asked.decide(&ground, &nobody, scan.remaining()));
-    let ScanStep::Done(report) = queues.step(&mut scan, budget) else {
+    scan.resolve_round(
+        job,
+        asked.place_by_answers(&ground, &nobody, scan.remaining()),
+    );
+    let ScanStep::Done(report) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert_eq!((report.placed, report.shapes_refused), (1, 2));
@@ -245,15 +254,22 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
     let mut scan = queues
         .begin_scan(Trigger::Interval, grid, seconds(100))
         .with_rounds();
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+    let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
-    assert_eq!(scan.foresee(job, &request), None, "nothing that is idle");
+    assert_eq!(
+        scan.foresee_plan(job, &request),
+        None,
+        "nothing that is idle"
+    );
     let ground = BidBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
-    let answers = [asked.answer(&ground, 0, &Resources::processors(8))];
-    scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+    let answers = [asked.answer_at(&ground, 0, &Resources::processors(8))];
+    scan.resolve_round(
+        job,
+        asked.place_by_answers(&ground, &answers, scan.remaining()),
+    );
+    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, budget) else {
         panic!()
     };
     assert!(offer.plan.placements[0].acquisition.is_queued());
@@ -268,19 +284,19 @@ fn second_of(begun: u32, free: [u32; 2]) -> bool {
         .with_rounds();
     let mut last = true;
     for free in free {
-        let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
+        let step = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX));
         let ScanStep::Announce(job, request) = step else {
             panic!()
         };
         let ground = BidBasis::new(&request, scan.shared_grid());
         let asked = AnnouncedNeed::new(request);
-        let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
-        let decided = asked.decide(&ground, &answers, scan.remaining());
+        let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
+        let decided = asked.place_by_answers(&ground, &answers, scan.remaining());
         last = decided.is_ok();
         if !last {
-            scan.learn(&asked, &answers);
+            scan.learn_from_bids(&asked, &answers);
         }
-        scan.resolve(job, decided);
+        scan.resolve_round(job, decided);
     }
     last
 }
@@ -304,16 +320,16 @@ fn what_is_foreseen_for_a_job_takes_nothing_until_it_is_kept_for_it() {
     let mut scan = queues
         .begin_scan(Trigger::Interval, idle(10), seconds(100))
         .with_rounds();
-    let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
+    let step = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX));
     let ScanStep::Announce(job, request) = step else {
         panic!()
     };
-    let plan = scan.foresee(job, &request).unwrap();
+    let plan = scan.foresee_plan(job, &request).unwrap();
     assert_eq!(
-        (scan.remaining().processors(), scan.trying()),
+        (scan.remaining().processors(), scan.job_in_trial()),
         (&[10][..], None)
     );
-    scan.take(&request, &plan);
+    scan.take_plan(&request, &plan);
     assert_eq!(scan.remaining().processors(), [1]);
-    assert_eq!(scan.foresee(job, &request), None);
+    assert_eq!(scan.foresee_plan(job, &request), None);
 }

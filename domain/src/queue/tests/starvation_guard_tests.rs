@@ -43,7 +43,7 @@ fn placed_at(
         &of_40(idle_processors),
         seconds(secs),
     );
-    (placed, queues.hoard_in_effect().cloned())
+    (placed, queues.withholding_in_effect().cloned())
 }
 
 #[test]
@@ -91,5 +91,5 @@ fn a_job_that_no_site_could_ever_hold_withholds_nothing() {
     let jobs = vec![waiting(0, SuperHigh, 400), waiting(1, Low, 2)];
     let mut queues = queues_of(hoarding(), jobs);
     let (placed, _) = scan(&mut queues, Trigger::Event, &of_40(30), seconds(150));
-    assert_eq!((placed, queues.hoard_in_effect()), (vec![1], None));
+    assert_eq!((placed, queues.withholding_in_effect()), (vec![1], None));
 }

@@ -22,11 +22,11 @@ fn classes(parameters: QueueParameters, job: WaitingJob, count: usize) -> Vec<Op
                         ..original.clone()
                     });
                 }
-                QueueDecision::GiveUp { .. } => queues.forget(id),
+                QueueDecision::GiveUp { .. } => queues.forget_job(id),
             }
-            queues.heard(id);
+            queues.clear_decision(id);
         }
-        after.push(queues.standing(id).map(|standing| standing.priority));
+        after.push(queues.standing_of(id).map(|standing| standing.priority));
     }
     after
 }
@@ -166,7 +166,7 @@ fn a_job_is_told_to_rise_once_until_it_took_that_in_or_could_not() {
                 .len(),
         );
         if turn == 3 {
-            queues.heard(JobId(1));
+            queues.clear_decision(JobId(1));
         }
     }
     assert_eq!(told, [0, 1, 0, 0, 1, 0]);
@@ -178,10 +178,10 @@ fn tries_are_kept_while_a_job_is_placed_and_forgotten_when_it_ends() {
     scan(&mut queues, Trigger::Interval, &idle(1), seconds(100));
     assert_eq!(tries(&queues, 1), 1);
     queues.remove(JobId(1));
-    assert_eq!(queues.standing(JobId(1)), None);
+    assert_eq!(queues.standing_of(JobId(1)), None);
     queues.insert(waiting(1, High, 9));
     assert_eq!(tries(&queues, 1), 1);
-    queues.forget(JobId(1));
+    queues.forget_job(JobId(1));
     queues.insert(waiting(1, High, 9));
     assert_eq!(tries(&queues, 1), 0);
 }

@@ -41,12 +41,12 @@ impl Matching<'_> {
 
     /// Finds a shortest path from a part, with sites in rank order and holders in job order. A site
     /// with a reservation of this request is an end only if no path ends at a site without one.
-    pub(super) fn path(&self, part: usize) -> Option<Path> {
-        self.search(part, |site| !self.ours.contains(site))
-            .or_else(|| self.search(part, |_| true))
+    pub(super) fn shortest_path(&self, part: usize) -> Option<Path> {
+        self.search_from(part, |site| !self.ours.contains(site))
+            .or_else(|| self.search_from(part, |_| true))
     }
 
-    fn search(&self, from: usize, is_end: impl Fn(&SiteName) -> bool) -> Option<Path> {
+    fn search_from(&self, from: usize, is_end: impl Fn(&SiteName) -> bool) -> Option<Path> {
         // By part: the part before it on the path.
         let mut before: Vec<Option<usize>> = vec![None; self.held.len()];
         let mut queue = VecDeque::from([from]);
@@ -55,7 +55,7 @@ impl Matching<'_> {
                 // The sites that the first part can use refused it, and a holder gains nothing at
                 // its own.
                 if part != from && self.held[part] != Some(site) && is_end(site) {
-                    return Some(walk_back(&before, part, site));
+                    return Some(trace_path(&before, part, site));
                 }
                 for (holder, held) in self.held.iter().enumerate() {
                     if holder != from && *held == Some(site) && before[holder].is_none() {
@@ -69,7 +69,7 @@ impl Matching<'_> {
     }
 }
 
-fn walk_back(before: &[Option<usize>], last: usize, end: &SiteName) -> Path {
+fn trace_path(before: &[Option<usize>], last: usize, end: &SiteName) -> Path {
     let mut takers: Vec<usize> =
         std::iter::successors(before[last], |part| before[*part]).collect();
     takers.reverse();

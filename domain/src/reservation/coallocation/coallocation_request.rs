@@ -27,7 +27,7 @@ pub struct CoallocationPart {
 /// A job that is to be co-allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coallocation {
-    /// The parts, in the order in which they are served: see [`largest_first`].
+    /// The parts, in the order in which they are served: see [`sort_largest_first`].
     pub parts: Vec<CoallocationPart>,
     /// [Te, Tl]: the starts that the user accepts.
     pub window: StartWindow,
@@ -69,7 +69,7 @@ impl Coallocation {
     ///
     /// # Errors
     /// There are no parts, or no start can be granted.
-    pub fn check(&self, now: Timestamp) -> Result<(), InvalidCoallocation> {
+    pub fn check_request(&self, now: Timestamp) -> Result<(), InvalidCoallocation> {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance;
         let window = latest.since(earliest);
@@ -87,7 +87,7 @@ impl Coallocation {
 
 /// Sorts parts into the order in which they are best served: most processors, most memory, longest
 /// (section 3.3.4); equal ones stay as they were. `memory`: the name under which memory is counted.
-pub fn largest_first(parts: &mut [CoallocationPart], memory: &str) {
+pub fn sort_largest_first(parts: &mut [CoallocationPart], memory: &str) {
     parts.sort_by_key(|part| {
         let resources = &part.resources;
         Reverse((resources.processors, resources.other(memory), part.length))

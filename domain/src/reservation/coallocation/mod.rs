@@ -26,7 +26,7 @@ mod tests;
 
 pub use augmenting_paths::Path;
 pub use coallocation_request::{
-    Coallocation, CoallocationPart, InvalidCoallocation, largest_first,
+    Coallocation, CoallocationPart, InvalidCoallocation, sort_largest_first,
 };
 pub use ranked_offers::Probing;
 pub use reservation_call::{ReservationCall, ReservationOutcome};

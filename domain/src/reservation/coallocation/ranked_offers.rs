@@ -23,7 +23,7 @@ pub enum Probing {
 
 impl ReservationSearch {
     /// The ranking of its sites, if they are ranked by what they grant.
-    pub fn probes(&self) -> Option<&Ranking> {
+    pub fn probe_ranking(&self) -> Option<&Ranking> {
         match self.job.rankings.as_slice() {
             [ranking] if self.job.parts.len() == 1 => Some(ranking),
             _ => None,
@@ -38,16 +38,18 @@ impl ReservationSearch {
     fn window_to_probe(&self, rank: usize) -> StartWindow {
         let accepted = self.job.window;
         let known = self
-            .probes()
+            .probe_ranking()
             .and_then(|it| Some((it.since, it.candidates.get(rank)?)));
         known.map_or(accepted, |(since, candidate)| {
-            candidate.window(since, accepted)
+            candidate.window_to_request(since, accepted)
         })
     }
 
     /// Calls the sites from this rank on, until enough have granted what is wanted.
-    pub(super) fn probe(&mut self, rank: usize, granted: Vec<PartReservation>) {
-        let most = self.probes().map_or(1, |ranking| ranking.most.max(1)) as usize;
+    pub(super) fn probe_from_rank(&mut self, rank: usize, granted: Vec<PartReservation>) {
+        let most = self
+            .probe_ranking()
+            .map_or(1, |ranking| ranking.most.max(1)) as usize;
         let all = self.job.parts.first().map_or(0, |part| part.sites.len());
         let mut rank = rank;
         while rank < all && granted.len() < most {
@@ -60,20 +62,24 @@ impl ReservationSearch {
                 return;
             }
             // Notes the time at which the input could be there.
-            self.note(Some(window.earliest));
+            self.note_next_start(Some(window.earliest));
             self.candidate_mut(rank)
                 .into_iter()
                 .for_each(|it| it.found = CandidateState::TooLate);
             rank += 1;
         }
-        self.choose(granted);
+        self.choose_best(granted);
     }
 
     /// Sorts the granted reservations, the best first.
-    fn choose(&mut self, mut granted: Vec<PartReservation>) {
-        let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
+    fn choose_best(&mut self, mut granted: Vec<PartReservation>) {
+        let order = self
+            .probe_ranking()
+            .map(Ranking::candidates_best_first)
+            .unwrap_or_default()
+            .0;
         let sites = self
-            .probes()
+            .probe_ranking()
             .map(|ranking| ranking.candidates.as_slice())
             .unwrap_or_default();
         granted.sort_by_key(|reserved| {
@@ -89,12 +95,12 @@ impl ReservationSearch {
                     at: Probing::Confirm,
                 }
             }
-            (true, Some(_)) => self.release(SearchFailure::NoCommonStart),
-            (true, None) => self.release(SearchFailure::Never),
+            (true, Some(_)) => self.begin_cancelling(SearchFailure::NoCommonStart),
+            (true, None) => self.begin_cancelling(SearchFailure::Never),
         }
     }
 
-    pub(super) fn ask_to_rank(
+    pub(super) fn probing_call(
         &self,
         granted: &[PartReservation],
         at: &Probing,
@@ -102,7 +108,7 @@ impl ReservationSearch {
         match at {
             Probing::Create(rank) => {
                 let site = self.job.parts.first()?.sites.get(*rank)?;
-                Some(self.create_at(0, site, self.window_to_probe(*rank)))
+                Some(self.creating_call_at(0, site, self.window_to_probe(*rank)))
             }
             Probing::Cancel(_) | Probing::Release => {
                 granted
@@ -123,27 +129,27 @@ impl ReservationSearch {
         }
     }
 
-    pub(super) fn on_ranked(
+    pub(super) fn apply_probing_outcome(
         &mut self,
         granted: Vec<PartReservation>,
         at: Probing,
         outcome: ReservationOutcome,
     ) {
         match at {
-            Probing::Create(rank) => self.on_probed(rank, granted, outcome),
-            Probing::Cancel(rank) => self.probe(rank, without_last(granted)),
-            Probing::Confirm => self.on_best_confirmed(granted, outcome),
-            Probing::Release => self.let_go(without_last(granted)),
+            Probing::Create(rank) => self.apply_probed_site(rank, granted, outcome),
+            Probing::Cancel(rank) => self.probe_from_rank(rank, without_last(granted)),
+            Probing::Confirm => self.apply_best_confirmed(granted, outcome),
+            Probing::Release => self.cancel_others(without_last(granted)),
         }
     }
 
-    fn on_probed(
+    fn apply_probed_site(
         &mut self,
         rank: usize,
         mut granted: Vec<PartReservation>,
         outcome: ReservationOutcome,
     ) {
-        let start = ReservedStart::of(outcome, self.window_to_probe(rank));
+        let start = ReservedStart::from_outcome(outcome, self.window_to_probe(rank));
         let site = self.job.parts[0].sites[rank].clone();
         let serial = self.take_serial();
         let (found, at) = match start {
@@ -167,7 +173,7 @@ impl ReservationSearch {
                 )
             }
             ReservedStart::None { next, .. } => {
-                self.note(next);
+                self.note_next_start(next);
                 (CandidateState::Refused(next), None)
             }
         };
@@ -176,12 +182,12 @@ impl ReservationSearch {
             .for_each(|candidate| candidate.found = found);
         match at {
             Some(at) => self.step = SearchStep::Rank { granted, at },
-            None => self.probe(rank + 1, granted),
+            None => self.probe_from_rank(rank + 1, granted),
         }
     }
 
     /// Falls back to the next best, if the best is gone when it is to be confirmed.
-    fn on_best_confirmed(
+    fn apply_best_confirmed(
         &mut self,
         mut granted: Vec<PartReservation>,
         outcome: ReservationOutcome,
@@ -190,7 +196,7 @@ impl ReservationSearch {
         match outcome {
             ReservationOutcome::Done | ReservationOutcome::Granted { .. } => {
                 self.held[0] = Some(best);
-                self.let_go(granted);
+                self.cancel_others(granted);
             }
             ReservationOutcome::Lost { .. } => {
                 let sites = self
@@ -201,7 +207,7 @@ impl ReservationSearch {
                 let lost = sites.filter(|candidate| candidate.site == best.site);
                 lost.for_each(|candidate| candidate.found = CandidateState::Lost);
                 if granted.is_empty() {
-                    self.release(SearchFailure::LostAtTheEnd)
+                    self.begin_cancelling(SearchFailure::LostAtTheEnd)
                 } else {
                     self.step = SearchStep::Rank {
                         granted,
@@ -215,13 +221,13 @@ impl ReservationSearch {
                     granted,
                     at: Probing::Confirm,
                 };
-                self.release(SearchFailure::LostAtTheEnd);
+                self.begin_cancelling(SearchFailure::LostAtTheEnd);
             }
         }
     }
 
     /// Cancels the others, after the best was confirmed.
-    fn let_go(&mut self, granted: Vec<PartReservation>) {
+    fn cancel_others(&mut self, granted: Vec<PartReservation>) {
         self.step = if granted.is_empty() {
             SearchStep::Confirmed
         } else {

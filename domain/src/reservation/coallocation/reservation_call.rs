@@ -133,7 +133,9 @@ impl ReservationCall {
             } => ledger
                 .modify(serial, 1, &part_request(job, *part, *window))
                 .map_or(lost, ReservationOutcome::from),
-            ReservationCall::Check { serial, .. } => done_or_lost(ledger.find(serial).is_some()),
+            ReservationCall::Check { serial, .. } => {
+                done_or_lost(ledger.find_by_tag(serial).is_some())
+            }
             ReservationCall::Confirm { serial, .. } => done_or_lost(ledger.confirm(serial)),
             ReservationCall::Cancel { serial, .. } => done_or_lost(ledger.cancel(serial)),
         }

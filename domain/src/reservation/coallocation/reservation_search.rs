@@ -152,13 +152,13 @@ pub enum Augmenting {
 
 impl ReservationSearch {
     /// Begins a search, in the first window (Step 1). The request has passed
-    /// [`Coallocation::check`].
+    /// [`Coallocation::check_request`].
     pub fn new(job: Coallocation) -> Self {
-        Self::after(job, Serial(0))
+        Self::after_serial(job, Serial(0))
     }
 
     /// Begins a search for a job that has used the serials up to `last`.
-    pub fn after(job: Coallocation, last: Serial) -> Self {
+    pub fn after_serial(job: Coallocation, last: Serial) -> Self {
         let StartWindow { earliest, latest } = job.window;
         let window = StartWindow::new(earliest, (earliest + job.tolerance).min(latest));
         let held = vec![None; job.parts.len()];
@@ -173,12 +173,12 @@ impl ReservationSearch {
             serials: last.0,
             given_up: false,
         };
-        if search.probes().is_some() {
+        if search.probe_ranking().is_some() {
             // Each site is asked for the earliest of all accepted starts.
             search.window = search.job.window;
-            search.probe(0, Vec::new());
+            search.probe_from_rank(0, Vec::new());
         } else {
-            search.place(0);
+            search.place_from(0);
         }
         search
     }
@@ -190,7 +190,7 @@ impl ReservationSearch {
 
     /// Lists every reservation that the search answers for: those of [`ReservationSearch::reserved`], one that
     /// changes hands or is being cancelled, and those among which it has yet to choose.
-    pub fn owned(&self) -> impl Iterator<Item = &PartReservation> {
+    pub fn owned_reservations(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
             SearchStep::Place {
                 at: Placing::Move(reserved) | Placing::Cancel { old: reserved, .. },
@@ -225,7 +225,7 @@ impl ReservationSearch {
     pub fn give_up(&mut self) {
         self.given_up = true;
         if self.step == SearchStep::Confirmed {
-            self.release(SearchFailure::GivenUp);
+            self.begin_cancelling(SearchFailure::GivenUp);
         }
     }
 
@@ -233,7 +233,7 @@ impl ReservationSearch {
     pub fn confirm_again(&mut self) {
         if self.step == SearchStep::Confirmed {
             self.step = SearchStep::Confirm {
-                left: self.all_held(),
+                left: self.all_reservations(),
             };
         }
     }
@@ -241,9 +241,9 @@ impl ReservationSearch {
     /// Returns what is to be done next. It follows from the state alone.
     pub fn standing(&self) -> SearchState {
         let (ask, ended) = match &self.step {
-            SearchStep::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
-            SearchStep::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
-            SearchStep::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
+            SearchStep::Rank { granted, at } => (self.probing_call(granted, at), None),
+            SearchStep::Place { part, at, .. } => (Some(self.placing_call(*part, at)), None),
+            SearchStep::Augment { at, .. } => (Some(self.augmenting_call(at)), None),
             SearchStep::Check { left } => (
                 ask_last(left, |site, serial| ReservationCall::Check { site, serial }),
                 None,
@@ -272,7 +272,7 @@ impl ReservationSearch {
     }
 
     /// Makes calls until the search has ended.
-    pub fn run(
+    pub fn run_to_end(
         &mut self,
         mut ask: impl FnMut(&Coallocation, &ReservationCall) -> ReservationOutcome,
     ) -> SearchState {
@@ -280,7 +280,7 @@ impl ReservationSearch {
             match self.standing() {
                 SearchState::Asks(due) => {
                     let outcome = ask(&self.job, &due);
-                    self.record(outcome);
+                    self.record_outcome(outcome);
                 }
                 ended => return ended,
             }
@@ -289,13 +289,15 @@ impl ReservationSearch {
 
     /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end it changes
     /// nothing.
-    pub fn record(&mut self, outcome: ReservationOutcome) {
+    pub fn record_outcome(&mut self, outcome: ReservationOutcome) {
         match std::mem::replace(&mut self.step, SearchStep::Confirmed) {
-            SearchStep::Rank { granted, at } => self.on_ranked(granted, at, outcome),
-            SearchStep::Place { part, at, refused } => self.on_placed(part, at, refused, outcome),
-            SearchStep::Augment { turn, at } => self.on_augmented(turn, at, outcome),
-            SearchStep::Check { left } => self.on_checked(left, outcome),
-            SearchStep::Confirm { left } => self.on_confirmed(left, outcome),
+            SearchStep::Rank { granted, at } => self.apply_probing_outcome(granted, at, outcome),
+            SearchStep::Place { part, at, refused } => {
+                self.apply_placing_outcome(part, at, refused, outcome)
+            }
+            SearchStep::Augment { turn, at } => self.apply_augmenting_outcome(turn, at, outcome),
+            SearchStep::Check { left } => self.apply_checked(left, outcome),
+            SearchStep::Confirm { left } => self.apply_confirmed(left, outcome),
             SearchStep::Release { mut left, failure } => {
                 left.pop();
                 self.step = SearchStep::Release { left, failure };
@@ -303,7 +305,7 @@ impl ReservationSearch {
             SearchStep::Confirmed => {}
         }
         if self.given_up && !matches!(self.step, SearchStep::Release { .. }) {
-            self.release(SearchFailure::GivenUp);
+            self.begin_cancelling(SearchFailure::GivenUp);
         }
     }
 }

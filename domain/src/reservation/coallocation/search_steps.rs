@@ -26,7 +26,7 @@ pub(super) enum ReservedStart {
 }
 
 impl ReservedStart {
-    pub(super) fn of(outcome: ReservationOutcome, window: StartWindow) -> Self {
+    pub(super) fn from_outcome(outcome: ReservationOutcome, window: StartWindow) -> Self {
         match outcome {
             ReservationOutcome::Granted { start } if window.contains(start) => {
                 ReservedStart::Right(start)
@@ -50,7 +50,7 @@ impl ReservedStart {
 
 impl ReservationSearch {
     /// Steps 5 to 8, for this part and those after it.
-    pub(super) fn place(&mut self, part: usize) {
+    pub(super) fn place_from(&mut self, part: usize) {
         let mut parts = (part..self.held.len()).zip(&self.held[part..]);
         match parts
             .find(|(part, held): &(usize, &Option<PartReservation>)| {
@@ -59,41 +59,41 @@ impl ReservationSearch {
             })
             .map(|(part, _)| part)
         {
-            None => self.on_all_placed(),
+            None => self.after_all_placed(),
             Some(part) => match self.held[part].take() {
-                Some(early) => self.step = placing(part, Placing::Move(early), None),
-                None => self.create(part, 0, None),
+                Some(early) => self.step = placing_step(part, Placing::Move(early), None),
+                None => self.create_from_rank(part, 0, None),
             },
         }
     }
 
     /// Steps 9 to 12, from the site of this rank on.
-    fn create(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
+    fn create_from_rank(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
         if rank < self.job.parts[part].sites.len() {
-            self.step = placing(part, Placing::Create(rank), refused);
+            self.step = placing_step(part, Placing::Create(rank), refused);
         } else {
             self.unplaced.push(part);
-            self.note(refused);
-            self.place(part + 1);
+            self.note_next_start(refused);
+            self.place_from(part + 1);
         }
     }
 
     /// Returns [te, tl] for a part.
     fn window_of(&self, part: usize) -> StartWindow {
-        self.window.later_by(self.job.parts[part].offset)
+        self.window.shifted_by(self.job.parts[part].offset)
     }
 
     /// Converts T_next of a part to a common start.
-    fn common(&self, part: usize, next: Option<Timestamp>) -> Option<Timestamp> {
+    fn as_common_start(&self, part: usize, next: Option<Timestamp>) -> Option<Timestamp> {
         next.map(|next| next - self.job.parts[part].offset)
     }
 
     /// Sets best = min(best, T_next).
-    pub(super) fn note(&mut self, next: Option<Timestamp>) {
-        self.best = earlier(self.best, next);
+    pub(super) fn note_next_start(&mut self, next: Option<Timestamp>) {
+        self.best = earlier_of(self.best, next);
     }
 
-    pub(super) fn ask_to_place(&self, part: usize, at: &Placing) -> ReservationCall {
+    pub(super) fn placing_call(&self, part: usize, at: &Placing) -> ReservationCall {
         match at {
             Placing::Move(PartReservation { site, serial, .. }) => {
                 let window = self.window_of(part);
@@ -111,15 +111,15 @@ impl ReservationSearch {
                 site: site.clone(),
                 serial: *serial,
             },
-            Placing::Create(rank) => self.ask_to_create(part, &self.job.parts[part].sites[*rank]),
+            Placing::Create(rank) => self.creating_call(part, &self.job.parts[part].sites[*rank]),
         }
     }
 
-    fn ask_to_create(&self, part: usize, site: &SiteName) -> ReservationCall {
-        self.create_at(part, site, self.window_of(part))
+    fn creating_call(&self, part: usize, site: &SiteName) -> ReservationCall {
+        self.creating_call_at(part, site, self.window_of(part))
     }
 
-    pub(super) fn create_at(
+    pub(super) fn creating_call_at(
         &self,
         part: usize,
         site: &SiteName,
@@ -133,35 +133,35 @@ impl ReservationSearch {
         }
     }
 
-    pub(super) fn on_placed(
+    pub(super) fn apply_placing_outcome(
         &mut self,
         part: usize,
         at: Placing,
         refused: Option<Timestamp>,
         outcome: ReservationOutcome,
     ) {
-        let start = ReservedStart::of(outcome, self.window_of(part));
+        let start = ReservedStart::from_outcome(outcome, self.window_of(part));
         match at {
-            Placing::Move(old) => self.on_moved(part, old, start),
-            Placing::Cancel { rank, .. } => self.create(part, rank, refused),
-            Placing::Create(rank) => self.on_created(part, rank, refused, start),
+            Placing::Move(old) => self.apply_moved(part, old, start),
+            Placing::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
+            Placing::Create(rank) => self.apply_created(part, rank, refused, start),
         }
     }
 
-    fn on_moved(&mut self, part: usize, old: PartReservation, start: ReservedStart) {
+    fn apply_moved(&mut self, part: usize, old: PartReservation, start: ReservedStart) {
         match start {
             ReservedStart::Right(start) => {
                 self.held[part] = Some(PartReservation { start, ..old });
-                self.place(part + 1);
+                self.place_from(part + 1);
             }
-            ReservedStart::None { is_lost: true, .. } => self.create(part, 0, None),
+            ReservedStart::None { is_lost: true, .. } => self.create_from_rank(part, 0, None),
             ReservedStart::Wrong(_) | ReservedStart::None { is_lost: false, .. } => {
-                self.step = placing(part, Placing::Cancel { old, rank: 0 }, None);
+                self.step = placing_step(part, Placing::Cancel { old, rank: 0 }, None);
             }
         }
     }
 
-    fn on_created(
+    fn apply_created(
         &mut self,
         part: usize,
         rank: usize,
@@ -177,7 +177,7 @@ impl ReservationSearch {
                     serial,
                     start,
                 });
-                self.place(part + 1);
+                self.place_from(part + 1);
             }
             ReservedStart::Wrong(start) => {
                 let wrong = PartReservation {
@@ -185,7 +185,7 @@ impl ReservationSearch {
                     serial,
                     start,
                 };
-                self.step = placing(
+                self.step = placing_step(
                     part,
                     Placing::Cancel {
                         old: wrong,
@@ -195,8 +195,8 @@ impl ReservationSearch {
                 );
             }
             ReservedStart::None { next, .. } => {
-                let refused = earlier(refused, self.common(part, next));
-                self.create(part, rank + 1, refused);
+                let refused = earlier_of(refused, self.as_common_start(part, next));
+                self.create_from_rank(part, rank + 1, refused);
             }
         }
     }
@@ -207,20 +207,20 @@ impl ReservationSearch {
     }
 
     /// Step 13: looks for paths only if each part in A may get one.
-    fn on_all_placed(&mut self) {
-        let matching = self.matching();
+    fn after_all_placed(&mut self) {
+        let matching = self.build_matching();
         if self
             .unplaced
             .iter()
             .all(|part| matching.may_be_augmented(*part))
         {
-            self.augment(0);
+            self.augment_from(0);
         } else {
-            self.slide();
+            self.slide_window();
         }
     }
 
-    fn matching(&self) -> Matching<'_> {
+    fn build_matching(&self) -> Matching<'_> {
         let held = self.held.iter().enumerate().map(|(part, reserved)| {
             let window = self.window_of(part);
             let inside = reserved
@@ -237,10 +237,10 @@ impl ReservationSearch {
     }
 
     /// Steps 14 and 15, from this turn of A on; then Step 19.
-    fn augment(&mut self, turn: usize) {
-        let matching = self.matching();
+    fn augment_from(&mut self, turn: usize) {
+        let matching = self.build_matching();
         let mut turns = self.unplaced.iter().enumerate().skip(turn);
-        let found = turns.find_map(|(turn, part)| Some((turn, matching.path(*part)?)));
+        let found = turns.find_map(|(turn, part)| Some((turn, matching.shortest_path(*part)?)));
         let is_complete = matching.held.iter().all(Option::is_some);
         self.step = match found {
             Some((turn, path)) => SearchStep::Augment {
@@ -248,15 +248,15 @@ impl ReservationSearch {
                 at: Augmenting::Create(path),
             },
             None if is_complete => SearchStep::Check {
-                left: self.all_held(),
+                left: self.all_reservations(),
             },
-            None => return self.slide(),
+            None => return self.slide_window(),
         };
     }
 
-    pub(super) fn ask_to_augment(&self, at: &Augmenting) -> ReservationCall {
+    pub(super) fn augmenting_call(&self, at: &Augmenting) -> ReservationCall {
         match at {
-            Augmenting::Create(Path { last, end, .. }) => self.ask_to_create(*last, end),
+            Augmenting::Create(Path { last, end, .. }) => self.creating_call(*last, end),
             Augmenting::HandOver {
                 taker,
                 giver,
@@ -290,14 +290,14 @@ impl ReservationSearch {
         }
     }
 
-    pub(super) fn on_augmented(
+    pub(super) fn apply_augmenting_outcome(
         &mut self,
         turn: usize,
         at: Augmenting,
         outcome: ReservationOutcome,
     ) {
         let next = match at {
-            Augmenting::Create(path) => self.on_end_created(path, outcome),
+            Augmenting::Create(path) => self.apply_end_created(path, outcome),
             Augmenting::HandOver {
                 rest,
                 taker,
@@ -305,25 +305,30 @@ impl ReservationSearch {
                 carried,
             } => {
                 let window = self.window_to_take(taker, giver, &carried);
-                self.on_handed_over(rest, taker, carried, ReservedStart::of(outcome, window))
+                self.apply_hand_over(
+                    rest,
+                    taker,
+                    carried,
+                    ReservedStart::from_outcome(outcome, window),
+                )
             }
             Augmenting::Cancel(_) => None,
         };
         match next {
             Some(at) => self.step = SearchStep::Augment { turn, at },
-            None => self.augment(turn + 1),
+            None => self.augment_from(turn + 1),
         }
     }
 
     /// Steps 1 to 3 of Algorithm 2.
-    fn on_end_created(&mut self, path: Path, outcome: ReservationOutcome) -> Option<Augmenting> {
+    fn apply_end_created(&mut self, path: Path, outcome: ReservationOutcome) -> Option<Augmenting> {
         let Path {
             takers,
             last,
             end: site,
         } = path;
         let serial = self.take_serial();
-        match ReservedStart::of(outcome, self.window_of(last)) {
+        match ReservedStart::from_outcome(outcome, self.window_of(last)) {
             ReservedStart::Right(start) => {
                 let old = self.held[last].replace(PartReservation {
                     site,
@@ -338,7 +343,7 @@ impl ReservationSearch {
                 start,
             })),
             ReservedStart::None { next, .. } => {
-                self.note(self.common(last, next));
+                self.note_next_start(self.as_common_start(last, next));
                 None
             }
         }
@@ -346,7 +351,7 @@ impl ReservationSearch {
 
     /// Steps 4 to 7 of Algorithm 2. A reservation that could not be handed over is cancelled: its
     /// giver has another already, and no part may have two.
-    fn on_handed_over(
+    fn apply_hand_over(
         &mut self,
         rest: Vec<usize>,
         taker: usize,
@@ -360,38 +365,38 @@ impl ReservationSearch {
             }
             ReservedStart::Wrong(_) => Some(Augmenting::Cancel(carried)),
             ReservedStart::None { is_lost, next } => {
-                self.note(self.common(taker, next));
+                self.note_next_start(self.as_common_start(taker, next));
                 (!is_lost).then_some(Augmenting::Cancel(carried))
             }
         }
     }
 
     /// Steps 19 to 22, and the next round.
-    fn slide(&mut self) {
+    fn slide_window(&mut self) {
         match next_window(&self.job, self.window, self.best) {
-            Err(failure) => self.release(failure),
+            Err(failure) => self.begin_cancelling(failure),
             Ok(_) if self.windows_tried >= self.job.windows_max => {
-                self.release(SearchFailure::WindowsTried);
+                self.begin_cancelling(SearchFailure::WindowsTried);
             }
             Ok(window) => {
                 self.window = window;
                 self.windows_tried += 1;
                 self.unplaced.clear();
                 self.best = None;
-                self.place(0);
+                self.place_from(0);
             }
         }
     }
 
-    pub(super) fn on_checked(
+    pub(super) fn apply_checked(
         &mut self,
         mut left: Vec<PartReservation>,
         outcome: ReservationOutcome,
     ) {
-        if self.is_kept(left.pop(), outcome) {
+        if self.check_kept(left.pop(), outcome) {
             self.step = if left.is_empty() {
                 SearchStep::Confirm {
-                    left: self.all_held(),
+                    left: self.all_reservations(),
                 }
             } else {
                 SearchStep::Check { left }
@@ -399,12 +404,12 @@ impl ReservationSearch {
         }
     }
 
-    pub(super) fn on_confirmed(
+    pub(super) fn apply_confirmed(
         &mut self,
         mut left: Vec<PartReservation>,
         outcome: ReservationOutcome,
     ) {
-        if self.is_kept(left.pop(), outcome) {
+        if self.check_kept(left.pop(), outcome) {
             self.step = if left.is_empty() {
                 SearchStep::Confirmed
             } else {
@@ -414,7 +419,7 @@ impl ReservationSearch {
     }
 
     /// Returns true if a reservation is there; else releases all: all or nothing.
-    fn is_kept(&mut self, asked: Option<PartReservation>, outcome: ReservationOutcome) -> bool {
+    fn check_kept(&mut self, asked: Option<PartReservation>, outcome: ReservationOutcome) -> bool {
         let is_kept = matches!(
             outcome,
             ReservationOutcome::Done | ReservationOutcome::Granted { .. }
@@ -426,26 +431,26 @@ impl ReservationSearch {
                 .for_each(|held| *held = None);
         }
         if !is_kept {
-            self.release(SearchFailure::LostAtTheEnd);
+            self.begin_cancelling(SearchFailure::LostAtTheEnd);
         }
         is_kept
     }
 
     /// Lists all reservations, the first part's last: they are called from the end.
-    pub(super) fn all_held(&self) -> Vec<PartReservation> {
+    pub(super) fn all_reservations(&self) -> Vec<PartReservation> {
         self.held.iter().flatten().rev().cloned().collect()
     }
 
     /// Cancels all reservations, in the order of the parts.
-    pub(super) fn release(&mut self, failure: SearchFailure) {
-        let mut left: Vec<PartReservation> = self.owned().cloned().collect();
+    pub(super) fn begin_cancelling(&mut self, failure: SearchFailure) {
+        let mut left: Vec<PartReservation> = self.owned_reservations().cloned().collect();
         left.reverse();
         self.held.fill(None);
         self.step = SearchStep::Release { left, failure };
     }
 }
 
-fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
+fn placing_step(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
     SearchStep::Place { part, at, refused }
 }
 
@@ -460,6 +465,6 @@ fn hand_over(mut takers: Vec<usize>, giver: usize, carried: PartReservation) -> 
     })
 }
 
-fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+fn earlier_of(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }

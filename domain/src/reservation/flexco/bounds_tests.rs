@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::tests::{job, shape, site, timeline};
 use super::*;
-use crate::placement::bounded_split::split;
+use crate::placement::bounded_split::split_largest_first;
 use crate::units::Timestamp;
 
 fn planned(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
@@ -18,8 +18,8 @@ fn planned(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
         .zip(&sites)
         .map(|(name, time)| SiteOffer { name, time })
         .collect();
-    let plan = plan(job, 0, &offers, turn, Timestamp(0))?;
-    Some(names.iter().map(|name| plan.at(name)).collect())
+    let plan = plan_in_shape(job, 0, &offers, turn, Timestamp(0))?;
+    Some(names.iter().map(|name| plan.processors_at(name)).collect())
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
                 time: &right,
             },
         ];
-        let plan = plan_any(&job, &offers, 0, Timestamp(0)).unwrap();
+        let plan = plan_best_shape(&job, &offers, 0, Timestamp(0)).unwrap();
         (plan.shape, plan.completion)
     };
     assert_eq!(chosen(0), (0, Timestamp(120)));
@@ -78,7 +78,7 @@ fn what_sites_keep_beside_the_run_time_has_no_overhead() {
     };
     assert_eq!(job.time_on(&job.shapes[0], 1).0, 107);
     assert_eq!(job.time_on(&job.shapes[0], 2).0, 127);
-    assert_eq!(job.longest().0, 127);
+    assert_eq!(job.longest_run().0, 127);
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn a_site_offers_no_more_than_may_be_had_and_nothing_before_input_is_there() {
         time: &time,
     }];
     let start = |processors| {
-        plan(&job(processors, 10, 0, 0), 0, &offers, 0, Timestamp(0)).map(|plan| plan.start)
+        plan_in_shape(&job(processors, 10, 0, 0), 0, &offers, 0, Timestamp(0))
+            .map(|plan| plan.start)
     };
     assert_eq!(start(8), Some(Timestamp(40)));
     assert_eq!(start(9), None);
@@ -113,7 +114,7 @@ proptest! {
         let mut usable = free.clone();
         usable.sort_unstable_by(|a, b| b.cmp(a));
         let in_one = usable[0] >= total;
-        let expected = in_one || !split(total, least, most, &usable).is_empty();
+        let expected = in_one || !split_largest_first(total, least, most, &usable).is_empty();
         prop_assert_eq!(found.is_some(), expected, "{:?}", found);
         if let Some(parts) = found.filter(|_| !in_one) {
             prop_assert_eq!(parts.iter().sum::<u32>(), total);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::initial_plan::{SiteOffer, starts};
+use super::initial_plan::{SiteOffer, candidate_starts};
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
 use crate::reservation::timeline::Span;
@@ -57,17 +57,17 @@ pub fn plan_parts(
         .iter()
         .flat_map(|part| part.choices.iter().map(|(_, from)| *from));
     let mut all: Vec<Timestamp> = inputs.filter(|from| window.contains(*from)).collect();
-    all.extend(starts(sites, window, wanted));
+    all.extend(candidate_starts(sites, window, wanted));
     all.sort_unstable();
     all.dedup();
     let mut all = all.into_iter();
-    all.find_map(|start| places(parts, sites, start).map(|sites| PartsPlan { start, sites }))
+    all.find_map(|start| find_places(parts, sites, start).map(|sites| PartsPlan { start, sites }))
 }
 
 /// Finds a better plan than the present one. What the job has reserved at the sites is not free,
 /// unless `sites` say so. They must not, if its sites need room for both the old and the new until
 /// it has moved.
-pub fn bring_forward(
+pub fn reschedule_parts(
     parts: &[WholePart],
     present: &PartsPlan,
     sites: &[SiteOffer<'_>],
@@ -79,13 +79,23 @@ pub fn bring_forward(
     plan.is_better_than(present).then_some(plan)
 }
 
-fn places(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Option<Vec<SiteName>> {
-    let in_one = sites.iter().find_map(|only| greedy(parts, &[*only], start));
-    in_one.or_else(|| greedy(parts, sites, start))
+fn find_places(
+    parts: &[WholePart],
+    sites: &[SiteOffer<'_>],
+    start: Timestamp,
+) -> Option<Vec<SiteName>> {
+    let in_one = sites
+        .iter()
+        .find_map(|only| place_greedily(parts, &[*only], start));
+    in_one.or_else(|| place_greedily(parts, sites, start))
 }
 
 /// Puts each part at the first of its sites that has room beside those before it.
-fn greedy(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Option<Vec<SiteName>> {
+fn place_greedily(
+    parts: &[WholePart],
+    sites: &[SiteOffer<'_>],
+    start: Timestamp,
+) -> Option<Vec<SiteName>> {
     let mut used: BTreeMap<&SiteName, Resources> = BTreeMap::new();
     let mut places = Vec::with_capacity(parts.len());
     for part in parts {
@@ -99,7 +109,7 @@ fn greedy(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Opt
                 };
                 let mut all = used.get(name).cloned().unwrap_or_default();
                 all.add(&part.resources);
-                *from <= start && site.time.offered(span, &all) >= all.processors
+                *from <= start && site.time.processors_offered(span, &all) >= all.processors
             })?;
         used.entry(name).or_default().add(&part.resources);
         places.push(name.clone());

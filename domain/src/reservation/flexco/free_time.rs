@@ -25,22 +25,22 @@ pub struct Idle {
 pub trait FreeTime {
     /// Returns the most processors, up to all of them, whose portion of `of` is free all through
     /// the span.
-    fn offered(&self, span: Span, of: &Resources) -> u32;
+    fn processors_offered(&self, span: Span, of: &Resources) -> u32;
 
     /// Lists what is free at each instant of the span, from its beginning on.
-    fn idle(&self, span: Span) -> Vec<Idle>;
+    fn idle_steps(&self, span: Span) -> Vec<Idle>;
 }
 
 impl FreeTime for Timeline {
-    fn offered(&self, span: Span, of: &Resources) -> u32 {
-        most(self.kinds(), &self.least_free(span), of)
+    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
+        most_portions(self.kinds(), &self.least_free(span), of)
     }
 
-    fn idle(&self, span: Span) -> Vec<Idle> {
+    fn idle_steps(&self, span: Span) -> Vec<Idle> {
         let mut idle = Vec::new();
         let mut before = None::<Amounts>;
         let _: ControlFlow<()> = self.steps(span, |at, free| {
-            let gains = before.is_none_or(|before| !before.reach(&free));
+            let gains = before.is_none_or(|before| !before.reaches_all(&free));
             idle.push(Idle {
                 at,
                 processors: free.whole_processors(),
@@ -65,15 +65,15 @@ pub struct AtMost {
 }
 
 impl FreeTime for AtMost {
-    fn offered(&self, span: Span, of: &Resources) -> u32 {
+    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
         if span.from < self.from {
             0
         } else {
-            self.time.offered(span, of).min(self.processors)
+            self.time.processors_offered(span, of).min(self.processors)
         }
     }
 
-    fn idle(&self, span: Span) -> Vec<Idle> {
+    fn idle_steps(&self, span: Span) -> Vec<Idle> {
         let mut idle = vec![Idle {
             at: span.from,
             processors: 0,
@@ -81,9 +81,9 @@ impl FreeTime for AtMost {
         }];
         if span.from < self.from {
             let rest = Span::new(self.from, span.to.max(self.from));
-            idle.extend(self.time.idle(rest));
+            idle.extend(self.time.idle_steps(rest));
         } else {
-            idle = self.time.idle(span);
+            idle = self.time.idle_steps(span);
         }
         idle.into_iter()
             .map(|idle: Idle| Idle {
@@ -96,17 +96,17 @@ impl FreeTime for AtMost {
 
 /// A site that publishes slots, perhaps not of all its time: see [`Timeline::slots`].
 impl FreeTime for (&Kinds, &[TimelineSlot]) {
-    fn offered(&self, span: Span, of: &Resources) -> u32 {
+    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
         let offers = self
             .1
             .iter()
             .filter(|slot: &&TimelineSlot| slot.span.from <= span.from && span.to <= slot.span.to)
-            .map(|slot| most(self.0, &slot.free, of));
+            .map(|slot| most_portions(self.0, &slot.free, of));
         offers.max().unwrap_or(0)
     }
 
-    fn idle(&self, span: Span) -> Vec<Idle> {
-        let steps = steps(
+    fn idle_steps(&self, span: Span) -> Vec<Idle> {
+        let steps = largest_slots(
             self.1
                 .iter()
                 .map(|slot: &TimelineSlot| (slot.span, slot.free.whole_processors())),
@@ -126,7 +126,7 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
 
 /// Lists, from each time on, the slot with most processors, and their number; of equal ones the
 /// last.
-fn steps(
+fn largest_slots(
     slots: impl Iterator<Item = (Span, u32)>,
     span: Span,
 ) -> Vec<(Timestamp, Option<(u32, usize)>)> {
@@ -165,7 +165,7 @@ fn steps(
 ///
 /// # Errors
 /// The site has more kinds of resource, or more of one, than can be planned with.
-pub fn published(
+pub fn timeline_of_slots(
     total: &Resources,
     from: Timestamp,
     slots: &[FreeSlot],
@@ -176,7 +176,7 @@ pub fn published(
     // The slot of most processors counts at each instant. It is the shortest one, which knows best
     // what is free of the other kinds.
     let spans = slots.iter().map(|slot| (slot.span, slot.free.processors));
-    let steps = steps(spans, Span::new(from, FOREVER));
+    let steps = largest_slots(spans, Span::new(from, FOREVER));
     let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([FOREVER]);
     for ((begin, most), end) in steps.iter().zip(ends) {
         if let Some((_, number)) = most {
@@ -188,7 +188,7 @@ pub fn published(
 }
 
 /// Returns the most processors whose portion of `of` is in `free`.
-fn most(kinds: &Kinds, free: &Amounts, of: &Resources) -> u32 {
+fn most_portions(kinds: &Kinds, free: &Amounts, of: &Resources) -> u32 {
     let processors = free.whole_processors().min(of.processors);
     if of.others.is_empty() {
         return processors;

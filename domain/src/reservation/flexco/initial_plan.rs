@@ -56,12 +56,12 @@ impl Default for SplitBounds {
 
 impl MetaJob {
     /// Returns the starts that are accepted, from now on.
-    pub(super) fn window(&self, now: Timestamp) -> StartWindow {
+    pub(super) fn accepted_window(&self, now: Timestamp) -> StartWindow {
         StartWindow::new(self.ready.max(now), self.latest)
     }
 
     /// Returns the longest time that it takes in any shape.
-    pub fn longest(&self) -> DurationMs {
+    pub fn longest_run(&self) -> DurationMs {
         self.shapes
             .iter()
             .map(|shape| self.time_on(shape, 2))
@@ -95,7 +95,7 @@ pub struct FlexPlan {
 
 impl FlexPlan {
     /// Returns the processors that a site gives.
-    pub fn at(&self, site: &SiteName) -> u32 {
+    pub fn processors_at(&self, site: &SiteName) -> u32 {
         self.parts
             .iter()
             .find(|(name, _)| name == site)
@@ -125,7 +125,7 @@ pub struct SiteOffer<'a> {
 /// several, else from the first start on at which the sites together have enough. Sites are filled
 /// one after the other from number `turn` on (next-fit), which is to be one more for each new job.
 /// `None`: there is no such start up to the latest one.
-pub fn plan(
+pub fn plan_in_shape(
     job: &MetaJob,
     shape: usize,
     sites: &[SiteOffer<'_>],
@@ -138,9 +138,9 @@ pub fn plan(
     let alone = job.time_on(asked, 1);
     let spread = job.time_on(asked, 2);
     let mut over_several: Option<FlexPlan> = None;
-    let window = job.window(now);
+    let window = job.accepted_window(now);
     let wanted = asked.resources.processors;
-    for start in starts(sites, window, wanted) {
+    for start in candidate_starts(sites, window, wanted) {
         if over_several
             .as_ref()
             .is_some_and(|best| start + alone > best.completion)
@@ -150,7 +150,7 @@ pub fn plan(
         let span = Span::new(start, start + alone);
         if let Some(site) = in_turn
             .iter()
-            .find(|site| site.time.offered(span, &asked.resources) >= wanted)
+            .find(|site| site.time.processors_offered(span, &asked.resources) >= wanted)
         {
             let parts = vec![(site.name.clone(), wanted)];
             return Some(FlexPlan {
@@ -162,11 +162,14 @@ pub fn plan(
         }
         if over_several.is_none() {
             let span = Span::new(start, start + spread);
-            let offers = in_turn
-                .iter()
-                .map(|site| (site.name, site.time.offered(span, &asked.resources)));
+            let offers = in_turn.iter().map(|site| {
+                (
+                    site.name,
+                    site.time.processors_offered(span, &asked.resources),
+                )
+            });
             let offers = offers.collect::<Vec<_>>();
-            over_several = fill(wanted, &offers, job.bounds).map(|parts| FlexPlan {
+            over_several = fill_sites(wanted, &offers, job.bounds).map(|parts| FlexPlan {
                 shape,
                 start,
                 completion: start + spread,
@@ -179,13 +182,14 @@ pub fn plan(
 
 /// Plans a job in the shape in which it completes first; of equal ones on fewer sites, then in the
 /// order in which shapes are asked for.
-pub fn plan_any(
+pub fn plan_best_shape(
     job: &MetaJob,
     sites: &[SiteOffer<'_>],
     turn: usize,
     now: Timestamp,
 ) -> Option<FlexPlan> {
-    let plans = (0..job.shapes.len()).filter_map(|shape| plan(job, shape, sites, turn, now));
+    let plans =
+        (0..job.shapes.len()).filter_map(|shape| plan_in_shape(job, shape, sites, turn, now));
     plans.reduce(|best, plan| {
         if plan.is_better_than(&best) {
             plan
@@ -197,7 +201,7 @@ pub fn plan_any(
 
 /// Takes as many as there are from one site after the other; from the largest, if those that come
 /// first would be too many. `None`: not enough.
-fn fill(
+fn fill_sites(
     wanted: u32,
     offers: &[(&SiteName, u32)],
     bounds: SplitBounds,
@@ -238,7 +242,7 @@ fn fill(
 
 /// Returns every start worth a look within a window: the first, and each time a site gains, except
 /// those at which all sites together have less than `wanted` processors.
-pub(super) fn starts(
+pub(super) fn candidate_starts(
     sites: &[SiteOffer<'_>],
     window: StartWindow,
     wanted: u32,
@@ -250,7 +254,7 @@ pub(super) fn starts(
         .flat_map(|(site, offer): (usize, &SiteOffer<'_>)| {
             offer
                 .time
-                .idle(span)
+                .idle_steps(span)
                 .into_iter()
                 .map(move |idle| (site, idle))
         })

@@ -18,9 +18,11 @@ mod site_plans;
 #[cfg(test)]
 mod tests;
 
-pub use fixed_parts::{PartsPlan, WholePart, bring_forward, plan_parts};
+pub use fixed_parts::{PartsPlan, WholePart, plan_parts, reschedule_parts};
 pub use flexco_metrics::bounded_slowdown;
-pub use free_time::{AtMost, FreeTime, Idle, published};
-pub use initial_plan::{FlexPlan, JobShape, MetaJob, SiteOffer, SplitBounds, plan, plan_any};
-pub use reschedule::{Operations, reschedule};
+pub use free_time::{AtMost, FreeTime, Idle, timeline_of_slots};
+pub use initial_plan::{
+    FlexPlan, JobShape, MetaJob, SiteOffer, SplitBounds, plan_best_shape, plan_in_shape,
+};
+pub use reschedule::{Operations, reschedule_job};
 pub use site_plans::{LocalJobPlan, MovedJob, Plans};

@@ -47,7 +47,7 @@ fn forward(
         .map(|(name, time)| SiteOffer { name, time })
         .collect();
     let present = plan_of(present);
-    let found = bring_forward(parts, &present, &offers, window, Timestamp(10));
+    let found = reschedule_parts(parts, &present, &offers, window, Timestamp(10));
     found.map(|plan| {
         (
             plan.start.0,
@@ -154,7 +154,7 @@ proptest! {
                 let here = parts.iter().zip(&sites).filter(|(_, site)| *site == name);
                 let used: u32 = here.map(|(part, _)| part.resources.processors).sum();
                 let span = Span::new(Timestamp(found), Timestamp(found + 50));
-                let free = timeline(taken).least_free(span).of_processors();
+                let free = timeline(taken).least_free(span).free_processor_count();
                 prop_assert!(used == 0 || i64::from(used) <= free, "{name} at {found}");
             }
         }

@@ -1,6 +1,6 @@
 //! Rescheduling of one job by Shift, Remap and Mold (FlexCo, sections 3 and 4.2).
 
-use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, plan, starts};
+use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, candidate_starts, plan_in_shape};
 use crate::reservation::agreement::StartWindow;
 use crate::reservation::timeline::Span;
 use crate::units::{DurationMs, Timestamp};
@@ -18,7 +18,7 @@ pub struct Operations {
 
 /// Finds a better plan for a job that has not begun. The sites must count what the present plan has
 /// there as free.
-pub fn reschedule(
+pub fn reschedule_job(
     job: &MetaJob,
     present: &FlexPlan,
     allowed: Operations,
@@ -28,7 +28,7 @@ pub fn reschedule(
 ) -> Option<FlexPlan> {
     let shifted = allowed
         .shift
-        .then(|| shift(job, present, sites, now))
+        .then(|| shift_parts(job, present, sites, now))
         .flatten();
     let shapes = match allowed {
         Operations {
@@ -43,7 +43,7 @@ pub fn reschedule(
         // A start from which it would complete later is not worth a look.
         let alone = job.time_on(job.shapes.get(shape)?, 1);
         let latest = job.latest.min(present.completion - alone);
-        plan(
+        plan_in_shape(
             &MetaJob {
                 latest,
                 ..job.clone()
@@ -68,7 +68,7 @@ pub fn reschedule(
 }
 
 /// Finds the earliest start of the same parts.
-fn shift(
+fn shift_parts(
     job: &MetaJob,
     present: &FlexPlan,
     sites: &[SiteOffer<'_>],
@@ -77,14 +77,14 @@ fn shift(
     let shape = job.shapes.get(present.shape)?;
     let time = job.time_on(shape, present.parts.len());
     let before = present.start - DurationMs(1);
-    let window = job.window(now);
+    let window = job.accepted_window(now);
     let window = StartWindow::new(window.earliest, window.latest.min(before));
-    let mut earlier = starts(sites, window, shape.resources.processors);
+    let mut earlier = candidate_starts(sites, window, shape.resources.processors);
     let start = earlier.find(|start: &Timestamp| {
         let span = Span::new(*start, *start + time);
         present.parts.iter().all(|(name, count)| {
             let site = sites.iter().find(|site| site.name == name);
-            site.is_some_and(|site| site.time.offered(span, &shape.resources) >= *count)
+            site.is_some_and(|site| site.time.processors_offered(span, &shape.resources) >= *count)
         })
     })?;
     Some(FlexPlan {

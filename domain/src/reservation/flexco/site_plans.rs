@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, plan};
-use super::reschedule::{Operations, reschedule};
+use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, plan_in_shape};
+use super::reschedule::{Operations, reschedule_job};
 use crate::ids::{JobId, SiteName};
 use crate::reservation::timeline::{Amounts, FOREVER, KindsError, Span, Timeline, TimelineOpening};
 use crate::resources::Resources;
@@ -75,12 +75,12 @@ impl Plans {
     }
 
     /// The place of a local job.
-    pub fn local(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
+    pub fn local_booking(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
         self.sites.get(site)?.local.get(&job).copied()
     }
 
     /// The plan of a job over sites.
-    pub fn meta(&self, job: JobId) -> Option<&FlexPlan> {
+    pub fn plan_of_meta(&self, job: JobId) -> Option<&FlexPlan> {
         self.metas.get(&job).map(|meta| &meta.plan)
     }
 
@@ -101,7 +101,7 @@ impl Plans {
         let amounts = site.timeline.amounts(need.0)?;
         let start = site
             .timeline
-            .earliest(&TimelineOpening::after(now, amounts, need.1));
+            .earliest_start(&TimelineOpening::after(now, amounts, need.1));
         Ok(start.map(|start| {
             let booking = LocalJobPlan {
                 span: Span::new(start, start + need.1),
@@ -124,8 +124,8 @@ impl Plans {
     ) -> Option<&FlexPlan> {
         let turn = self.turns;
         self.turns += 1;
-        let plan = plan(&job, 0, &offers(&self.sites), turn, now)?;
-        self.book(&job, &plan, true);
+        let plan = plan_in_shape(&job, 0, &offers_of_sites(&self.sites), turn, now)?;
+        self.occupy_or_release(&job, &plan, true);
         let meta = Meta {
             job,
             allowed,
@@ -147,7 +147,7 @@ impl Plans {
         };
         site.timeline
             .release(Span::new(span.from.max(now), span.to), &amounts);
-        self.settle([name.clone()].into(), now)
+        self.move_until_stable([name.clone()].into(), now)
     }
 
     /// Ends or cancels a job over sites at `now`.
@@ -156,17 +156,21 @@ impl Plans {
             return Vec::new();
         };
         plan.start = plan.start.max(now);
-        self.book(&job, &plan, false);
+        self.occupy_or_release(&job, &plan, false);
         let changed = plan.parts.iter().map(|(site, _)| site.clone()).collect();
-        self.settle(changed, now)
+        self.move_until_stable(changed, now)
     }
 
     /// Moves jobs until nothing moves any more.
-    fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<MovedJob> {
+    fn move_until_stable(
+        &mut self,
+        mut changed: BTreeSet<SiteName>,
+        now: Timestamp,
+    ) -> Vec<MovedJob> {
         let mut moved = Vec::new();
         while let Some(name) = changed.pop_first() {
             if let Some(site) = self.sites.get_mut(&name) {
-                site.compress(now, &mut moved);
+                site.compress_plan(now, &mut moved);
             }
             changed.append(&mut self.move_metas(&name, now, &mut moved));
         }
@@ -182,11 +186,11 @@ impl Plans {
         moved: &mut Vec<MovedJob>,
     ) -> BTreeSet<SiteName> {
         let mut changed = BTreeSet::new();
-        for id in self.front_of(name, now) {
+        for id in self.front_metas(name, now) {
             let idle = self
                 .sites
                 .get(name)
-                .map(|site| site.timeline.least_free(instant(now)));
+                .map(|site| site.timeline.least_free(instant_span(now)));
             if idle.is_none_or(|idle| idle.whole_processors() == 0) {
                 break;
             }
@@ -203,7 +207,7 @@ impl Plans {
     }
 
     /// Lists the jobs over sites that wait at a site before its first local job.
-    fn front_of(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
+    fn front_metas(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
         let Some(site) = self.sites.get(name) else {
             return Vec::new();
         };
@@ -214,7 +218,7 @@ impl Plans {
             .unwrap_or(FOREVER);
         let front = self.metas.iter().filter(|(_, meta)| {
             meta.plan.parts.len() > 1
-                && meta.plan.at(name) > 0
+                && meta.plan.processors_at(name) > 0
                 && (meta.plan.start > now && meta.plan.start <= first)
         });
         let mut front: Vec<_> = front.map(|(id, meta)| (meta.plan.start, *id)).collect();
@@ -230,16 +234,23 @@ impl Plans {
             turn,
             plan: old,
         } = self.metas.get(&id)?.clone();
-        self.book(&job, &old, false);
-        let new = reschedule(&job, &old, allowed, &offers(&self.sites), turn, now);
-        self.book(&job, new.as_ref().unwrap_or(&old), true);
+        self.occupy_or_release(&job, &old, false);
+        let new = reschedule_job(
+            &job,
+            &old,
+            allowed,
+            &offers_of_sites(&self.sites),
+            turn,
+            now,
+        );
+        self.occupy_or_release(&job, new.as_ref().unwrap_or(&old), true);
         let new = new?;
         self.metas.get_mut(&id)?.plan = new.clone();
         Some((old, new))
     }
 
     /// Occupies the sites of a plan, or releases them.
-    fn book(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
+    fn occupy_or_release(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
         let Some(shape) = job.shapes.get(plan.shape) else {
             return;
         };
@@ -262,7 +273,7 @@ impl Plans {
 impl PlannedSite {
     /// Moves the waiting local jobs to earlier starts, in the order of their planned starts, until
     /// none moves; none starts later.
-    fn compress(&mut self, now: Timestamp, moved: &mut Vec<MovedJob>) {
+    fn compress_plan(&mut self, now: Timestamp, moved: &mut Vec<MovedJob>) {
         loop {
             let waiting = self
                 .local
@@ -272,7 +283,7 @@ impl PlannedSite {
             order.sort();
             let before = moved.len();
             for (from, job) in order {
-                if let Some(to) = self.bring_forward(job, now) {
+                if let Some(to) = self.move_earlier(job, now) {
                     moved.push(MovedJob { job, from, to });
                 }
             }
@@ -282,7 +293,7 @@ impl PlannedSite {
         }
     }
 
-    fn bring_forward(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
+    fn move_earlier(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
         let booking = self.local.get_mut(&job)?;
         let LocalJobPlan {
             span,
@@ -296,15 +307,16 @@ impl PlannedSite {
             before: span.from,
             until: span.from,
         };
-        let start = self.timeline.earliest(&wanted)?;
+        let start = self.timeline.earliest_start(&wanted)?;
         let earlier = Span::new(start, start + length);
-        self.timeline.change((span, &need), (earlier, &need));
+        self.timeline
+            .replace_booking((span, &need), (earlier, &need));
         booking.span = earlier;
         Some(start)
     }
 }
 
-fn offers(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
+fn offers_of_sites(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
     sites
         .iter()
         .map(|(name, site)| SiteOffer {
@@ -314,6 +326,6 @@ fn offers(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
         .collect()
 }
 
-fn instant(at: Timestamp) -> Span {
+fn instant_span(at: Timestamp) -> Span {
     Span::new(at, at + DurationMs(1))
 }

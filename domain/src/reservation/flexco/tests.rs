@@ -54,7 +54,7 @@ fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<Sho
             time: timeline,
         })
         .collect();
-    plan(job, 0, &offers, turn, Timestamp(0)).map(in_short)
+    plan_in_shape(job, 0, &offers, turn, Timestamp(0)).map(in_short)
 }
 
 fn in_short(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
@@ -194,9 +194,9 @@ fn f_10(allowed: Operations) -> (Plans, Vec<MovedJob>) {
 
 fn f_10_result(allowed: Operations) -> (Option<Shown>, u64) {
     let (plans, _) = f_10(allowed);
-    let lb4 = plans.local(&site("B"), LB4).unwrap().span;
+    let lb4 = plans.local_booking(&site("B"), LB4).unwrap().span;
     assert_eq!(lb4.to.since(lb4.from), DurationMs(50));
-    (plans.meta(M).cloned().map(in_short), lb4.from.0)
+    (plans.plan_of_meta(M).cloned().map(in_short), lb4.from.0)
 }
 
 const SHIFT: Operations = Operations {
@@ -243,7 +243,7 @@ fn f_11_jobs_come_forward_in_the_order_of_their_planned_starts() {
         .collect();
     assert_eq!(moves, [(j1, 100, 40), (j3, 150, 90)]);
     assert_eq!(
-        plans.local(&a, j4).unwrap().span.from,
+        plans.local_booking(&a, j4).unwrap().span.from,
         Timestamp(30),
         "it runs"
     );
@@ -272,7 +272,7 @@ fn again(parts: &[(&str, u32)], completion: u64, sites: [(&str, Timeline); 2]) -
             time: timeline,
         })
         .collect();
-    reschedule(
+    reschedule_job(
         &job(10, 100, 20, 0),
         &present,
         REMAP,
@@ -332,17 +332,17 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
             time: &b,
         },
     ];
-    let present = plan(&molding, 0, &offers, 0, Timestamp(0)).unwrap();
+    let present = plan_in_shape(&molding, 0, &offers, 0, Timestamp(0)).unwrap();
     assert_eq!(present.completion, Timestamp(180), "on both from 60 on");
     assert_eq!(
-        reschedule(&molding, &present, REMAP, &offers, 0, Timestamp(0)),
+        reschedule_job(&molding, &present, REMAP, &offers, 0, Timestamp(0)),
         None
     );
     let mold = Operations {
         mold: true,
         ..REMAP
     };
-    let found = reschedule(&molding, &present, mold, &offers, 0, Timestamp(0)).unwrap();
+    let found = reschedule_job(&molding, &present, mold, &offers, 0, Timestamp(0)).unwrap();
     assert_eq!(found.shape, 1);
     assert_eq!(in_short(found), expected(0, &[("A", 4)], 150).unwrap());
 }
@@ -374,16 +374,19 @@ fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
             let span = Span::new(Timestamp(from), Timestamp(from + length));
             let of = Resources::processors(99);
             assert_eq!(
-                published.offered(span, &of),
-                whole.offered(span, &of),
+                published.processors_offered(span, &of),
+                whole.processors_offered(span, &of),
                 "{span:?}"
             );
         }
     }
     let beyond = Span::new(Timestamp(400), Timestamp(501));
-    assert_eq!(published.offered(beyond, &Resources::processors(1)), 0);
+    assert_eq!(
+        published.processors_offered(beyond, &Resources::processors(1)),
+        0
+    );
     let span = Span::new(Timestamp(0), Timestamp(500));
-    assert_eq!(published.idle(span), whole.idle(span));
+    assert_eq!(published.idle_steps(span), whole.idle_steps(span));
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn parts_need_their_share_of_other_resources() {
     };
     let span = Span::new(Timestamp(0), Timestamp(1));
     assert_eq!(
-        site.offered(span, &of),
+        site.processors_offered(span, &of),
         4,
         "half of the processors go with half of the GPUs"
     );
@@ -407,7 +410,7 @@ fn parts_need_their_share_of_other_resources() {
         processors: 8,
         others: [("memory".into(), 4)].into(),
     };
-    assert_eq!(site.offered(span, &of), 0);
+    assert_eq!(site.processors_offered(span, &of), 0);
 }
 
 #[derive(Debug, Clone)]
@@ -441,12 +444,12 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
                     let is_on = |span: Span| span.from.0 <= at && at < span.to.0;
                     if local.is_some() {
                         let booking = plans
-                            .local(&name, *id)
+                            .local_booking(&name, *id)
                             .filter(|booking| is_on(booking.span));
-                        return booking.map_or(0, |booking| booking.amounts.of_processors());
+                        return booking.map_or(0, |booking| booking.amounts.free_processor_count());
                     }
-                    let plan = plans.meta(*id).filter(|plan| is_on(plan.span()));
-                    plan.map_or(0, |plan| plan.at(&name).into())
+                    let plan = plans.plan_of_meta(*id).filter(|plan| is_on(plan.span()));
+                    plan.map_or(0, |plan| plan.processors_at(&name).into())
                 })
                 .sum::<i64>();
             let span = Span::new(Timestamp(at), Timestamp(at + 1));
@@ -454,7 +457,7 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
                 .timeline(&name)
                 .unwrap()
                 .least_free(span)
-                .of_processors();
+                .free_processor_count();
             free >= 0 && free == said
         })
     })
@@ -495,9 +498,9 @@ proptest! {
                         let is_later = match local {
                             Some(at) => {
                                 let name = site(NAMES[usize::from(*at)]);
-                                plans.local(&name, *id).unwrap().span.to > before.local(&name, *id).unwrap().span.to
+                                plans.local_booking(&name, *id).unwrap().span.to > before.local_booking(&name, *id).unwrap().span.to
                             }
-                            None => plans.meta(*id).unwrap().completion > before.meta(*id).unwrap().completion,
+                            None => plans.plan_of_meta(*id).unwrap().completion > before.plan_of_meta(*id).unwrap().completion,
                         };
                         prop_assert!(!is_later, "{id}");
                     }

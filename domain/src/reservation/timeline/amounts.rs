@@ -40,7 +40,7 @@ impl Kinds {
     ///
     /// # Errors
     /// More than [`KINDS_MAX`].
-    pub fn of(resources: &Resources) -> Result<Self, KindsError> {
+    pub fn from_resources(resources: &Resources) -> Result<Self, KindsError> {
         let kinds = Self {
             others: resources.others.keys().cloned().collect(),
         };
@@ -106,7 +106,7 @@ impl Amounts {
     }
 
     /// The number of processors; below zero where more are reserved than there are.
-    pub fn of_processors(&self) -> i64 {
+    pub fn free_processor_count(&self) -> i64 {
         self.0[0]
     }
 
@@ -117,16 +117,16 @@ impl Amounts {
 
     /// Adds `self` and `other`, kind by kind.
     pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, i64::saturating_add)
+        self.zip_with(other, i64::saturating_add)
     }
 
     /// Subtracts `other` from `self`, kind by kind.
     pub fn minus(&self, other: &Self) -> Self {
-        self.with(other, i64::saturating_sub)
+        self.zip_with(other, i64::saturating_sub)
     }
 
     /// Returns true if it has all that `need` needs.
-    pub fn cover(&self, need: &Self) -> bool {
+    pub fn covers_need(&self, need: &Self) -> bool {
         self.0
             .iter()
             .zip(&need.0)
@@ -142,15 +142,15 @@ impl Amounts {
     }
 
     pub(super) fn min(&self, other: &Self) -> Self {
-        self.with(other, Ord::min)
+        self.zip_with(other, Ord::min)
     }
 
     pub(super) fn max(&self, other: &Self) -> Self {
-        self.with(other, Ord::max)
+        self.zip_with(other, Ord::max)
     }
 
     /// Returns true if each kind is at least as much.
-    pub(in crate::reservation) fn reach(&self, needed: &Self) -> bool {
+    pub(in crate::reservation) fn reaches_all(&self, needed: &Self) -> bool {
         self.0
             .iter()
             .zip(&needed.0)
@@ -166,7 +166,7 @@ impl Amounts {
         )
     }
 
-    fn with(&self, other: &Self, f: impl Fn(i64, i64) -> i64) -> Self {
+    fn zip_with(&self, other: &Self, f: impl Fn(i64, i64) -> i64) -> Self {
         Self(std::array::from_fn(|kind| f(self.0[kind], other.0[kind])))
     }
 }

@@ -34,7 +34,7 @@ impl TimelineOpening {
 }
 
 impl Branch {
-    pub(super) fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+    pub(super) fn earliest_opening(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         if wanted.from >= wanted.before {
             return None;
         }
@@ -42,7 +42,7 @@ impl Branch {
             wanted,
             found: None,
         };
-        let found = match fit.pass(self, &wanted.need.as_bar()) {
+        let found = match fit.pass_branch(self, &wanted.need.as_bar()) {
             Break(found) => found,
             Continue(()) => fit.found,
         };
@@ -58,13 +58,13 @@ struct Fit<'a> {
 
 impl Fit<'_> {
     /// Passes over a branch; `bar`: the need, less what is added from above.
-    fn pass(&mut self, branch: &Branch, bar: &Amounts) -> ControlFlow<Option<u64>> {
-        self.reach(branch.first)?;
-        if branch.least.reach(bar) {
-            self.free_from(branch.first);
+    fn pass_branch(&mut self, branch: &Branch, bar: &Amounts) -> ControlFlow<Option<u64>> {
+        self.advance_to(branch.first)?;
+        if branch.least.reaches_all(bar) {
+            self.note_free_from(branch.first);
             return Continue(());
         }
-        if !branch.most.reach(bar) {
+        if !branch.most.reaches_all(bar) {
             self.found = None;
             return Continue(());
         }
@@ -75,21 +75,21 @@ impl Fit<'_> {
                 let first = branch_of(branches, self.wanted.from.0);
                 branches[first..]
                     .iter()
-                    .try_for_each(|below| self.pass(below, &bar))
+                    .try_for_each(|below| self.pass_branch(below, &bar))
             }
         }
     }
 
     fn pass_steps(&mut self, leaf: &TimelineLeaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
         for step in leaf.step_of(self.wanted.from.0)..leaf.times.len() {
-            self.reach(leaf.times[step])?;
+            self.advance_to(leaf.times[step])?;
             if leaf
                 .row(step)
                 .iter()
                 .zip(&bar.0)
                 .all(|(free, bar)| free >= bar)
             {
-                self.free_from(leaf.times[step]);
+                self.note_free_from(leaf.times[step]);
             } else {
                 self.found = None;
             }
@@ -98,7 +98,7 @@ impl Fit<'_> {
     }
 
     /// Moves on to `at`. Breaks if what was found is long enough, or if it is too late for more.
-    fn reach(&self, at: u64) -> ControlFlow<Option<u64>> {
+    fn advance_to(&self, at: u64) -> ControlFlow<Option<u64>> {
         let TimelineOpening {
             length,
             from,
@@ -113,7 +113,7 @@ impl Fit<'_> {
         }
     }
 
-    fn free_from(&mut self, at: u64) {
+    fn note_free_from(&mut self, at: u64) {
         self.found.get_or_insert(at.max(self.wanted.from.0));
     }
 }

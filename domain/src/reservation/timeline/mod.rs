@@ -64,7 +64,7 @@ impl Timeline {
     /// # Errors
     /// More kinds than [`KINDS_MAX`], or more of one than [`AMOUNT_MAX`].
     pub fn new(start: Timestamp, capacity: &Resources) -> Result<Self, KindsError> {
-        let kinds = Kinds::of(capacity)?;
+        let kinds = Kinds::from_resources(capacity)?;
         let amounts = kinds.amounts(capacity)?;
         let root = Branch::leaf(kinds.len(), start.0, &amounts);
         Ok(Self {
@@ -93,59 +93,59 @@ impl Timeline {
 
     /// Takes `amounts` away within the span, even if they are not free.
     pub fn book(&mut self, span: Span, amounts: &Amounts) {
-        self.add(span, &amounts.negated());
+        self.add_amounts(span, &amounts.negated());
     }
 
     /// Releases what [`Timeline::book`] took, or a part of its span.
     pub fn release(&mut self, span: Span, amounts: &Amounts) {
-        self.add(span, amounts);
+        self.add_amounts(span, amounts);
     }
 
     /// Replaces one occupied span and its amounts by others.
-    pub fn change(&mut self, old: (Span, &Amounts), new: (Span, &Amounts)) {
+    pub fn replace_booking(&mut self, old: (Span, &Amounts), new: (Span, &Amounts)) {
         self.release(old.0, old.1);
         self.book(new.0, new.1);
     }
 
     /// Adds to the site's resources within the span, or takes away if below zero: for nodes that
     /// come and go, a drain, and what others were found to use.
-    pub fn add(&mut self, span: Span, change: &Amounts) {
+    pub fn add_amounts(&mut self, span: Span, change: &Amounts) {
         let from = span.from.0.max(self.root.first);
         if from < span.to.0 && !change.is_zero() {
-            self.root.add(from, span.to.0, change);
+            self.root.add_change(from, span.to.0, change);
         }
     }
 
     /// Drops what was before `now`.
-    pub fn advance(&mut self, now: Timestamp) {
-        self.root.advance(now.0);
+    pub fn forget_before(&mut self, now: Timestamp) {
+        self.root.drop_before(now.0);
     }
 
     /// Returns the least and the most that is free within the span, kind by kind. Of an empty span:
     /// at its beginning.
-    pub fn range(&self, span: Span) -> (Amounts, Amounts) {
+    pub fn free_range(&self, span: Span) -> (Amounts, Amounts) {
         self.root.range(span.from.0, span.to.0)
     }
 
     /// Returns the least that is free within the span, kind by kind.
     pub fn least_free(&self, span: Span) -> Amounts {
-        self.range(span).0
+        self.free_range(span).0
     }
 
     /// Returns true if `need` is free all through the span.
     pub fn is_free(&self, span: Span, need: &Amounts) -> bool {
-        self.least_free(span).cover(need)
+        self.least_free(span).covers_need(need)
     }
 
     /// Finds the earliest start of what is asked for, if there is one.
-    pub fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
-        self.root.earliest(wanted)
+    pub fn earliest_start(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+        self.root.earliest_opening(wanted)
     }
 
     /// Lists the longest spans in which some number of processors is free, `most` at most, the
     /// earliest first: each lasts as long as that number is free. They overlap.
     pub fn slots(&self, span: Span, most: usize) -> Vec<TimelineSlot> {
-        slots::slots(&self.root, span, most)
+        slots::list_slots(&self.root, span, most)
     }
 
     /// Calls `each` with each step that begins before the span's end and ends after its beginning,

@@ -23,31 +23,31 @@ struct OpenSlot {
     free: Amounts,
 }
 
-pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
+pub(super) fn list_slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
     let mut open: Vec<OpenSlot> = Vec::new();
     let mut slots: Vec<TimelineSlot> = Vec::new();
     let _never_broken = root.steps(span.from.0, span.to.0, &mut |at, free: Amounts| {
         let free = Amounts(free.0.map(|amount| amount.max(0)));
-        let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);
+        let ended = end_slots(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
         let mut now = OpenSlot { from, free };
         ended
             .iter()
-            .for_each(|last| lower(&mut now.free, &last.free));
+            .for_each(|last| lower_others(&mut now.free, &last.free));
         match open.last_mut() {
-            Some(last) if last.free.0[0] == free.0[0] => lower(&mut last.free, &now.free),
+            Some(last) if last.free.0[0] == free.0[0] => lower_others(&mut last.free, &now.free),
             Some(_) | None => open.push(now),
         }
         ControlFlow::<()>::Continue(())
     });
-    end(&mut open, span.to, 0, &mut slots);
+    end_slots(&mut open, span.to, 0, &mut slots);
     slots.sort_by_key(|slot| (slot.span.from, slot.span.to));
     slots.truncate(most);
     slots
 }
 
 /// Ends the slots of more than so many processors; returns the last to end, which began first.
-fn end(
+fn end_slots(
     open: &mut Vec<OpenSlot>,
     at: Timestamp,
     processors: i64,
@@ -58,7 +58,7 @@ fn end(
         // Of other kinds it has no more than the shorter slots within it.
         ended
             .iter()
-            .for_each(|within| lower(&mut last.free, &within.free));
+            .for_each(|within| lower_others(&mut last.free, &within.free));
         slots.push(TimelineSlot {
             span: Span::new(last.from, at),
             free: last.free,
@@ -69,7 +69,7 @@ fn end(
 }
 
 /// Lowers all but the processors.
-fn lower(amounts: &mut Amounts, others: &Amounts) {
+fn lower_others(amounts: &mut Amounts, others: &Amounts) {
     let processors = amounts.0[0];
     *amounts = amounts.min(others);
     amounts.0[0] = processors;

@@ -45,7 +45,7 @@ impl Model {
                     .saturating_add(wanted.length.0)
                     .min(wanted.until.0)
                     .max(at + 1);
-                self.range(at, to.min(end + at)).0.cover(&wanted.need)
+                self.range(at, to.min(end + at)).0.covers_need(&wanted.need)
             })
             .map(Timestamp)
     }
@@ -56,8 +56,8 @@ impl Model {
         for begin in from..to {
             for end in begin + 1..=to {
                 let least = self.range(begin, end).0;
-                let processors = least.of_processors();
-                let grows = |at: u64| self.at(at).of_processors() >= processors;
+                let processors = least.free_processor_count();
+                let grows = |at: u64| self.at(at).free_processor_count() >= processors;
                 let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
                 if is_longest && processors > 0 {
                     let free = Amounts(least.0.map(|amount| amount.max(0)));
@@ -147,7 +147,7 @@ fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
         match *step {
             Step::Add(from, to, change) => {
                 added.push((from, to, change));
-                timeline.add(span(from, to), &change);
+                timeline.add_amounts(span(from, to), &change);
                 model.add(from, to, &change);
             }
             Step::Undo(which) if !added.is_empty() => {
@@ -157,7 +157,7 @@ fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
             }
             Step::Undo(_) => {}
             Step::Advance(now) => {
-                timeline.advance(Timestamp(now));
+                timeline.forget_before(Timestamp(now));
                 model.start = model.start.max(now as usize);
             }
             Step::Snapshot => kept.push((timeline.clone(), model.clone())),
@@ -203,7 +203,7 @@ proptest! {
         let (timeline, model) = run(&steps, 300).pop().unwrap();
         for mut wanted in wanted {
             wanted.from = wanted.from.max(Timestamp(model.start as u64));
-            prop_assert_eq!(timeline.earliest(&wanted), model.earliest(&wanted), "{:?}", wanted);
+            prop_assert_eq!(timeline.earliest_start(&wanted), model.earliest(&wanted), "{:?}", wanted);
         }
     }
 
@@ -213,7 +213,7 @@ proptest! {
     ) {
         let (timeline, model) = run(&steps, 300).pop().unwrap();
         let from = from.max(model.start as u64);
-        let range = timeline.range(span(from, from + length));
+        let range = timeline.free_range(span(from, from + length));
         prop_assert_eq!(range, model.range(from, from + length));
     }
 
@@ -346,11 +346,11 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
 #[test]
 fn a_need_of_nothing_is_met_where_more_is_promised_than_there_is() {
     let mut timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
-    timeline.add(span(0, u64::MAX), &amounts(0, -5));
+    timeline.add_amounts(span(0, u64::MAX), &amounts(0, -5));
     let wanted = TimelineOpening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
-    assert_eq!(timeline.earliest(&wanted), Some(Timestamp(3)));
+    assert_eq!(timeline.earliest_start(&wanted), Some(Timestamp(3)));
     assert_eq!(
-        timeline.earliest(&TimelineOpening {
+        timeline.earliest_start(&TimelineOpening {
             need: amounts(8, 1),
             ..wanted
         }),

@@ -9,7 +9,7 @@ impl Branch {
     /// Returns the least and the most between `from` and `to`; if that is empty: at `from`.
     pub(super) fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
         let mut range = None;
-        self.widen(
+        self.widen_range(
             from,
             to.max(from.saturating_add(1)),
             u64::MAX,
@@ -21,7 +21,7 @@ impl Branch {
 
     /// Widens a range by what is here between `from` and `to`. `end`: the end of the last step
     /// here; `shift`: the amounts added from above.
-    fn widen(
+    fn widen_range(
         &self,
         from: u64,
         to: u64,
@@ -54,7 +54,7 @@ impl Branch {
                     if index > first && branch.first >= to {
                         break;
                     }
-                    branch.widen(from, to, end, &shift, range);
+                    branch.widen_range(from, to, end, &shift, range);
                 }
             }
         }

@@ -62,7 +62,7 @@ impl TimelineLeaf {
             .saturating_sub(1)
     }
 
-    fn add(&mut self, steps: std::ops::Range<usize>, change: &Amounts) {
+    fn add_to_steps(&mut self, steps: std::ops::Range<usize>, change: &Amounts) {
         for row in
             self.free[steps.start * self.kinds..steps.end * self.kinds].chunks_exact_mut(self.kinds)
         {
@@ -72,7 +72,7 @@ impl TimelineLeaf {
         }
     }
 
-    fn cut(&mut self, at: u64) {
+    fn cut_step(&mut self, at: u64) {
         let step = self.step_of(at);
         if self.times[step] != at {
             let from = step * self.kinds;
@@ -82,13 +82,13 @@ impl TimelineLeaf {
         }
     }
 
-    fn remove(&mut self, steps: std::ops::Range<usize>) {
+    fn remove_steps(&mut self, steps: std::ops::Range<usize>) {
         self.free
             .drain(steps.start * self.kinds..steps.end * self.kinds);
         self.times.drain(steps);
     }
 
-    fn split(&mut self) -> Option<Self> {
+    fn split_off_half(&mut self) -> Option<Self> {
         let middle = self.times.len() / 2;
         (self.times.len() > STEPS_MAX).then(|| Self {
             kinds: self.kinds,
@@ -116,24 +116,24 @@ impl Node {
     }
 
     /// Splits off its later half, if it is too large.
-    fn split(&mut self) -> Option<Self> {
+    fn split_if_large(&mut self) -> Option<Self> {
         match self {
-            Node::Leaf(leaf) => leaf.split().map(Node::Leaf),
+            Node::Leaf(leaf) => leaf.split_off_half().map(Node::Leaf),
             Node::Inner(branches) => (branches.len() > BRANCHES_MAX)
                 .then(|| Node::Inner(branches.split_off(BRANCHES_MAX / 2))),
         }
     }
 
     /// Adds a change to all.
-    fn shift(&mut self, change: &Amounts) {
+    fn shift_all(&mut self, change: &Amounts) {
         match self {
-            Node::Leaf(leaf) => leaf.add(0..leaf.times.len(), change),
+            Node::Leaf(leaf) => leaf.add_to_steps(0..leaf.times.len(), change),
             Node::Inner(branches) => branches.iter_mut().for_each(|branch| branch.shift(change)),
         }
     }
 
     /// Appends the node right after it, of the same depth.
-    fn append(&mut self, later: Self) {
+    fn append_later(&mut self, later: Self) {
         match (self, later) {
             (Node::Leaf(leaf), Node::Leaf(later)) => {
                 leaf.times.extend(later.times);
@@ -151,7 +151,7 @@ impl Branch {
     /// Creates a leaf of one step.
     pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
         let free = free.0[..kinds].to_vec();
-        Self::of(
+        Self::from_node(
             Node::Leaf(TimelineLeaf {
                 kinds,
                 times: vec![at],
@@ -161,7 +161,7 @@ impl Branch {
         )
     }
 
-    fn of(node: Node, shift: Amounts) -> Self {
+    fn from_node(node: Node, shift: Amounts) -> Self {
         let first = 0;
         let least = Amounts::default();
         let most = Amounts::default();
@@ -172,14 +172,18 @@ impl Branch {
             most,
             node: Arc::new(node),
         };
-        branch.know();
+        branch.update_bounds();
         branch
     }
 
     /// Computes again what is known of it as a whole.
-    fn know(&mut self) {
+    fn update_bounds(&mut self) {
         let (first, least, most) = match &*self.node {
-            Node::Leaf(leaf) => (leaf.times[0], leaf.bound(i64::min), leaf.bound(i64::max)),
+            Node::Leaf(leaf) => (
+                leaf.times[0],
+                leaf.fold_rows(i64::min),
+                leaf.fold_rows(i64::max),
+            ),
             Node::Inner(branches) => {
                 let mut least = branches[0].least;
                 let mut most = branches[0].most;
@@ -202,7 +206,7 @@ impl Branch {
     }
 
     /// Adds `change` from `from`, not before the first step, to before `to`.
-    pub(super) fn add(&mut self, from: u64, to: u64, change: &Amounts) {
+    pub(super) fn add_change(&mut self, from: u64, to: u64, change: &Amounts) {
         self.cut_root(from);
         if to < u64::MAX {
             self.cut_root(to);
@@ -215,27 +219,29 @@ impl Branch {
     }
 
     fn cut_root(&mut self, at: u64) {
-        if let Some(later) = self.cut(at) {
+        if let Some(later) = self.cut_branch(at) {
             let earlier = self.clone();
-            *self = Self::of(Node::Inner(vec![earlier, later]), Amounts::default());
+            *self = Self::from_node(Node::Inner(vec![earlier, later]), Amounts::default());
         }
     }
 
     /// Makes `at` the beginning of a step; returns the later part if it had to be cut in two.
-    fn cut(&mut self, at: u64) -> Option<Self> {
+    fn cut_branch(&mut self, at: u64) -> Option<Self> {
         let node = Arc::make_mut(&mut self.node);
         match node {
-            Node::Leaf(leaf) => leaf.cut(at),
+            Node::Leaf(leaf) => leaf.cut_step(at),
             Node::Inner(branches) => {
                 let index = branch_of(branches, at);
-                if let Some(later) = branches[index].cut(at) {
+                if let Some(later) = branches[index].cut_branch(at) {
                     branches.insert(index + 1, later);
                 }
             }
         }
-        let later = node.split().map(|later| Self::of(later, self.shift));
+        let later = node
+            .split_if_large()
+            .map(|later| Self::from_node(later, self.shift));
         if later.is_some() {
-            self.know();
+            self.update_bounds();
         }
         later
     }
@@ -250,7 +256,7 @@ impl Branch {
         match Arc::make_mut(&mut self.node) {
             Node::Leaf(leaf) => {
                 let first = leaf.times.partition_point(|time| *time < from);
-                leaf.add(first..leaf.times.partition_point(|time| *time < to), change);
+                leaf.add_to_steps(first..leaf.times.partition_point(|time| *time < to), change);
             }
             Node::Inner(branches) => {
                 for index in branch_of(branches, from)..branches.len() {
@@ -262,7 +268,7 @@ impl Branch {
                 }
             }
         }
-        self.know();
+        self.update_bounds();
     }
 
     /// Drops the step at `at` if nothing changes there.
@@ -270,12 +276,12 @@ impl Branch {
         if at == self.first || self.free_at(at - 1) != self.free_at(at) {
             return;
         }
-        self.remove(at);
-        self.lower();
+        self.remove_step(at);
+        self.drop_single_levels();
     }
 
     /// Drops levels that have one branch.
-    fn lower(&mut self) {
+    fn drop_single_levels(&mut self) {
         while let Node::Inner(branches) = &*self.node
             && let [only] = &branches[..]
         {
@@ -294,52 +300,52 @@ impl Branch {
     }
 
     /// Drops the step at `at`. Returns true if nothing is left.
-    fn remove(&mut self, at: u64) -> bool {
+    fn remove_step(&mut self, at: u64) -> bool {
         match Arc::make_mut(&mut self.node) {
             Node::Leaf(leaf) => {
                 let step = leaf.step_of(at);
-                leaf.remove(step..step + 1);
+                leaf.remove_steps(step..step + 1);
                 if leaf.times.is_empty() {
                     return true;
                 }
             }
             Node::Inner(branches) => {
                 let index = branch_of(branches, at);
-                if branches[index].remove(at) {
+                if branches[index].remove_step(at) {
                     branches.remove(index);
                 } else {
-                    merge(branches, index);
+                    merge_small(branches, index);
                 }
                 if branches.is_empty() {
                     return true;
                 }
             }
         }
-        self.know();
+        self.update_bounds();
         false
     }
 
     /// Drops the steps that end by `now`.
-    pub(super) fn advance(&mut self, now: u64) {
-        self.forget(now);
-        self.lower();
+    pub(super) fn drop_before(&mut self, now: u64) {
+        self.drop_steps_before(now);
+        self.drop_single_levels();
     }
 
-    fn forget(&mut self, now: u64) {
+    fn drop_steps_before(&mut self, now: u64) {
         match Arc::make_mut(&mut self.node) {
-            Node::Leaf(leaf) => leaf.remove(0..leaf.step_of(now)),
+            Node::Leaf(leaf) => leaf.remove_steps(0..leaf.step_of(now)),
             Node::Inner(branches) => {
                 branches.drain(..branch_of(branches, now));
-                branches[0].forget(now);
-                merge(branches, 0);
+                branches[0].drop_steps_before(now);
+                merge_small(branches, 0);
             }
         }
-        self.know();
+        self.update_bounds();
     }
 }
 
 impl TimelineLeaf {
-    fn bound(&self, better: fn(i64, i64) -> i64) -> Amounts {
+    fn fold_rows(&self, better: fn(i64, i64) -> i64) -> Amounts {
         let mut bound = self.free(0);
         for row in self.free.chunks_exact(self.kinds) {
             bound
@@ -360,7 +366,7 @@ pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
 }
 
 /// Merges a branch with a neighbour, if together they are small.
-fn merge(branches: &mut Vec<Branch>, index: usize) {
+fn merge_small(branches: &mut Vec<Branch>, index: usize) {
     let candidates = [Some(index), index.checked_sub(1)];
     let small = candidates.into_iter().flatten().find(|earlier| {
         let pair = branches.get(*earlier).zip(branches.get(earlier + 1));
@@ -370,9 +376,9 @@ fn merge(branches: &mut Vec<Branch>, index: usize) {
         let later = branches.remove(earlier + 1);
         let mut later_node = Arc::unwrap_or_clone(later.node);
         let branch = &mut branches[earlier];
-        later_node.shift(&later.shift.minus(&branch.shift));
-        Arc::make_mut(&mut branch.node).append(later_node);
-        branch.know();
+        later_node.shift_all(&later.shift.minus(&branch.shift));
+        Arc::make_mut(&mut branch.node).append_later(later_node);
+        branch.update_bounds();
     }
 }
 

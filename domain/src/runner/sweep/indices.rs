@@ -22,25 +22,25 @@ struct IndexSpan {
 }
 
 impl IndexSpan {
-    fn count(self) -> u64 {
+    fn index_count(self) -> u64 {
         (self.last - self.first) / self.step + 1
     }
 
-    fn each(self) -> impl Iterator<Item = u64> {
-        (0..self.count()).map(move |index| self.first + index * self.step)
+    fn each_index(self) -> impl Iterator<Item = u64> {
+        (0..self.index_count()).map(move |index| self.first + index * self.step)
     }
 }
 
 impl Indices {
     /// The number of indices.
     pub fn count(&self) -> u64 {
-        self.spans.iter().map(|span| span.count()).fold(0, u64::saturating_add)
+        self.spans.iter().map(|span| span.index_count()).fold(0, u64::saturating_add)
     }
 
     /// Returns the smallest and the largest.
     pub fn bounds(&self) -> (u64, u64) {
         let first = self.spans.iter().map(|span| span.first).min();
-        let last = self.spans.iter().map(|span| span.first + (span.count() - 1) * span.step).max();
+        let last = self.spans.iter().map(|span| span.first + (span.index_count() - 1) * span.step).max();
         (first.unwrap_or_default(), last.unwrap_or_default())
     }
 
@@ -58,8 +58,8 @@ impl Indices {
     }
 
     /// Lists each, in the order given.
-    pub fn each(&self) -> impl Iterator<Item = u64> + '_ {
-        self.spans.iter().flat_map(|span| span.each())
+    pub fn list_indices(&self) -> impl Iterator<Item = u64> + '_ {
+        self.spans.iter().flat_map(|span| span.each_index())
     }
 }
 
@@ -76,26 +76,26 @@ impl FromStr for Indices {
         let wrong = |problem| RunnerError::Indices { text: text.to_owned(), problem };
         let (list, at_once) = match text.split_once('%') {
             None => (text, None),
-            Some((list, limit)) => (list, Some(number(limit).map_err(wrong)?)),
+            Some((list, limit)) => (list, Some(parse_number(limit).map_err(wrong)?)),
         };
         let at_once = match at_once {
             Some(0) => return Err(RunnerError::ZeroLimit),
             Some(limit) => Some(u32::try_from(limit).map_err(|_| wrong("the limit is too large"))?),
             None => None,
         };
-        let spans: Result<Vec<IndexSpan>, &'static str> = list.split(',').map(span).collect();
+        let spans: Result<Vec<IndexSpan>, &'static str> = list.split(',').map(parse_span).collect();
         Ok(Self { text: text.to_owned(), spans: spans.map_err(wrong)?, at_once })
     }
 }
 
-fn span(text: &str) -> Result<IndexSpan, &'static str> {
+fn parse_span(text: &str) -> Result<IndexSpan, &'static str> {
     let (range, step) = match text.split_once(':') {
         None => (text, 1),
-        Some((range, step)) => (range, number(step)?),
+        Some((range, step)) => (range, parse_number(step)?),
     };
     let (first, last) = match range.split_once('-') {
-        None => (number(range)?, number(range)?),
-        Some((first, last)) => (number(first)?, number(last)?),
+        None => (parse_number(range)?, parse_number(range)?),
+        Some((first, last)) => (parse_number(first)?, parse_number(last)?),
     };
     if step == 0 {
         return Err("a step of 0 leads nowhere");
@@ -109,7 +109,7 @@ fn span(text: &str) -> Result<IndexSpan, &'static str> {
 /// All indices are below this, so that no sum of them overflows.
 const MOST: u64 = 1 << 53;
 
-fn number(text: &str) -> Result<u64, &'static str> {
+fn parse_number(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
     if text.is_empty() {
         return Err("a number is missing");

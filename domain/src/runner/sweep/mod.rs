@@ -61,7 +61,7 @@ pub struct SweepTask {
 
 impl Sweep {
     /// Returns the limit, from either of the two places where it may be given.
-    fn limit(&self) -> Result<Option<u32>, RunnerError> {
+    fn limit_of_runs(&self) -> Result<Option<u32>, RunnerError> {
         let with_array = match &self.over {
             Over::Array(indices) => indices.at_once(),
             Over::Grid(_) | Over::List(_) => None,
@@ -76,7 +76,7 @@ impl Sweep {
 
 impl Over {
     /// Counts the tasks; `u64::MAX` for more than can be counted.
-    fn count(&self) -> u64 {
+    fn task_count(&self) -> u64 {
         match self {
             Over::Grid(axes) if axes.is_empty() => 0,
             Over::Grid(axes) => {
@@ -89,7 +89,7 @@ impl Over {
     }
 
     /// Lists the values of every task. Check their number before: this allocates them all.
-    fn rows(&self) -> Vec<SweepRow> {
+    fn list_rows(&self) -> Vec<SweepRow> {
         match self {
             Over::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
                 rows.into_iter().flat_map(|row: SweepRow| {
@@ -102,12 +102,12 @@ impl Over {
             }),
             Over::List(rows) => rows.clone(),
             Over::Array(indices) => {
-                indices.each().map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())])).collect()
+                indices.list_indices().map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())])).collect()
             }
         }
     }
 
-    fn validate(&self) -> Result<(), RunnerError> {
+    fn validate_values(&self) -> Result<(), RunnerError> {
         let names: Vec<&Arc<str>> = match self {
             Over::Grid(axes) => axes.keys().collect(),
             Over::List(rows) => rows.first().into_iter().flat_map(SweepRow::keys).collect(),
@@ -137,10 +137,10 @@ impl Runner for SweepRunner {
         "sweep"
     }
 
-    fn jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
+    fn expand_jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
         let sweep = described.sweep.ok_or(RunnerError::NoSweep)?;
-        let at_once = sweep.limit()?;
-        let count = sweep.over.count();
+        let at_once = sweep.limit_of_runs()?;
+        let count = sweep.over.task_count();
         let max = described.max_tasks;
         if count == 0 {
             return Err(RunnerError::NoTasks);
@@ -148,9 +148,9 @@ impl Runner for SweepRunner {
         let tasks = usize::try_from(count).ok().filter(|tasks| *tasks <= max);
         let tasks = tasks.and_then(|tasks| u32::try_from(tasks).ok());
         let tasks = tasks.ok_or(RunnerError::TooManyTasks { count, max })?;
-        sweep.over.validate()?;
+        sweep.over.validate_values()?;
         check_size(&described.spec, tasks, described.max_bytes)?;
-        let rows = sweep.over.rows();
+        let rows = sweep.over.list_rows();
         let taken = Cell::new(0);
         let mut jobs = Vec::with_capacity(rows.len());
         for (index, values) in (0..tasks).zip(rows) {
@@ -158,7 +158,7 @@ impl Runner for SweepRunner {
                 return Err(RunnerError::Nul(name.clone()));
             }
             let mut job =
-                TextFiller { values: &values, task: index, taken: &taken }.job(&described.spec)?;
+                TextFiller { values: &values, task: index, taken: &taken }.fill_job(&described.spec)?;
             let group = JobId(0);
             job.run.task = Some(SweepTask { group, index, count: tasks, at_once, values });
             jobs.push(job);
@@ -167,13 +167,13 @@ impl Runner for SweepRunner {
         Ok(jobs)
     }
 
-    fn tell(&self, job: &Job, launch: &mut Launch) {
+    fn prepare_launch(&self, job: &Job, launch: &mut Launch) {
         let Some(task) = &job.spec.run.task else { return };
-        launch.set("COSPAN_GROUP", task.group.to_string());
-        launch.set("COSPAN_TASK", task.index.to_string());
-        launch.set("COSPAN_TASKS", task.count.to_string());
+        launch.set_variable("COSPAN_GROUP", task.group.to_string());
+        launch.set_variable("COSPAN_TASK", task.index.to_string());
+        launch.set_variable("COSPAN_TASKS", task.count.to_string());
         for (name, value) in &task.values {
-            launch.set(&format!("COSPAN_PARAMETER_{name}"), value.clone());
+            launch.set_variable(&format!("COSPAN_PARAMETER_{name}"), value.clone());
         }
     }
 }

@@ -36,98 +36,98 @@ type TextLocation<'a> = &'a dyn Display;
 
 impl TextFiller<'_> {
     /// Builds the job of the task. Parts that are the same in every task are shared by all.
-    pub(super) fn job(&self, template: &JobSpec) -> Filled<JobSpec> {
+    pub(super) fn fill_job(&self, template: &JobSpec) -> Filled<JobSpec> {
         let mut job = template.clone();
         if let Some(name) = &mut job.name {
-            self.text(&"name", name)?;
+            self.fill_text(&"name", name)?;
         }
         for (index, component) in job.components.iter_mut().enumerate() {
-            self.component(&format_args!("component[{index}]"), component)?;
+            self.fill_component(&format_args!("component[{index}]"), component)?;
         }
         Ok(job)
     }
 
-    fn component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> Filled<()> {
-        self.program(at, &mut component.program)?;
+    fn fill_component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> Filled<()> {
+        self.fill_program(at, &mut component.program)?;
         for (index, input) in component.inputs.iter_mut().enumerate() {
-            self.file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
-            self.name(&format_args!("{at}.input[{index}].path"), &mut input.path)?;
+            self.fill_file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
+            self.fill_name(&format_args!("{at}.input[{index}].path"), &mut input.path)?;
         }
         for (index, output) in component.outputs.iter_mut().enumerate() {
-            self.name(&format_args!("{at}.output[{index}].path"), &mut output.path)?;
+            self.fill_name(&format_args!("{at}.output[{index}].path"), &mut output.path)?;
             if let Collect::ToSite { register, .. } = &mut output.collect {
-                self.name(&format_args!("{at}.output[{index}].register"), register)?;
+                self.fill_name(&format_args!("{at}.output[{index}].register"), register)?;
             }
         }
         for (place, change) in &mut component.at {
-            self.change(&format_args!("{at}.at.{place}"), change)?;
+            self.fill_override(&format_args!("{at}.at.{place}"), change)?;
         }
         match &mut component.restart {
-            Some(change) => self.change(&format_args!("{at}.restart"), change),
+            Some(change) => self.fill_override(&format_args!("{at}.restart"), change),
             None => Ok(()),
         }
     }
 
-    fn program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> Filled<()> {
-        self.executable(at, &mut program.executable)?;
+    fn fill_program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> Filled<()> {
+        self.fill_executable(at, &mut program.executable)?;
         program.replace_words(OPEN, |place, word| match place {
             WordPlace::Argument(index) => {
-                self.filled(&format_args!("{at}.arguments[{index}]"), word).map(Some)
+                self.filled_text(&format_args!("{at}.arguments[{index}]"), word).map(Some)
             }
             WordPlace::Value(name) => {
-                self.filled(&format_args!("{at}.environment.{name}"), word).map(Some)
+                self.filled_text(&format_args!("{at}.environment.{name}"), word).map(Some)
             }
             WordPlace::Directory => {
                 let at = format_args!("{at}.directory");
-                let filled = self.filled(&at, word)?;
-                self.parsed::<RelPath>(&at, &filled)?;
+                let filled = self.filled_text(&at, word)?;
+                self.parse_filled::<RelPath>(&at, &filled)?;
                 Ok(Some(filled))
             }
             WordPlace::Fixed => Ok(None),
         })
     }
 
-    fn change(&self, at: TextLocation<'_>, change: &mut Override) -> Filled<()> {
+    fn fill_override(&self, at: TextLocation<'_>, change: &mut Override) -> Filled<()> {
         if let Some(executable) = &mut change.executable {
-            self.executable(at, executable)?;
+            self.fill_executable(at, executable)?;
         }
         let arguments = change.arguments.as_deref_mut().unwrap_or_default();
         for (index, argument) in arguments.iter_mut().enumerate() {
-            self.text(&format_args!("{at}.arguments[{index}]"), argument)?;
+            self.fill_text(&format_args!("{at}.arguments[{index}]"), argument)?;
         }
         for (name, value) in &mut change.environment {
-            self.text(&format_args!("{at}.environment.{name}"), value)?;
+            self.fill_text(&format_args!("{at}.environment.{name}"), value)?;
         }
         match &mut change.directory {
-            Some(directory) => self.name(&format_args!("{at}.directory"), directory),
+            Some(directory) => self.fill_name(&format_args!("{at}.directory"), directory),
             None => Ok(()),
         }
     }
 
-    fn executable(&self, at: TextLocation<'_>, executable: &mut Executable) -> Filled<()> {
+    fn fill_executable(&self, at: TextLocation<'_>, executable: &mut Executable) -> Filled<()> {
         let at = format_args!("{at}.executable");
         match executable {
-            Executable::AtSite(path) => self.text(&at, path),
-            Executable::Staged(file) => self.file(&at, file),
+            Executable::AtSite(path) => self.fill_text(&at, path),
+            Executable::Staged(file) => self.fill_file(&at, file),
         }
     }
 
-    fn file(&self, at: TextLocation<'_>, file: &mut FileRef) -> Filled<()> {
-        self.name(&format_args!("{at}.file"), &mut file.name)
+    fn fill_file(&self, at: TextLocation<'_>, file: &mut FileRef) -> Filled<()> {
+        self.fill_name(&format_args!("{at}.file"), &mut file.name)
     }
 
     /// Fills a text that must still be a name afterwards.
-    fn name<T>(&self, at: TextLocation<'_>, name: &mut T) -> Filled<()>
+    fn fill_name<T>(&self, at: TextLocation<'_>, name: &mut T) -> Filled<()>
     where
         T: AsRef<str> + FromStr<Err: Display>,
     {
         if name.as_ref().contains(OPEN) {
-            *name = self.parsed(at, &self.filled(at, name.as_ref())?)?;
+            *name = self.parse_filled(at, &self.filled_text(at, name.as_ref())?)?;
         }
         Ok(())
     }
 
-    fn parsed<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> Filled<T> {
+    fn parse_filled<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> Filled<T> {
         text.parse().map_err(|problem: T::Err| RunnerError::Filled {
             at: at.to_string(),
             task: self.task,
@@ -135,24 +135,24 @@ impl TextFiller<'_> {
         })
     }
 
-    fn text(&self, at: TextLocation<'_>, text: &mut Arc<str>) -> Filled<()> {
+    fn fill_text(&self, at: TextLocation<'_>, text: &mut Arc<str>) -> Filled<()> {
         if text.contains(OPEN) {
-            *text = self.filled(at, text)?;
+            *text = self.filled_text(at, text)?;
         }
         Ok(())
     }
 
     /// Returns the filled text. A text that is a placeholder and nothing else becomes the value
     /// itself.
-    fn filled(&self, at: TextLocation<'_>, text: &str) -> Filled<Arc<str>> {
+    fn filled_text(&self, at: TextLocation<'_>, text: &str) -> Filled<Arc<str>> {
         let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
         match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {
-            Some(name) => self.value(at, name.trim()),
-            None => self.put_together(at, text).map(Arc::from),
+            Some(name) => self.value_of(at, name.trim()),
+            None => self.fill_placeholders(at, text).map(Arc::from),
         }
     }
 
-    fn put_together(&self, at: TextLocation<'_>, text: &str) -> Filled<String> {
+    fn fill_placeholders(&self, at: TextLocation<'_>, text: &str) -> Filled<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
@@ -163,7 +163,7 @@ impl TextFiller<'_> {
                 continue;
             }
             let (name, after) = after.split_once(CLOSE).ok_or_else(|| RunnerError::Unclosed { at: at.to_string() })?;
-            filled.push_str(&self.value(at, name.trim())?);
+            filled.push_str(&self.value_of(at, name.trim())?);
             if filled.len() > MOST_BYTES {
                 let at = at.to_string();
                 let task = self.task;
@@ -181,7 +181,7 @@ impl TextFiller<'_> {
         Ok(filled)
     }
 
-    fn value(&self, at: TextLocation<'_>, name: &str) -> Filled<Arc<str>> {
+    fn value_of(&self, at: TextLocation<'_>, name: &str) -> Filled<Arc<str>> {
         if name == super::TASK {
             return Ok(self.task.to_string().into());
         }

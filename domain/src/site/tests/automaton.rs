@@ -166,7 +166,7 @@ impl Automaton {
     /// From then on it waits, twice as long each time, unless the same job says so again.
     fn open(&mut self, more: u32, jitter: PerMillion, now: Timestamp) {
         let trips = self.breaker.trips() + more;
-        let probe_at = now + self.parameters.interval(trips, jitter);
+        let probe_at = now + self.parameters.time_to_probe(trips, jitter);
         self.breaker = Breaker::Open {
             since: now,
             probe_at,

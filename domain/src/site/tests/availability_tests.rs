@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::placement::grid::PlacementAcceptance;
-use crate::site::availability::{SiteObstacle, SiteState, obstacles, serves_files, state};
+use crate::site::availability::{
+    SiteObstacle, SiteState, list_obstacles, serves_files, site_state,
+};
 use crate::site::contact::Contact;
 use crate::site::site_due::next_wake;
 use crate::units::DurationMs;
@@ -13,14 +15,14 @@ const ANSWERING: Contact = Contact::Answering {
 
 impl Bench {
     fn state(&self) -> SiteState {
-        state(&self.record, ANSWERING, 1, self.now)
+        site_state(&self.record, ANSWERING, 1, self.now)
     }
 }
 
 #[test]
 fn a_site_that_has_not_answered_since_our_start_gets_nothing() {
     let bench = Bench::new();
-    let state = state(&bench.record, Contact::NeverAnswered, 0, bench.now);
+    let state = site_state(&bench.record, Contact::NeverAnswered, 0, bench.now);
     assert_eq!(state, SiteState::Unknown);
     assert!(!state.accepts_placement(true));
 }
@@ -30,7 +32,7 @@ fn contact_decides_before_trust() {
     let bench = Bench::due_for_a_probe();
     let since = bench.now;
     let last_answer = None;
-    let state = |contact| state(&bench.record, contact, 0, bench.now);
+    let state = |contact| site_state(&bench.record, contact, 0, bench.now);
     assert_eq!(
         state(Contact::Unreachable { since, last_answer }),
         SiteState::Unreachable
@@ -92,7 +94,7 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
     assert!(!bench.state().accepts_placement(false));
     assert_eq!(bench.state().acceptance(), PlacementAcceptance::ProbesOnly);
     assert_eq!(bench.state().probe_room(), Some(1));
-    let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
+    let kept_away = list_obstacles(&bench.record, ANSWERING, 0, false, bench.now);
     assert_eq!(kept_away, [SiteObstacle::OnlyRerunnable]);
 }
 
@@ -114,14 +116,17 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
     assert_eq!(bench.state(), SiteState::Probing { free: 1, any: true });
     assert_eq!(bench.state().acceptance(), PlacementAcceptance::Open);
     assert_eq!(bench.state().probe_room(), Some(1));
-    assert_eq!(obstacles(&bench.record, ANSWERING, 0, false, bench.now), []);
+    assert_eq!(
+        list_obstacles(&bench.record, ANSWERING, 0, false, bench.now),
+        []
+    );
     bench.tell(once(10)).unwrap();
     assert!(
         !bench.state().accepts_placement(false),
         "it is tried out now"
     );
     bench.success(10);
-    let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
+    let kept_away = list_obstacles(&bench.record, ANSWERING, 0, false, bench.now);
     assert_eq!(
         kept_away,
         [SiteObstacle::OnlyRerunnable],
@@ -136,11 +141,11 @@ fn a_draining_site_is_drained_once_nothing_of_ours_is_left() {
     let mut bench = Bench::new();
     bench.operate(Operation::Drain).unwrap();
     assert_eq!(
-        state(&bench.record, ANSWERING, 3, bench.now),
+        site_state(&bench.record, ANSWERING, 3, bench.now),
         SiteState::Draining
     );
     assert_eq!(
-        state(&bench.record, ANSWERING, 0, bench.now),
+        site_state(&bench.record, ANSWERING, 0, bench.now),
         SiteState::Drained
     );
 }
@@ -226,7 +231,7 @@ fn all_obstacles_are_told_the_most_lasting_first() {
         since: bench.now,
         last_answer: None,
     };
-    let told = obstacles(&bench.record, contact, 0, true, bench.now);
+    let told = list_obstacles(&bench.record, contact, 0, true, bench.now);
     let codes: Vec<_> = told.iter().map(SiteObstacle::code).collect();
     assert_eq!(
         codes,

@@ -49,7 +49,7 @@ impl Bench {
     }
 
     fn ban_of(&self, name: &str) -> Option<Ban> {
-        self.record.ban_of(&owner(name), self.now)
+        self.record.bar_reason_for(&owner(name), self.now)
     }
 
     /// So many errors of one owner's jobs, each time other jobs.
@@ -347,7 +347,7 @@ fn an_operator_who_says_that_a_site_is_usable_says_so_for_everybody() {
     assert_eq!(
         (
             bench.ban_of("mallory"),
-            bench.record.bans(bench.now).count()
+            bench.record.barred_owners(bench.now).count()
         ),
         (None, 0)
     );

@@ -40,7 +40,7 @@ impl Bench {
 
     /// The site answers what it is asked.
     fn answer(&mut self, outcome: ReservationOutcome) {
-        let (shared, asked) = self.record.shared_question().unwrap();
+        let (shared, asked) = self.record.next_shared_call().unwrap();
         let serial = shared.serial;
         self.tell(SiteCommand::SharedAnswered {
             serial,
@@ -65,7 +65,7 @@ impl Bench {
     }
 
     fn asked(&self) -> Option<SharedQuestion> {
-        self.record.shared_question().map(|(_, asked)| asked)
+        self.record.next_shared_call().map(|(_, asked)| asked)
     }
 }
 
@@ -355,9 +355,9 @@ fn keys_that_are_not_named_may_not_use_it() {
     };
     bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
     let other = KeyName::new("other").unwrap();
-    assert!(bench.one("course").serves(&key()) && !bench.one("course").serves(&other));
+    assert!(bench.one("course").allows_key(&key()) && !bench.one("course").allows_key(&other));
     bench.want("open").unwrap();
-    assert!(bench.one("open").serves(&other));
+    assert!(bench.one("open").allows_key(&other));
     let past = SharedTerms {
         window: StartWindow::exactly(Timestamp(0)),
         ..bench.wish("past")
@@ -377,7 +377,7 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
         let serial = bench.one("course").serial;
         let due = bench
             .one("course")
-            .no_show_at(Some(DurationMs::from_secs(600)))
+            .no_show_time(Some(DurationMs::from_secs(600)))
             .unwrap();
         let looked_at = SiteCommand::SharedLookedAt { serial, used };
         bench.now = due - DurationMs(1);
@@ -408,7 +408,7 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
         } else {
             assert!(bench.one("course").is_kept(bench.now));
             assert_eq!(
-                bench.one("course").no_show_at(patience),
+                bench.one("course").no_show_time(patience),
                 None,
                 "nobody looks again"
             );

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 
 use super::automaton::Automaton;
 use super::*;
-use crate::site::availability::{obstacles, state};
+use crate::site::availability::{list_obstacles, site_state};
 use crate::site::barred_owners_record::MAX_KEPT_OFF;
 use crate::site::contact::Contact;
 use crate::site::site_command::ProbeOutcome;
 use crate::site::site_due::{SiteEffect, next_wake};
 use crate::site::site_event::SiteHappening;
 use crate::site::site_state::{
-    Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, probing_jobs,
+    Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, count_probing_jobs,
 };
 use crate::units::DurationMs;
 
@@ -170,7 +170,7 @@ fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
             ..
         } => {
             assert!((1..=parameters.probe_limit).contains(allowed) && *trips >= 1);
-            assert!(probing_jobs(running) <= *allowed);
+            assert!(count_probing_jobs(running) <= *allowed);
         }
     }
 }
@@ -287,7 +287,7 @@ proptest! {
     fn no_more_probes_run_than_the_breaker_allows(steps in steps(), tried in attempts()) {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
-        let state = state(&bench.record, Contact::Answering { last_at: bench.now }, 0, bench.now);
+        let state = site_state(&bench.record, Contact::Answering { last_at: bench.now }, 0, bench.now);
         let let_in = bench.start_probe(tried.job.0);
         if bench.record.operator == crate::site::site_state::Operator::default() {
             let running = matches!(&bench.record.breaker,
@@ -309,8 +309,8 @@ proptest! {
             Contact::Unreachable { since, last_answer: None },
             Contact::CredentialsExpired { since },
         ][contact];
-        let state = state(&bench.record, contact, held, bench.now);
-        let told = obstacles(&bench.record, contact, held, may_probe, bench.now);
+        let state = site_state(&bench.record, contact, held, bench.now);
+        let told = list_obstacles(&bench.record, contact, held, may_probe, bench.now);
         prop_assert_eq!(state.accepts_placement(may_probe), told.is_empty(), "{:?} {:?}", state, told);
     }
 
@@ -321,7 +321,7 @@ proptest! {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
         let contact = Contact::Answering { last_at: bench.now };
-        let at = |now| state(&bench.record, contact, 0, now);
+        let at = |now| site_state(&bench.record, contact, 0, now);
         let last = next_wake(&bench.record, bench.now).map_or(u64::MAX, |wake| wake.0 - 1);
         prop_assert!(last >= bench.now.0);
         let later = Timestamp(last.min(bench.now.0 + ahead));

@@ -114,7 +114,7 @@ impl Grid {
 
     /// What is due at a site by the records.
     fn step(&mut self, site: &SiteName) -> bool {
-        let step = joint_reservation::due(
+        let step = joint_reservation::next_step(
             &self.records[site],
             self.records.values(),
             &|site: &SiteName| self.records.get(site),
@@ -127,7 +127,7 @@ impl Grid {
 
     /// A site answers what it is asked; it may have lost what it should keep.
     fn answer(&mut self, site: &SiteName, loses: bool) -> bool {
-        let Some((shared, asked)) = self.records[site].shared_question() else {
+        let Some((shared, asked)) = self.records[site].next_shared_call() else {
             return false;
         };
         let serial = shared.serial;
@@ -200,7 +200,7 @@ impl Grid {
 
     fn group<T>(&self, look: impl Fn(&JointReservation<'_>) -> T) -> T {
         let (name, record) = self.records.first_key_value().unwrap();
-        look(&JointReservation::of(
+        look(&JointReservation::around_part(
             name,
             record.shared_named(&course()).unwrap(),
             &|site: &SiteName| self.records.get(site),
@@ -327,7 +327,7 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     assert_eq!(grid.part(0).stage, SharedStage::Ended(SharedEnd::Lost));
     assert!(grid.part(1).is_kept(NOW), "the rest stays");
     assert_eq!(
-        grid.group(|group| group.leader(NOW).map(|(at, _)| at.clone())),
+        grid.group(|group| group.leading_part(NOW).map(|(at, _)| at.clone())),
         Some(site(1))
     );
     grid.check();
@@ -380,8 +380,8 @@ fn what_is_ordered_of_one_site_holds_at_all() {
     .unwrap();
     grid.settle();
     assert!(
-        (0..3)
-            .all(|at| grid.part(at).serves(&key("carol")) && !grid.part(at).serves(&key("alice")))
+        (0..3).all(|at| grid.part(at).allows_key(&key("carol"))
+            && !grid.part(at).allows_key(&key("alice")))
     );
     grid.order(1, Operation::CancelReservation { name: course() })
         .unwrap();
@@ -432,7 +432,7 @@ fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() 
         Err(SiteRejection::OpenToEverybody)
     );
     assert_eq!(allow(ReservationAccess::Only([key("bob")].into())), Ok(()));
-    assert!(grid.part(0).serves(&key("bob")) && !grid.part(0).serves(&key("alice")));
+    assert!(grid.part(0).allows_key(&key("bob")) && !grid.part(0).allows_key(&key("alice")));
 }
 
 proptest! {

@@ -88,7 +88,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
     let mut bench = Bench::new();
     bench.names(CopyCommand::Need);
     for nonce in 1..=3 {
-        assert_eq!(bench.record.lost(), None);
+        assert_eq!(bench.record.reason_lost(), None);
         bench.begin("leiden", nonce).unwrap();
         bench.answer_start(nonce, StartAnswer::Taken);
         bench.fail(nonce, TryBlame::Destination);
@@ -100,21 +100,25 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
         }
     }
     assert_eq!(
-        bench.record.lost().map(|lost| lost.detail).as_deref(),
+        bench
+            .record
+            .reason_lost()
+            .map(|lost| lost.detail)
+            .as_deref(),
         Some("it broke")
     );
     assert_eq!(bench.record.phase.as_str(), "failed");
     bench.wait_for_wake();
     bench.begin("leiden", 4).unwrap();
     assert_eq!(
-        bench.record.lost(),
+        bench.record.reason_lost(),
         None,
         "tried again for those who still need it"
     );
     bench.answer_start(4, StartAnswer::Taken);
     bench.fail(4, TryBlame::Destination);
     assert_eq!(
-        bench.record.lost(),
+        bench.record.reason_lost(),
         None,
         "and given as many tries as before"
     );
@@ -129,7 +133,7 @@ fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
         detail: "leiden: it broke".into(),
     };
     assert_eq!(bench.names(none), ["SourceMissing"]);
-    let lost = bench.record.lost().expect("given up");
+    let lost = bench.record.reason_lost().expect("given up");
     assert_eq!(
         (&*lost.detail, lost.at_destination),
         ("leiden: it broke", false)
@@ -148,7 +152,7 @@ fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
         detail: "leiden is away".into(),
     };
     assert_eq!(bench.names(none.clone()), ["SourceMissing"]);
-    assert_eq!(bench.record.lost(), None);
+    assert_eq!(bench.record.reason_lost(), None);
     assert_eq!(bench.tell(none), Err(CopyRejection::TooEarly));
     bench.wait_for_wake();
     assert!(matches!(
@@ -220,12 +224,12 @@ fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
     let full = || StartAnswer::Refused("No space left on device".into());
     assert_eq!(bench.answer_start(1, full()), ["TryFailed"]);
     for nonce in 2..=3 {
-        assert_eq!(bench.record.lost(), None);
+        assert_eq!(bench.record.reason_lost(), None);
         bench.wait_for_wake();
         bench.begin("leiden", nonce).unwrap();
         assert_eq!(bench.answer_start(nonce, full()), ["TryFailed"]);
     }
-    let lost = bench.record.lost().expect("given up");
+    let lost = bench.record.reason_lost().expect("given up");
     assert_eq!(
         (&*lost.detail, lost.at_destination),
         ("No space left on device", true)

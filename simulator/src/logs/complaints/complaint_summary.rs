@@ -12,14 +12,14 @@ impl fmt::Display for Complaints {
             0 => write!(f, "{lines} lines read, none skipped")?,
             skipped => {
                 write!(f, "{} of {lines} lines skipped: ", grouped(skipped))?;
-                f.write_str(&self.listed(Treatment::Skipped))?;
+                f.write_str(&self.list_complaints(Treatment::Skipped))?;
             }
         }
         for (treatment, lead) in [
             (Treatment::Kept, "kept all the same"),
             (Treatment::Incomplete, "the log is incomplete"),
         ] {
-            let listed = self.listed(treatment);
+            let listed = self.list_complaints(treatment);
             if !listed.is_empty() {
                 write!(f, "; {lead}: {listed}")?;
             }
@@ -30,17 +30,17 @@ impl fmt::Display for Complaints {
 
 impl Complaints {
     /// Formats complaints as `2 x unknown run time (lines 17, 290), 1 x ...`.
-    fn listed(&self, treatment: Treatment) -> String {
+    fn list_complaints(&self, treatment: Treatment) -> String {
         let kinds: Vec<String> = self
-            .with(treatment)
-            .map(|(kind, tally)| tally.described(*kind))
+            .with_treatment(treatment)
+            .map(|(kind, tally)| tally.describe_kind(*kind))
             .collect();
         kinds.join(", ")
     }
 }
 
 impl ComplaintTally {
-    fn described(&self, kind: ComplaintKind) -> String {
+    fn describe_kind(&self, kind: ComplaintKind) -> String {
         let count = grouped(self.count);
         let lines: Vec<String> = self.kept.iter().map(|kept| kept.line.to_string()).collect();
         let noun = if self.count == 1 { "line" } else { "lines" };

@@ -13,7 +13,7 @@ fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Compla
     };
     for (line, kind) in cases {
         complaints
-            .note(LineFault::new(*kind, "x").at(*line), &reading)
+            .record_complaint(LineFault::new(*kind, "x").at_line(*line), &reading)
             .unwrap();
     }
     complaints
@@ -54,7 +54,10 @@ fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
     let complaints = noted(&cases, 2000, 2);
     assert_eq!(complaints.count(ComplaintKind::ZeroProcessors), 1500);
     assert_eq!(
-        complaints.kept().map(|kept| kept.line).collect::<Vec<_>>(),
+        complaints
+            .kept_in_full()
+            .map(|kept| kept.line)
+            .collect::<Vec<_>>(),
         [1, 2]
     );
     assert_eq!(
@@ -77,8 +80,9 @@ fn a_clean_log_has_nothing_to_complain_about() {
 
 #[test]
 fn refusing_names_file_line_cause_and_remedy() {
-    let complaint = LineFault::new(ComplaintKind::UnknownRunTime, "run time -1").at(17);
-    let refused = Complaints::default().note(complaint, &LogReading::refusing("kth.swf"));
+    let complaint = LineFault::new(ComplaintKind::UnknownRunTime, "run time -1").at_line(17);
+    let refused =
+        Complaints::default().record_complaint(complaint, &LogReading::refusing("kth.swf"));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "kth.swf, line 17: unknown run time (run time -1); fill in the value or remove the line, \

@@ -7,13 +7,13 @@ const DAYS_BEFORE_MONTH: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 27
 
 /// Parses month, day, year and minute, read as UTC. Returns `None` if there is no such date, or
 /// none from 1970 to 9999.
-pub(super) fn parse(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_wall_clock(text: &str) -> Option<Timestamp> {
     let (date, time) = text.split_once(' ')?;
     let mut parts = date.splitn(3, '/');
-    let [month, day, year] = [(); 3].map(|()| parts.next().and_then(number));
+    let [month, day, year] = [(); 3].map(|()| parts.next().and_then(parse_number));
     let (hour, minute) = time.trim().split_once(':')?;
-    let hour = number(hour)?;
-    let minute = number(minute)?;
+    let hour = parse_number(hour)?;
+    let minute = parse_number(minute)?;
     if hour > 23 || minute > 59 {
         return None;
     }
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     Some(Timestamp(((days * 24 + hour) * 60 + minute) * MINUTE_MS))
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 

@@ -33,8 +33,8 @@ impl SwfHeader {
     }
 
     /// Reads one comment, without its semicolon.
-    pub(super) fn note(&mut self, comment: &str) {
-        self.jobs_removed = self.jobs_removed.saturating_add(removed(comment));
+    pub(super) fn read_comment(&mut self, comment: &str) {
+        self.jobs_removed = self.jobs_removed.saturating_add(removed_jobs(comment));
         let Some((key, value)) = comment.split_once(':') else {
             return;
         };
@@ -65,7 +65,7 @@ fn leading_number<N: std::str::FromStr>(value: &str) -> Option<N> {
 }
 
 /// Parses the number in a line of a cleaning filter, `... (2080 jobs removed)`.
-fn removed(comment: &str) -> u64 {
+fn removed_jobs(comment: &str) -> u64 {
     let jobs = comment.trim_end().strip_suffix(" jobs removed)");
     jobs.and_then(|text| text.rsplit_once('('))
         .and_then(|(_, n)| n.parse().ok())

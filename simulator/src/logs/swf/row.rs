@@ -76,33 +76,33 @@ const THINK_TIME: SwfColumn = SwfColumn(17, "think time");
 
 /// Parses a line that is neither blank nor a comment. Unused columns (average processor time,
 /// memory, executable) are ignored.
-pub(super) fn parse(line: &str) -> Result<SwfJob, LineFault> {
-    let row = SwfRow::split(line)?;
+pub(super) fn parse_line(line: &str) -> Result<SwfJob, LineFault> {
+    let row = SwfRow::split_columns(line)?;
     // The status comes first, because a burst has no submit time and its run time is only a part.
     let status = row.status()?;
-    let number = row.whole(NUMBER)?;
+    let number = row.parse_whole(NUMBER)?;
     Ok(SwfJob {
         number: number.ok_or_else(|| row.fault(ComplaintKind::OutOfRange, NUMBER))?,
-        submitted: row.known(SUBMIT_TIME, ComplaintKind::UnknownTime)?,
-        wait: row.length(WAIT_TIME)?,
-        run_time: row.known(RUN_TIME, ComplaintKind::UnknownRunTime)?,
-        processors: row.processors()?,
-        requested_processors: row.count(REQUESTED)?,
-        requested_time: row.length(REQUESTED_TIME)?,
+        submitted: row.require_duration(SUBMIT_TIME, ComplaintKind::UnknownTime)?,
+        wait: row.parse_duration(WAIT_TIME)?,
+        run_time: row.require_duration(RUN_TIME, ComplaintKind::UnknownRunTime)?,
+        processors: row.parse_processors()?,
+        requested_processors: row.parse_count(REQUESTED)?,
+        requested_time: row.parse_duration(REQUESTED_TIME)?,
         status,
-        user: row.count(USER)?,
-        group: row.count(GROUP)?,
-        queue: row.count(QUEUE)?,
-        partition: row.count(PARTITION)?,
-        preceding_job: row.whole(PRECEDING_JOB)?,
-        think_time: row.length(THINK_TIME)?,
+        user: row.parse_count(USER)?,
+        group: row.parse_count(GROUP)?,
+        queue: row.parse_count(QUEUE)?,
+        partition: row.parse_count(PARTITION)?,
+        preceding_job: row.parse_whole(PRECEDING_JOB)?,
+        think_time: row.parse_duration(THINK_TIME)?,
     })
 }
 
 struct SwfRow<'a>([&'a str; COLUMNS]);
 
 impl<'a> SwfRow<'a> {
-    fn split(line: &'a str) -> Result<Self, LineFault> {
+    fn split_columns(line: &'a str) -> Result<Self, LineFault> {
         let mut columns = [""; COLUMNS];
         let mut found = 0;
         for word in line.split_ascii_whitespace() {
@@ -127,7 +127,7 @@ impl<'a> SwfRow<'a> {
     }
 
     fn status(&self) -> Result<JobStatus, LineFault> {
-        match self.whole(STATUS)? {
+        match self.parse_whole(STATUS)? {
             None => Ok(JobStatus::Unknown),
             Some(0) => Ok(JobStatus::Failed),
             Some(1) => Ok(JobStatus::Completed),
@@ -137,50 +137,55 @@ impl<'a> SwfRow<'a> {
         }
     }
 
-    fn processors(&self) -> Result<u32, LineFault> {
-        let allocated = self.count(ALLOCATED)?;
+    fn parse_processors(&self) -> Result<u32, LineFault> {
+        let allocated = self.parse_count(ALLOCATED)?;
         let column = if allocated.is_some() {
             ALLOCATED
         } else {
             REQUESTED
         };
-        match self.count(column)? {
+        match self.parse_count(column)? {
             None => Err(self.fault(ComplaintKind::UnknownProcessors, column)),
             Some(0) => Err(self.fault(ComplaintKind::ZeroProcessors, column)),
             Some(processors) => Ok(processors),
         }
     }
 
-    fn known(&self, column: SwfColumn, kind: ComplaintKind) -> Result<DurationMs, LineFault> {
-        self.length(column)?.ok_or_else(|| self.fault(kind, column))
+    fn require_duration(
+        &self,
+        column: SwfColumn,
+        kind: ComplaintKind,
+    ) -> Result<DurationMs, LineFault> {
+        self.parse_duration(column)?
+            .ok_or_else(|| self.fault(kind, column))
     }
 
     /// Parses a whole number from 0, or `None` for -1.
-    fn whole(&self, column: SwfColumn) -> Result<Option<u64>, LineFault> {
-        self.whole_number(self.text(column), column)
+    fn parse_whole(&self, column: SwfColumn) -> Result<Option<u64>, LineFault> {
+        self.parse_whole_number(self.text(column), column)
     }
 
-    fn count(&self, column: SwfColumn) -> Result<Option<u32>, LineFault> {
-        let number = self.whole(column)?.map(u32::try_from).transpose();
+    fn parse_count(&self, column: SwfColumn) -> Result<Option<u32>, LineFault> {
+        let number = self.parse_whole(column)?.map(u32::try_from).transpose();
         number.map_err(|_| self.fault(ComplaintKind::OutOfRange, column))
     }
 
     /// Parses seconds, whole or with a decimal fraction, of which milliseconds are kept.
-    fn length(&self, column: SwfColumn) -> Result<Option<DurationMs>, LineFault> {
+    fn parse_duration(&self, column: SwfColumn) -> Result<Option<DurationMs>, LineFault> {
         let Some((secs, fraction)) = self.text(column).split_once('.') else {
-            return Ok(self.whole(column)?.map(DurationMs::from_secs));
+            return Ok(self.parse_whole(column)?.map(DurationMs::from_secs));
         };
         if !is_digits(fraction) {
             return Err(self.fault(ComplaintKind::NotANumber, column));
         }
         let thousandths = fraction.bytes().chain(*b"00").take(3);
         let ms = thousandths.fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'));
-        let secs = self.whole_number(secs, column)?;
+        let secs = self.parse_whole_number(secs, column)?;
         Ok(secs.map(|secs| DurationMs::from_secs(secs) + DurationMs(ms)))
     }
 
     /// Parses `text`, which is the value of `column` or its part before the decimal point.
-    fn whole_number(&self, text: &str, column: SwfColumn) -> Result<Option<u64>, LineFault> {
+    fn parse_whole_number(&self, text: &str, column: SwfColumn) -> Result<Option<u64>, LineFault> {
         if text == "-1" {
             return Ok(None);
         }

@@ -38,7 +38,7 @@ fn complaint(bad: &str) -> Complaint {
         (log.complaints.lines_read(), log.complaints.lines_skipped()),
         (3, 1)
     );
-    log.complaints.kept().next().unwrap().clone()
+    log.complaints.kept_in_full().next().unwrap().clone()
 }
 
 fn kind(bad: &str) -> ComplaintKind {
@@ -153,7 +153,7 @@ fn a_job_that_goes_back_in_time_is_reported_and_sorted_in() {
     let log = read(&[at("1", "5"), at("2", "9"), at("3", "5"), at("4", "7")]).unwrap();
     assert_eq!(numbers(&log), [1, 3, 4, 2]);
     assert_eq!(log.complaints.count(ComplaintKind::BackInTime), 1);
-    let kept = log.complaints.kept().next().unwrap();
+    let kept = log.complaints.kept_in_full().next().unwrap();
     assert_eq!(
         kept.detail,
         "job 3 was submitted at 5s, job 2 before it at 9s"

@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 
 use super::super::gamma::GammaSampler;
-use super::super::{Gamma, ModelParameterError, check};
+use super::super::{Gamma, ModelParameterError, check_parameter};
 use super::ArrivalParameters;
 
 /// Half hours of a day.
@@ -40,8 +40,8 @@ impl Arrivals {
             scale,
         };
         Ok(Self {
-            ln_gap: whole_day.sampler("the gamma of ln gap")?,
-            prices: prices(parameters.daily_cycle)?,
+            ln_gap: whole_day.to_sampler("the gamma of ln gap")?,
+            prices: daily_prices(parameters.daily_cycle)?,
             buckets_passed: 0,
             paid: 0.0,
         })
@@ -49,23 +49,23 @@ impl Arrivals {
 
     /// Returns the next arrival, since the start; never before the last one.
     pub(super) fn next_arrival(&mut self, rng: &mut impl Rng) -> DurationMs {
-        self.paid += self.ln_gap.at_most(LN_GAP_MAX, rng).exp() / BUCKET_SECS;
-        while self.paid >= self.price() {
-            self.paid -= self.price();
+        self.paid += self.ln_gap.draw_at_most(LN_GAP_MAX, rng).exp() / BUCKET_SECS;
+        while self.paid >= self.current_price() {
+            self.paid -= self.current_price();
             self.buckets_passed += 1;
         }
-        let buckets = self.buckets_passed as f64 + self.paid / self.price();
+        let buckets = self.buckets_passed as f64 + self.paid / self.current_price();
         DurationMs((buckets * BUCKET_SECS * 1000.0).round() as u64)
     }
 
-    fn price(&self) -> f64 {
+    fn current_price(&self) -> f64 {
         self.prices[(self.buckets_passed % BUCKETS as u64) as usize]
     }
 }
 
 /// Returns the share of arrivals in each half hour of the day, times their number.
-pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError> {
-    cycle.sampler("the gamma of the daily cycle")?;
+pub(super) fn daily_prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError> {
+    cycle.to_sampler("the gamma of the daily cycle")?;
     let mut prices = [0.0; BUCKETS];
     for place in CYCLE_START..CYCLE_START + BUCKETS {
         let middle = place as f64;
@@ -79,7 +79,7 @@ pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError
     }
     let sum: f64 = prices.iter().sum();
     let is_spread = sum.is_finite() && sum > 0.01;
-    check(
+    check_parameter(
         is_spread,
         "the mean of the daily cycle",
         cycle.mean(),

@@ -1,6 +1,6 @@
 //! The parameters of the model and the values its authors fitted.
 
-use super::super::{Gamma, ModelParameterError, check};
+use super::super::{Gamma, ModelParameterError, check_parameter};
 
 /// The kinds of jobs in the workload. The default is the authors': typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,31 +103,35 @@ impl StreamParameters {
     /// Returns the parameters of jobs of all types, for 128 processors.
     pub const fn typeless() -> Self {
         Self {
-            sizes: SizeParameters::fitted(0.244, 0.576, [0.8, 4.5, 7.0], 0.86),
-            run_times: RunTimeParameters::fitted((4.2, 0.94), (312.0, 0.03), (-0.0054, 0.78)),
-            arrivals: ArrivalParameters::fitted((10.2303, 0.4871), 1.0225, (8.1737, 3.9631)),
+            sizes: SizeParameters::from_fit(0.244, 0.576, [0.8, 4.5, 7.0], 0.86),
+            run_times: RunTimeParameters::from_fit((4.2, 0.94), (312.0, 0.03), (-0.0054, 0.78)),
+            arrivals: ArrivalParameters::from_fit((10.2303, 0.4871), 1.0225, (8.1737, 3.9631)),
         }
     }
 
     /// Returns the parameters of batch jobs, for 128 processors.
     pub const fn batch() -> Self {
         Self {
-            sizes: SizeParameters::fitted(0.2927, 0.6686, [1.2, 5.0, 7.0], 0.875),
-            run_times: RunTimeParameters::fitted((6.57, 0.823), (639.1, 0.0156), (-0.003, 0.6986)),
-            arrivals: ArrivalParameters::fitted((6.0415, 0.8531), 1.0519, (6.1271, 5.2740)),
+            sizes: SizeParameters::from_fit(0.2927, 0.6686, [1.2, 5.0, 7.0], 0.875),
+            run_times: RunTimeParameters::from_fit(
+                (6.57, 0.823),
+                (639.1, 0.0156),
+                (-0.003, 0.6986),
+            ),
+            arrivals: ArrivalParameters::from_fit((6.0415, 0.8531), 1.0519, (6.1271, 5.2740)),
         }
     }
 
     /// Returns the parameters of interactive jobs, of at most 64 of 128 processors.
     pub const fn interactive() -> Self {
         Self {
-            sizes: SizeParameters::fitted(0.1541, 0.625, [1.0, 3.0, 5.5], 0.705),
-            run_times: RunTimeParameters::fitted(
+            sizes: SizeParameters::from_fit(0.1541, 0.625, [1.0, 3.0, 5.5], 0.705),
+            run_times: RunTimeParameters::from_fit(
                 (3.8351, 0.6605),
                 (7.073, 0.6856),
                 (-0.0118, 0.9156),
             ),
-            arrivals: ArrivalParameters::fitted((6.5510, 0.6621), 0.9797, (8.9186, 3.6680)),
+            arrivals: ArrivalParameters::from_fit((6.5510, 0.6621), 0.9797, (8.9186, 3.6680)),
         }
     }
 
@@ -141,7 +145,7 @@ impl StreamParameters {
 }
 
 impl SizeParameters {
-    const fn fitted(serial: f64, power_of_two: f64, log2: [f64; 3], lower_share: f64) -> Self {
+    const fn from_fit(serial: f64, power_of_two: f64, log2: [f64; 3], lower_share: f64) -> Self {
         Self {
             serial_share: serial,
             power_of_two_share: power_of_two,
@@ -169,41 +173,41 @@ impl SizeParameters {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), ModelParameterError> {
+    pub(super) fn check_sizes(&self) -> Result<(), ModelParameterError> {
         let parallel = 1.0 - self.serial_share;
         let share = "from 0 to 1";
-        check(
+        check_parameter(
             is_share(self.serial_share),
             "the serial share",
             self.serial_share,
             share,
         )?;
-        check(
+        check_parameter(
             is_share(self.lower_share),
             "the share of lower sizes",
             self.lower_share,
             share,
         )?;
-        check(
+        check_parameter(
             (0.0..=parallel).contains(&self.power_of_two_share),
             "the power-of-two share",
             self.power_of_two_share,
             "from 0 to 1 less the serial share",
         )?;
-        check(
+        check_parameter(
             (0.0..=self.log2_knee).contains(&self.log2_low),
             "log2 of the smallest size",
             self.log2_low,
             "from 0 to log2 of the bend",
         )?;
-        check(
+        check_parameter(
             (self.log2_knee..=31.0).contains(&self.log2_high),
             "log2 of the largest size",
             self.log2_high,
             "from log2 of the bend to 31",
         )?;
         let processors = f64::from(self.processors_max);
-        check(
+        check_parameter(
             self.processors_max > 0,
             "the machine's processors",
             processors,
@@ -213,7 +217,7 @@ impl SizeParameters {
 }
 
 impl RunTimeParameters {
-    const fn fitted(first: (f64, f64), second: (f64, f64), (slope, base): (f64, f64)) -> Self {
+    const fn from_fit(first: (f64, f64), second: (f64, f64), (slope, base): (f64, f64)) -> Self {
         Self {
             ln_first: Gamma {
                 shape: first.0,
@@ -233,16 +237,16 @@ impl RunTimeParameters {
         (self.first_share_slope * f64::from(processors) + self.first_share_base).clamp(0.0, 1.0)
     }
 
-    pub(super) fn check(&self) -> Result<(), ModelParameterError> {
+    pub(super) fn check_run_times(&self) -> Result<(), ModelParameterError> {
         let slope = self.first_share_slope;
         let base = self.first_share_base;
-        check(
+        check_parameter(
             slope.is_finite(),
             "the slope of the first share",
             slope,
             "finite",
         )?;
-        check(
+        check_parameter(
             base.is_finite(),
             "the base of the first share",
             base,
@@ -252,7 +256,7 @@ impl RunTimeParameters {
 }
 
 impl ArrivalParameters {
-    const fn fitted(gap: (f64, f64), rush_to_all: f64, cycle: (f64, f64)) -> Self {
+    const fn from_fit(gap: (f64, f64), rush_to_all: f64, cycle: (f64, f64)) -> Self {
         Self {
             ln_gap: Gamma {
                 shape: gap.0,

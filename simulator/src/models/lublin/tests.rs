@@ -3,7 +3,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::super::Gamma;
-use super::arrivals::{BUCKETS, prices};
+use super::arrivals::{BUCKETS, daily_prices};
 use super::*;
 
 fn jobs(parameters: &LublinParameters, seed: u64, count: usize) -> Vec<GeneratedJob> {
@@ -117,7 +117,7 @@ fn the_daily_cycle_peaks_after_noon_and_rests_before_dawn() {
 #[test]
 fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
     let all = StreamParameters::typeless();
-    let prices = prices(all.arrivals.daily_cycle).unwrap();
+    let prices = daily_prices(all.arrivals.daily_cycle).unwrap();
     let jobs = typeless(8, 60_000);
     for (bucket, price) in prices.iter().enumerate() {
         let found = share(&jobs, |job| {
@@ -135,7 +135,7 @@ fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
 fn prices_follow_the_density_of_the_gamma() {
     // The density of Gamma(8, 4), up to a factor, at the middle of each half hour.
     let density = |x: f64| x.powi(7) * f64::exp(-x / 4.0);
-    let prices = prices(Gamma {
+    let prices = daily_prices(Gamma {
         shape: 8.0,
         scale: 4.0,
     })

@@ -23,17 +23,17 @@ const POINTS: [(f64, f64); 7] = [
 
 impl DistinctEstimates {
     /// Returns the number of distinct estimates of `jobs` jobs, rounded; may be 0.
-    pub fn count(self, jobs: u64) -> u64 {
+    pub fn count_distinct(self, jobs: u64) -> u64 {
         let jobs = jobs as f64;
         let estimates = match self {
-            Self::Piecewise => piecewise(jobs),
+            Self::Piecewise => interpolate_points(jobs),
             Self::PowerLaw => 0.653566 * jobs.powf(0.547761),
         };
         estimates.round() as u64
     }
 }
 
-fn piecewise(jobs: f64) -> f64 {
+fn interpolate_points(jobs: f64) -> f64 {
     let piece = POINTS.windows(2).find(|ends| jobs <= ends[1].0);
     match piece {
         Some(&[(from, low), (to, high)]) => low + (high - low) * (jobs - from) / (to - from),

@@ -75,7 +75,7 @@ const OBSERVED_RANKS: [[usize; 4]; HEAD_LEN] = [
 
 /// Returns the estimates of the head that are not `known`: so many that head and known ones
 /// together are `len`, fewer if a short maximum leaves no more.
-pub(super) fn times(
+pub(super) fn head_estimates(
     longest: DurationMs,
     len: usize,
     known: &BTreeSet<DurationMs>,
@@ -97,7 +97,7 @@ pub(super) fn times(
 
 /// Sorts `times`, the most popular first: the longest of all if it is there, the others in an order
 /// drawn from what was observed at their place.
-pub(super) fn by_popularity(
+pub(super) fn order_by_popularity(
     mut times: Vec<DurationMs>,
     longest: DurationMs,
     rng: &mut impl Rng,
@@ -126,8 +126,11 @@ fn draw_ranks(len: usize, rng: &mut impl Rng) -> Vec<usize> {
     for (place, observed) in OBSERVED_RANKS.iter().enumerate().skip(1).take(len) {
         pool.extend(observed);
         pool.retain(|rank| !given.contains(rank));
-        let overdue = pool.iter().copied().find(|rank| last_seen(*rank) <= place);
-        let Some(rank) = overdue.or_else(|| smaller_of_two(&pool, rng)) else {
+        let overdue = pool
+            .iter()
+            .copied()
+            .find(|rank| last_observed_place(*rank) <= place);
+        let Some(rank) = overdue.or_else(|| draw_smaller_of_two(&pool, rng)) else {
             break;
         };
         given.insert(rank);
@@ -136,14 +139,14 @@ fn draw_ranks(len: usize, rng: &mut impl Rng) -> Vec<usize> {
     ranks
 }
 
-fn last_seen(rank: usize) -> usize {
+fn last_observed_place(rank: usize) -> usize {
     OBSERVED_RANKS
         .iter()
         .rposition(|observed| observed.contains(&rank))
         .unwrap_or(0)
 }
 
-fn smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usize> {
+fn draw_smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usize> {
     if pool.is_empty() {
         return None;
     }
@@ -155,10 +158,10 @@ fn smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usize> {
 
 /// Returns the percentage of the jobs for each of `len` ranks from `first_rank` on.
 pub(super) fn shares(first_rank: usize, len: usize) -> Vec<f64> {
-    (first_rank..first_rank + len).map(share).collect()
+    (first_rank..first_rank + len).map(rank_share).collect()
 }
 
-fn share(rank: usize) -> f64 {
+fn rank_share(rank: usize) -> f64 {
     match rank {
         1 => HEAD_PERCENT - (2..=HEAD_LEN).map(fitted_share).sum::<f64>(),
         _ => fitted_share(rank),

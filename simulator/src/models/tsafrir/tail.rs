@@ -17,7 +17,7 @@ const MOVES: [u64; 3] = [30 * SECOND, 20 * SECOND, 10 * SECOND];
 
 /// Returns `len` estimates up to `longest`, dense among the short ones, none of them `taken`.
 /// `distinct` counts all estimates, head and tail.
-pub(super) fn times(
+pub(super) fn tail_estimates(
     longest: DurationMs,
     distinct: usize,
     len: usize,
@@ -28,7 +28,7 @@ pub(super) fn times(
         let x = place as f64 / len as f64;
         let fitted = longest.0 as f64 * (bend - 1.0) * x / (bend - x);
         let minutes = (fitted / MINUTE as f64).round().max(1.0) as u64;
-        let time = free_near((minutes * MINUTE).min(longest.0), longest.0, taken);
+        let time = find_free_near((minutes * MINUTE).min(longest.0), longest.0, taken);
         taken.insert(DurationMs(time));
         DurationMs(time)
     });
@@ -37,7 +37,7 @@ pub(super) fn times(
 
 /// Returns `time` if it is free, or else the first free time at one of the offsets, down before up,
 /// or else the nearest free second.
-fn free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 {
+fn find_free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 {
     let seconds = (1..=longest / SECOND).map(|seconds| seconds * SECOND);
     let offsets = std::iter::once(0).chain(MOVES).chain(seconds);
     let candidates = offsets.flat_map(|by| [time.saturating_sub(by), time.saturating_add(by)]);

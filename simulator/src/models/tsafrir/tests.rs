@@ -12,7 +12,7 @@ fn rng(seed: u64) -> StdRng {
 
 fn draw(jobs: u64, seed: u64) -> Vec<EstimateCount> {
     EstimateModel::new(jobs, HOURS_18)
-        .draw(&mut rng(seed))
+        .draw_counts(&mut rng(seed))
         .unwrap()
 }
 
@@ -22,13 +22,13 @@ fn minutes(minutes: u64) -> DurationMs {
 
 #[test]
 fn the_number_of_distinct_estimates_follows_the_curve() {
-    let count = |jobs| DistinctEstimates::Piecewise.count(jobs);
+    let count = |jobs| DistinctEstimates::Piecewise.count_distinct(jobs);
     assert_eq!(
         [20, 200, 1_000, 10_000, 70_000].map(count),
         [10, 20, 35, 90, 340]
     );
     assert_eq!([0, 110, 5_500, 1_000_000].map(count), [0, 15, 63, 565]);
-    assert_eq!(DistinctEstimates::PowerLaw.count(10_000), 101);
+    assert_eq!(DistinctEstimates::PowerLaw.count_distinct(10_000), 101);
     for jobs in [20, 200, 1_000, 10_000, 70_000] {
         assert_eq!(draw(jobs, 1).len() as u64, count(jobs));
     }
@@ -57,7 +57,7 @@ fn twenty_estimates_cover_89_percent_of_the_jobs() {
 
 #[test]
 fn the_head_is_made_of_usual_times_and_long_multiples() {
-    let head = head::times(minutes(100 * 60), HEAD_LEN, &BTreeSet::new());
+    let head = head::head_estimates(minutes(100 * 60), HEAD_LEN, &BTreeSet::new());
     let hours: Vec<u64> = head[16..].iter().map(|time| time.0 / 3_600_000).collect();
     assert_eq!(head[..3], [minutes(6000), minutes(5), minutes(15)]);
     assert_eq!(hours, [50, 90, 80, 70]);
@@ -65,7 +65,7 @@ fn the_head_is_made_of_usual_times_and_long_multiples() {
 
 #[test]
 fn a_short_maximum_leaves_a_short_head() {
-    let head = head::times(minutes(60), HEAD_LEN, &BTreeSet::new());
+    let head = head::head_estimates(minutes(60), HEAD_LEN, &BTreeSet::new());
     let mut times: Vec<u64> = head.iter().map(|time| time.0 / 60_000).collect();
     times.sort_unstable();
     assert_eq!(times, [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60]);
@@ -75,7 +75,7 @@ fn a_short_maximum_leaves_a_short_head() {
 fn every_popularity_rank_of_the_head_is_given_once() {
     for seed in 0..200 {
         let times: Vec<DurationMs> = (1..=20).map(minutes).collect();
-        let mut ordered = head::by_popularity(times.clone(), minutes(20), &mut rng(seed));
+        let mut ordered = head::order_by_popularity(times.clone(), minutes(20), &mut rng(seed));
         assert_eq!(ordered[0], minutes(20));
         ordered.sort_unstable();
         assert_eq!(ordered, times);
@@ -88,7 +88,7 @@ fn short_estimates_are_more_popular_than_long_ones_but_the_longest() {
     let ranks_of_first_half: usize = (0..200)
         .map(|seed| {
             let times: Vec<DurationMs> = (1..=20).map(minutes).collect();
-            let ordered = head::by_popularity(times, minutes(20), &mut rng(seed));
+            let ordered = head::order_by_popularity(times, minutes(20), &mut rng(seed));
             let first_half = ordered
                 .iter()
                 .enumerate()
@@ -103,7 +103,7 @@ fn short_estimates_are_more_popular_than_long_ones_but_the_longest() {
 #[test]
 fn tail_estimates_are_whole_minutes_unless_the_minute_is_taken() {
     let mut taken = BTreeSet::from([HOURS_18, minutes(1)]);
-    let times = tail::times(HOURS_18, 340, 320, &mut taken);
+    let times = tail::tail_estimates(HOURS_18, 340, 320, &mut taken);
     assert_eq!(taken.len(), 322);
     assert!(times.iter().all(|time| time.0 % 10_000 == 0));
     let short = times
@@ -116,7 +116,7 @@ fn tail_estimates_are_whole_minutes_unless_the_minute_is_taken() {
 #[test]
 fn tail_estimates_follow_the_fitted_curve() {
     // With 340 estimates the bend is at 1.3609; half way, t / M = 0.3609 / 2 / 0.8609.
-    let times = tail::times(minutes(100_000), 340, 320, &mut BTreeSet::new());
+    let times = tail::tail_estimates(minutes(100_000), 340, 320, &mut BTreeSet::new());
     let found = times[159].0 as f64 / minutes(100_000).0 as f64;
     assert!((found - 0.2096).abs() < 0.0005, "{found}");
     assert_eq!(times[319], minutes(100_000));
@@ -130,7 +130,7 @@ fn a_crowded_maximum_still_gives_distinct_estimates() {
             distinct,
             ..EstimateModel::new(jobs, minutes(60))
         };
-        let drawn = model.draw(&mut rng(6)).unwrap();
+        let drawn = model.draw_counts(&mut rng(6)).unwrap();
         let estimates: BTreeSet<_> = drawn.iter().map(|count| count.estimate).collect();
         assert_eq!((drawn.len(), estimates.len()), (expected, expected));
     }
@@ -152,7 +152,7 @@ fn known_estimates_keep_their_counts() {
         known: known.clone(),
         ..EstimateModel::new(1000, HOURS_18)
     };
-    let drawn = model.draw(&mut rng(5)).unwrap();
+    let drawn = model.draw_counts(&mut rng(5)).unwrap();
     assert!(known.iter().all(|count| drawn.contains(count)));
     assert_eq!(drawn.len(), 35);
     assert_eq!(drawn.iter().map(|count| count.jobs).sum::<u64>(), 1000);
@@ -161,7 +161,7 @@ fn known_estimates_keep_their_counts() {
 #[test]
 fn a_model_that_cannot_be_drawn_from_says_why() {
     let model = EstimateModel::new(100, HOURS_18);
-    let error = |model: EstimateModel| model.draw(&mut rng(1)).unwrap_err();
+    let error = |model: EstimateModel| model.draw_counts(&mut rng(1)).unwrap_err();
     let count = |estimate, jobs| EstimateCount { estimate, jobs };
     assert_eq!(
         error(EstimateModel {
@@ -256,7 +256,7 @@ proptest! {
         more in 0_u64..10_000,
     ) {
         let jobs = shares.len() as u64 + more;
-        let counts = counts::apportioned(jobs, &shares);
+        let counts = counts::apportion_jobs(jobs, &shares);
         prop_assert_eq!(counts.iter().sum::<u64>(), jobs);
         prop_assert!(counts.iter().all(|count| *count >= 1));
     }
@@ -278,7 +278,7 @@ proptest! {
             if is_power_law { DistinctEstimates::PowerLaw } else { DistinctEstimates::Piecewise };
         let longest = minutes(hours * 60);
         let model = EstimateModel { jobs, longest, distinct, known };
-        let drawn = model.draw(&mut rng(seed)).unwrap();
+        let drawn = model.draw_counts(&mut rng(seed)).unwrap();
         prop_assert!(drawn.windows(2).all(|pair| pair[0].estimate < pair[1].estimate));
         prop_assert!(drawn[0].estimate > DurationMs::ZERO);
         prop_assert_eq!(drawn[drawn.len() - 1].estimate, longest);

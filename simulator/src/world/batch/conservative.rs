@@ -36,7 +36,7 @@ impl Gain {
         self.before < needed && needed <= self.since && self.from < job.start.0
     }
 
-    fn and(self, other: Self) -> Self {
+    fn merge(self, other: Self) -> Self {
         Self {
             from: self.from.min(other.from),
             to: self.to.max(other.to),
@@ -53,7 +53,7 @@ struct Gains {
 }
 
 impl Gains {
-    fn add(&mut self, mut gain: Gain) {
+    fn add_gain(&mut self, mut gain: Gain) {
         self.most = self.most.max(gain.since);
         let together = self.list.len() >= GAINS_MAX;
         let mut kept = Vec::with_capacity(self.list.len() + 1);
@@ -62,7 +62,7 @@ impl Gains {
             if apart && !together {
                 kept.push(known);
             } else {
-                gain = gain.and(known);
+                gain = gain.merge(known);
             }
         }
         kept.push(gain);
@@ -75,7 +75,7 @@ impl Gains {
     }
 
     /// Returns the span that covers every gain that helps the job.
-    fn span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
+    fn helpful_span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
         let helpful = self.list.iter().filter(|gain| gain.helps(job));
         helpful
             .map(|gain| (gain.from, gain.to))
@@ -109,12 +109,12 @@ impl QueueReservations {
 
     /// Frees `processors` from `now` on that were taken up to `until`.
     pub(super) fn on_freed(&mut self, processors: u32, now: Timestamp, until: Timestamp) {
-        self.free(processors, now.0, until.0);
+        self.add_free(processors, now.0, until.0);
     }
 
     pub(super) fn on_cancelled(&mut self, job: &QueuedJob) {
         if job.start < NEVER {
-            self.free(job.processors, job.start.0, (job.start + job.estimate).0);
+            self.add_free(job.processors, job.start.0, (job.start + job.estimate).0);
         }
     }
 
@@ -123,24 +123,25 @@ impl QueueReservations {
     }
 
     pub(super) fn on_node_up(&mut self, processors: u32, now: Timestamp) {
-        self.free(processors, now.0, u64::MAX);
+        self.add_free(processors, now.0, u64::MAX);
     }
 
     fn on_overrun(&mut self, overrun: &Overrun) {
         let from = overrun.expected_before.0;
         let to = overrun.expected_now.0;
-        self.profile.add(from, to, -i64::from(overrun.processors));
-        self.void |= self.profile.range(from, to).0 < 0;
+        self.profile
+            .add_change(from, to, -i64::from(overrun.processors));
+        self.void |= self.profile.free_range(from, to).0 < 0;
     }
 
-    fn free(&mut self, processors: u32, from: u64, to: u64) {
+    fn add_free(&mut self, processors: u32, from: u64, to: u64) {
         if from >= to {
             return;
         }
         let processors = i64::from(processors);
-        self.profile.add(from, to, processors);
-        let (least, most) = self.profile.range(from, to);
-        self.gains.add(Gain {
+        self.profile.add_change(from, to, processors);
+        let (least, most) = self.profile.free_range(from, to);
+        self.gains.add_gain(Gain {
             from,
             to,
             before: least - processors,
@@ -149,7 +150,7 @@ impl QueueReservations {
     }
 
     /// Updates every reservation to `now`.
-    pub(super) fn update(
+    pub(super) fn update_all(
         &mut self,
         queue: &mut BatchQueue,
         running: &RunningJobs,
@@ -157,12 +158,12 @@ impl QueueReservations {
         in_service: u32,
         now: Timestamp,
     ) {
-        self.profile.advance(now.0);
+        self.profile.advance_to(now.0);
         for overrun in overruns {
             self.on_overrun(overrun);
         }
-        if self.void || queue.least().start < now {
-            self.make_anew(queue, running, in_service, now);
+        if self.void || queue.least_needs().start < now {
+            self.rebuild(queue, running, in_service, now);
             return;
         }
         let placed = self
@@ -177,12 +178,12 @@ impl QueueReservations {
                 // A number that was cancelled and reused since then is here twice.
                 && job.start == NEVER
             {
-                self.place(queue, position, &job, now);
+                self.place_job(queue, position, &job, now);
             }
         }
     }
 
-    fn make_anew(
+    fn rebuild(
         &mut self,
         queue: &mut BatchQueue,
         running: &RunningJobs,
@@ -190,18 +191,24 @@ impl QueueReservations {
         now: Timestamp,
     ) {
         *self = Self::new(in_service);
-        self.profile.advance(now.0);
-        for (end, processors) in running.ends() {
-            self.profile.add(0, end.0, -i64::from(processors));
+        self.profile.advance_to(now.0);
+        for (end, processors) in running.expected_ends() {
+            self.profile.add_change(0, end.0, -i64::from(processors));
         }
         let mut from = 0;
         while let Some((position, job)) = queue.next(from) {
-            self.place(queue, position, &job, now);
+            self.place_job(queue, position, &job, now);
             from = position + 1;
         }
     }
 
-    fn place(&mut self, queue: &mut BatchQueue, position: usize, job: &QueuedJob, now: Timestamp) {
+    fn place_job(
+        &mut self,
+        queue: &mut BatchQueue,
+        position: usize,
+        job: &QueuedJob,
+        now: Timestamp,
+    ) {
         let wanted = ProfileOpening {
             processors: i64::from(job.processors),
             length: job.estimate.0,
@@ -209,11 +216,15 @@ impl QueueReservations {
             before: u64::MAX,
             until: u64::MAX,
         };
-        let start = self.profile.earliest(&wanted).map_or(NEVER, Timestamp);
+        let start = self
+            .profile
+            .earliest_opening(&wanted)
+            .map_or(NEVER, Timestamp);
         queue.set_start(position, start);
         if start < NEVER {
             let end = start + job.estimate;
-            self.profile.add(start.0, end.0, -i64::from(job.processors));
+            self.profile
+                .add_change(start.0, end.0, -i64::from(job.processors));
         }
     }
 
@@ -226,11 +237,11 @@ impl QueueReservations {
                 && position < placed
             {
                 from = position + 1;
-                if let Some(span) = gains.span(&job)
-                    && let Some(gain) = self.move_up(queue, position, &job, span, now)
+                if let Some(span) = gains.helpful_span(&job)
+                    && let Some(gain) = self.move_job_up(queue, position, &job, span, now)
                 {
-                    gains.add(gain);
-                    self.gains.add(gain);
+                    gains.add_gain(gain);
+                    self.gains.add_gain(gain);
                 }
             }
             // The moves may have freed room for jobs ahead of the moved ones.
@@ -243,7 +254,7 @@ impl QueueReservations {
     ///
     /// Places that overlap the job's own reservation count: from its start on, its own processors
     /// are available to it.
-    fn move_up(
+    fn move_job_up(
         &mut self,
         queue: &mut BatchQueue,
         position: usize,
@@ -263,18 +274,18 @@ impl QueueReservations {
             before,
             until: old,
         };
-        let start = self.profile.earliest(&wanted)?;
+        let start = self.profile.earliest_opening(&wanted)?;
         queue.set_start(position, Timestamp(start));
         self.profile
-            .add(start, start.saturating_add(length), -processors);
+            .add_change(start, start.saturating_add(length), -processors);
         if old == NEVER.0 {
             return None;
         }
         self.profile
-            .add(old, old.saturating_add(length), processors);
+            .add_change(old, old.saturating_add(length), processors);
         let from = old.max(start.saturating_add(length));
         let to = old.saturating_add(length);
-        let (least, most) = self.profile.range(from, to);
+        let (least, most) = self.profile.free_range(from, to);
         Some(Gain {
             from,
             to,

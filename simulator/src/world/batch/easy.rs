@@ -24,7 +24,7 @@ impl Shadow {
     pub(super) fn of(processors: u32, idle: u32, running: &RunningJobs) -> Self {
         let mut free = idle;
         let mut time = None;
-        for (end, freed) in running.ends() {
+        for (end, freed) in running.expected_ends() {
             if time.is_some_and(|time| end > time) {
                 break;
             }
@@ -53,7 +53,7 @@ impl Shadow {
     }
 
     /// Counts a job that overtakes.
-    pub(super) fn count(&mut self, job: &QueuedJob, now: Timestamp) {
+    pub(super) fn count_overtaking(&mut self, job: &QueuedJob, now: Timestamp) {
         if now + job.estimate > self.time {
             self.extra -= job.processors;
         }

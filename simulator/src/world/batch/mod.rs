@@ -3,7 +3,7 @@
 //! Pure and deterministic: time is an argument, and the same calls give the
 //! same starts. Time that goes backwards is taken to stand still.
 //!
-//! *Calls.* Report what happened ([`BatchSystem::submit`], [`BatchSystem::end`],
+//! *Calls.* Report what happened ([`BatchSystem::submit`], [`BatchSystem::end_job`],
 //! [`BatchSystem::node_down`], ...), then call [`BatchSystem::schedule`] once.
 //!
 //! *No timers.* A job can only start when processors or the queue changed, so
@@ -140,7 +140,7 @@ impl BatchSystem {
         estimate: DurationMs,
         now: Timestamp,
     ) -> Result<(), SubmitError> {
-        self.at(now);
+        self.advance_to(now);
         let processors = processors.max(1);
         if processors > self.total {
             return Err(SubmitError::TooLarge {
@@ -167,10 +167,10 @@ impl BatchSystem {
 
     /// Ends a job: a running one finished or was killed, or a queued one is cancelled. Returns
     /// false if the job is unknown; then nothing changes.
-    pub fn end(&mut self, id: LrmJobId, now: Timestamp) -> bool {
-        let now = self.at(now);
+    pub fn end_job(&mut self, id: LrmJobId, now: Timestamp) -> bool {
+        let now = self.advance_to(now);
         if let Some(job) = self.running.remove(id) {
-            self.nodes.give(&job.shares);
+            self.nodes.return_shares(&job.shares);
             if let BatchPlan::Conservative(reservations) = &mut self.plan {
                 reservations.on_freed(job.processors, now, job.expected_end);
             }
@@ -187,7 +187,7 @@ impl BatchSystem {
 
     /// Starts the jobs that the discipline allows now, and returns them in order of start.
     pub fn schedule(&mut self, now: Timestamp) -> Vec<LrmJobId> {
-        let now = self.at(now);
+        let now = self.advance_to(now);
         let idle_queue = self.queue.len() == 0 || self.nodes.idle() == 0;
         if self.draining || (idle_queue && !matches!(self.plan, BatchPlan::Conservative(_))) {
             return Vec::new();
@@ -202,13 +202,13 @@ impl BatchSystem {
     /// Takes a failed node out of service: its jobs are killed and returned in order of id, and its
     /// processors are gone. Returns nothing if the node is unknown or already down.
     pub fn node_down(&mut self, node: u32, now: Timestamp) -> Vec<LrmJobId> {
-        let now = self.at(now);
+        let now = self.advance_to(now);
         if self.nodes.is_up(node) != Some(true) {
             return Vec::new();
         }
-        let killed = self.running.on_node(node);
+        let killed = self.running.jobs_on_node(node);
         for id in &killed {
-            self.end(*id, now);
+            self.end_job(*id, now);
         }
         self.nodes.set_down(node);
         if let BatchPlan::Conservative(reservations) = &mut self.plan {
@@ -219,7 +219,7 @@ impl BatchSystem {
 
     /// Brings a node back. Returns false if it is unknown or was not down.
     pub fn node_up(&mut self, node: u32, now: Timestamp) -> bool {
-        let now = self.at(now);
+        let now = self.advance_to(now);
         if self.nodes.is_up(node) != Some(false) {
             return false;
         }
@@ -231,7 +231,7 @@ impl BatchSystem {
     }
 
     /// Refuses new starts until [`BatchSystem::resume`]; submissions still queue.
-    pub fn drain(&mut self) {
+    pub fn start_drain(&mut self) {
         self.draining = true;
     }
 
@@ -303,13 +303,13 @@ impl BatchSystem {
     }
 
     /// Returns the time of a call: `now`, or the latest time known if that is later.
-    fn at(&mut self, now: Timestamp) -> Timestamp {
+    fn advance_to(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
     }
 
     /// Starts the job at a position of the queue if its processors are idle.
-    fn start(&mut self, position: usize, now: Timestamp) -> Option<LrmJobId> {
+    fn start_at_position(&mut self, position: usize, now: Timestamp) -> Option<LrmJobId> {
         let QueuedJob {
             id,
             processors,
@@ -334,7 +334,7 @@ impl BatchSystem {
     fn start_in_order(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let mut started = Vec::new();
         while let Some((head, _)) = self.queue.next(0)
-            && let Some(id) = self.start(head, now)
+            && let Some(id) = self.start_at_position(head, now)
         {
             started.push(id);
         }
@@ -342,7 +342,7 @@ impl BatchSystem {
     }
 
     fn schedule_easy(&mut self, now: Timestamp) -> Vec<LrmJobId> {
-        self.running.move_overrun(now);
+        self.running.move_overrun_ends(now);
         let mut started = self.start_in_order(now);
         let Some((mut from, head)) = self.queue.next(0) else {
             self.plan = BatchPlan::Easy(None);
@@ -357,23 +357,23 @@ impl BatchSystem {
             }) else {
                 break;
             };
-            shadow.count(&job, now);
-            started.extend(self.start(position, now));
+            shadow.count_overtaking(&job, now);
+            started.extend(self.start_at_position(position, now));
             from = position;
         }
         started
     }
 
     fn schedule_conservative(&mut self, now: Timestamp) -> Vec<LrmJobId> {
-        let overruns = self.running.move_overrun(now);
-        let in_service = self.nodes.in_service();
+        let overruns = self.running.move_overrun_ends(now);
+        let in_service = self.nodes.processors_in_service();
         if let BatchPlan::Conservative(reservations) = &mut self.plan {
-            reservations.update(&mut self.queue, &self.running, &overruns, in_service, now);
+            reservations.update_all(&mut self.queue, &self.running, &overruns, in_service, now);
         }
         let mut started = Vec::new();
         let mut from = 0;
         while let Some((position, _)) = self.queue.next_where(from, |least| least.start <= now) {
-            started.extend(self.start(position, now));
+            started.extend(self.start_at_position(position, now));
             from = position + 1;
         }
         started

@@ -49,7 +49,7 @@ impl NodePool {
     }
 
     /// Returns the processors of all nodes that are up.
-    pub(super) fn in_service(&self) -> u32 {
+    pub(super) fn processors_in_service(&self) -> u32 {
         self.up.iter().filter(|up| **up).count() as u32 * self.per_node
     }
 
@@ -79,7 +79,7 @@ impl NodePool {
     }
 
     /// Returns shares taken by [`NodePool::take`].
-    pub(super) fn give(&mut self, shares: &[NodeShare]) {
+    pub(super) fn return_shares(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.set_free(
                 share.node,

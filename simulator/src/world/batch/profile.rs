@@ -64,16 +64,16 @@ impl Profile {
     }
 
     /// Adds `change` from `from` to before `to`; `u64::MAX` means for ever.
-    pub(super) fn add(&mut self, from: u64, to: u64, change: i64) {
+    pub(super) fn add_change(&mut self, from: u64, to: u64, change: i64) {
         let from = from.max(self.stretches[0].steps[0].at);
         if from >= to {
             return;
         }
-        self.cut(from);
+        self.cut_at(from);
         if to < u64::MAX {
-            self.cut(to);
+            self.cut_at(to);
         }
-        let first = self.stretch_of(from);
+        let first = self.stretch_index(from);
         for stretch in &mut self.stretches[first..] {
             if stretch.steps[0].at >= to {
                 break;
@@ -85,15 +85,15 @@ impl Profile {
             }
             stretch.find_most();
         }
-        self.join(to);
-        self.join(from);
+        self.join_at(to);
+        self.join_at(from);
     }
 
     /// Returns the least and most free processors between `from` and `to`.
-    pub(super) fn range(&self, from: u64, to: u64) -> (i64, i64) {
+    pub(super) fn free_range(&self, from: u64, to: u64) -> (i64, i64) {
         let mut least = i64::MAX;
         let mut most = i64::MIN;
-        let first = self.stretch_of(from);
+        let first = self.stretch_index(from);
         let start = self.stretches[first]
             .steps
             .partition_point(|step| step.at <= from);
@@ -112,9 +112,9 @@ impl Profile {
     }
 
     /// Returns the earliest opening, if there is one.
-    pub(super) fn earliest(&self, wanted: &ProfileOpening) -> Option<u64> {
+    pub(super) fn earliest_opening(&self, wanted: &ProfileOpening) -> Option<u64> {
         let mut found: Option<u64> = None;
-        let first = self.stretch_of(wanted.from);
+        let first = self.stretch_index(wanted.from);
         let mut start = self.stretches[first]
             .steps
             .partition_point(|step| step.at <= wanted.from)
@@ -145,8 +145,8 @@ impl Profile {
     }
 
     /// Forgets everything before `now`.
-    pub(super) fn advance(&mut self, now: u64) {
-        let gone = self.stretch_of(now);
+    pub(super) fn advance_to(&mut self, now: u64) {
+        let gone = self.stretch_index(now);
         self.stretches.drain(..gone);
         let stretch = &mut self.stretches[0];
         let passed = stretch
@@ -160,15 +160,15 @@ impl Profile {
     }
 
     /// Returns the index of the stretch that holds `at`; the first if `at` is before all.
-    fn stretch_of(&self, at: u64) -> usize {
+    fn stretch_index(&self, at: u64) -> usize {
         self.stretches
             .partition_point(|stretch| stretch.steps[0].at <= at)
             .saturating_sub(1)
     }
 
     /// Makes `at` the start of a step.
-    fn cut(&mut self, at: u64) {
-        let index = self.stretch_of(at);
+    fn cut_at(&mut self, at: u64) {
+        let index = self.stretch_index(at);
         let steps = &mut self.stretches[index].steps;
         let Err(place) = steps.binary_search_by_key(&at, |step| step.at) else {
             return;
@@ -183,8 +183,8 @@ impl Profile {
     }
 
     /// Drops the step at `at` if nothing changes there.
-    fn join(&mut self, at: u64) {
-        let index = self.stretch_of(at);
+    fn join_at(&mut self, at: u64) {
+        let index = self.stretch_index(at);
         let steps = &self.stretches[index].steps;
         let Ok(place) = steps.binary_search_by_key(&at, |step| step.at) else {
             return;

@@ -47,7 +47,7 @@ impl Least {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    fn minimum(self, other: Self) -> Self {
         Self {
             processors: self.processors.min(other.processors),
             estimate: self.estimate.min(other.estimate),
@@ -91,7 +91,7 @@ impl BatchQueue {
     }
 
     /// Returns the least needs of all waiting jobs.
-    pub(super) fn least(&self) -> Least {
+    pub(super) fn least_needs(&self) -> Least {
         self.least[1]
     }
 
@@ -161,7 +161,7 @@ impl BatchQueue {
         self.least[node] = leaf;
         while node > 1 {
             node /= 2;
-            let both = self.least[2 * node].and(self.least[2 * node + 1]);
+            let both = self.least[2 * node].minimum(self.least[2 * node + 1]);
             if self.least[node] == both {
                 return;
             }
@@ -178,7 +178,7 @@ impl BatchQueue {
             self.least[self.room + position] = Least::of(job);
         }
         for node in (1..self.room).rev() {
-            self.least[node] = self.least[2 * node].and(self.least[2 * node + 1]);
+            self.least[node] = self.least[2 * node].minimum(self.least[2 * node + 1]);
         }
     }
 }

@@ -64,7 +64,7 @@ impl RunningJobs {
     }
 
     /// Lists the jobs with processors on `node`, in order of id.
-    pub(super) fn on_node(&self, node: u32) -> Vec<LrmJobId> {
+    pub(super) fn jobs_on_node(&self, node: u32) -> Vec<LrmJobId> {
         self.jobs
             .iter()
             .filter(|(_, job)| job.shares.iter().any(|share| share.node == node))
@@ -73,7 +73,7 @@ impl RunningJobs {
     }
 
     /// Lists expected ends with the processors that become free, soonest first.
-    pub(super) fn ends(&self) -> impl Iterator<Item = (Timestamp, u32)> {
+    pub(super) fn expected_ends(&self) -> impl Iterator<Item = (Timestamp, u32)> {
         self.ends
             .iter()
             .map(|((end, _), processors)| (*end, *processors))
@@ -81,7 +81,7 @@ impl RunningJobs {
 
     /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end of exactly `now`
     /// may still be reported, so it stays.
-    pub(super) fn move_overrun(&mut self, now: Timestamp) -> Vec<Overrun> {
+    pub(super) fn move_overrun_ends(&mut self, now: Timestamp) -> Vec<Overrun> {
         let mut moved = Vec::new();
         while let Some(first) = self.ends.first_entry() {
             let (expected_before, id) = *first.key();

@@ -30,12 +30,12 @@ pub(super) struct Sharer {
 }
 
 /// Converts a bandwidth to a rate.
-pub(super) fn rate(bandwidth: BitsPerSecond) -> FlowRate {
+pub(super) fn to_rate(bandwidth: BitsPerSecond) -> FlowRate {
     u128::from(bandwidth.0) * MILLI
 }
 
 /// Converts a rate to a bandwidth, rounded down.
-pub(super) fn bandwidth(rate: FlowRate) -> BitsPerSecond {
+pub(super) fn to_bandwidth(rate: FlowRate) -> BitsPerSecond {
     BitsPerSecond(u64::try_from(rate / MILLI).unwrap_or(u64::MAX))
 }
 
@@ -63,7 +63,7 @@ pub(super) fn fair_rates(
     sharers: &BTreeMap<FlowId, Sharer>,
     changed: &[ChannelId],
 ) -> Vec<(FlowId, FlowRate)> {
-    let together = connected(channels, sharers, changed);
+    let together = connected_channels(channels, sharers, changed);
     let mut rests: BTreeMap<ChannelId, Rest> = BTreeMap::new();
     for channel in &together {
         let Channel { capacity, flows } = &channels[*channel];
@@ -125,7 +125,7 @@ pub(super) fn fair_rates(
 }
 
 /// Finds the channels that are connected with `changed` through flows.
-fn connected(
+fn connected_channels(
     channels: &[Channel],
     sharers: &BTreeMap<FlowId, Sharer>,
     changed: &[ChannelId],

@@ -89,7 +89,7 @@ impl Flow {
     }
 
     /// Returns when it completes at its present rate; `None` if it stands still.
-    fn end(&self) -> Option<Timestamp> {
+    fn completion_time(&self) -> Option<Timestamp> {
         let from = self.since.max(self.begins);
         match self.left {
             0 => Some(from),
@@ -101,7 +101,7 @@ impl Flow {
         }
     }
 
-    fn done_at(&self, now: Timestamp) -> Bytes {
+    fn bytes_done_at(&self, now: Timestamp) -> Bytes {
         let missing = self.left_at(now).div_ceil(WORK_PER_BYTE);
         Bytes(
             self.bytes
@@ -142,12 +142,12 @@ impl SimulatedNetwork {
         latency: DurationMs,
         now: Timestamp,
     ) {
-        self.advance(now);
+        self.advance_to(now);
         let key = (from.clone(), to.clone());
         if let Some(link) = self.links.get_mut(&key) {
             link.latency = latency;
             let channel = link.channel;
-            self.set_channel(channel, capacity, now);
+            self.set_channel_capacity(channel, capacity, now);
         } else {
             let channel = self.new_channel(capacity);
             self.links.insert(key, SimulatedLink { channel, latency });
@@ -165,17 +165,17 @@ impl SimulatedNetwork {
         capacity: BitsPerSecond,
         now: Timestamp,
     ) -> Result<(), NetworkError> {
-        let channel = self.link(from, to)?.channel;
-        self.set_channel(channel, capacity, now);
+        let channel = self.find_link(from, to)?.channel;
+        self.set_channel_capacity(channel, capacity, now);
         Ok(())
     }
 
     /// Limits what leaves a site over all links together. The first limit of a site holds for flows
     /// that start afterwards; later calls change it for all.
     pub fn set_up_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
-        self.advance(now);
+        self.advance_to(now);
         match self.up_links.get(site).copied() {
-            Some(channel) => self.set_channel(channel, capacity, now),
+            Some(channel) => self.set_channel_capacity(channel, capacity, now),
             None => {
                 let channel = self.new_channel(capacity);
                 self.up_links.insert(site.clone(), channel);
@@ -185,9 +185,9 @@ impl SimulatedNetwork {
 
     /// Limits what enters a site, as [`SimulatedNetwork::set_up_link`] does for what leaves.
     pub fn set_down_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
-        self.advance(now);
+        self.advance_to(now);
         match self.down_links.get(site).copied() {
-            Some(channel) => self.set_channel(channel, capacity, now),
+            Some(channel) => self.set_channel_capacity(channel, capacity, now),
             None => {
                 let channel = self.new_channel(capacity);
                 self.down_links.insert(site.clone(), channel);
@@ -208,11 +208,11 @@ impl SimulatedNetwork {
         limit: Option<BitsPerSecond>,
         now: Timestamp,
     ) -> Result<(), NetworkError> {
-        let now = self.advance(now);
+        let now = self.advance_to(now);
         if self.flows.contains_key(&id) || self.completed.iter().any(|(known, _)| *known == id) {
             return Err(NetworkError::AlreadyKnown { id });
         }
-        let link = self.link(from, to)?;
+        let link = self.find_link(from, to)?;
         let begins = now + link.latency;
         let site_links = [self.up_links.get(from), self.down_links.get(to)];
         let mut crosses = vec![link.channel];
@@ -231,7 +231,7 @@ impl SimulatedNetwork {
                 rate: 0,
             },
         );
-        let limit = limit.map(fairness::rate);
+        let limit = limit.map(fairness::to_rate);
         self.sharers.insert(
             id,
             Sharer {
@@ -242,48 +242,48 @@ impl SimulatedNetwork {
         if left == 0 {
             self.ends.insert((begins, id));
         }
-        self.share(&crosses, now);
+        self.share_channels(&crosses, now);
         Ok(())
     }
 
     /// Ends a transfer and returns the bytes that had arrived; `None` if it is unknown.
     pub fn stop(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
-        let now = self.advance(now);
+        let now = self.advance_to(now);
         if let Some(at) = self.completed.iter().position(|(known, _)| *known == id) {
             return Some(self.completed.remove(at).1);
         }
-        self.remove(id, now).map(|flow| flow.done_at(now))
+        self.remove(id, now).map(|flow| flow.bytes_done_at(now))
     }
 
     /// Returns the bytes that have arrived by `now`; `None` if the flow is unknown.
-    pub fn progress(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
-        let now = self.advance(now);
+    pub fn bytes_arrived(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
+        let now = self.advance_to(now);
         let completed = self.completed.iter().find(|(known, _)| *known == id);
         completed
             .map(|(_, bytes)| *bytes)
-            .or_else(|| Some(self.flows.get(&id)?.done_at(now)))
+            .or_else(|| Some(self.flows.get(&id)?.bytes_done_at(now)))
     }
 
     /// Returns the capacity of a link; `None` if there is none.
     pub fn capacity(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
-        let channel = self.link(from, to).ok()?.channel;
-        Some(fairness::bandwidth(self.channels[channel].capacity))
+        let channel = self.find_link(from, to).ok()?.channel;
+        Some(fairness::to_bandwidth(self.channels[channel].capacity))
     }
 
     /// Returns the time that the first bit takes over a link; `None` if there is none, or it is
     /// cut.
     pub fn latency(&self, from: &SiteName, to: &SiteName) -> Option<DurationMs> {
         self.capacity(from, to).filter(|capacity| capacity.0 > 0)?;
-        self.link(from, to).ok().map(|link| link.latency)
+        self.find_link(from, to).ok().map(|link| link.latency)
     }
 
     /// Returns the bandwidth that a flow has now, rounded down; `None` if it is unknown.
     pub fn rate(&self, id: FlowId) -> Option<BitsPerSecond> {
-        Some(fairness::bandwidth(self.flows.get(&id)?.rate))
+        Some(fairness::to_bandwidth(self.flows.get(&id)?.rate))
     }
 
     /// Returns the number of transfers under way.
-    pub fn under_way(&self) -> usize {
+    pub fn flow_count(&self) -> usize {
         self.flows.len()
     }
 
@@ -296,15 +296,15 @@ impl SimulatedNetwork {
 
     /// Returns the transfers that completed up to `now`, in order of completion and number; each is
     /// returned once.
-    pub fn completed(&mut self, now: Timestamp) -> Vec<FlowId> {
-        self.advance(now);
+    pub fn take_completed(&mut self, now: Timestamp) -> Vec<FlowId> {
+        self.advance_to(now);
         std::mem::take(&mut self.completed)
             .into_iter()
             .map(|(id, _)| id)
             .collect()
     }
 
-    fn link(&self, from: &SiteName, to: &SiteName) -> Result<&SimulatedLink, NetworkError> {
+    fn find_link(&self, from: &SiteName, to: &SiteName) -> Result<&SimulatedLink, NetworkError> {
         let key = (from.clone(), to.clone());
         self.links.get(&key).ok_or(NetworkError::NoLink {
             from: key.0,
@@ -314,21 +314,26 @@ impl SimulatedNetwork {
 
     fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelId {
         self.channels.push(Channel {
-            capacity: fairness::rate(capacity),
+            capacity: fairness::to_rate(capacity),
             flows: BTreeSet::new(),
         });
         self.channels.len() - 1
     }
 
-    fn set_channel(&mut self, channel: ChannelId, capacity: BitsPerSecond, now: Timestamp) {
-        let now = self.advance(now);
-        self.channels[channel].capacity = fairness::rate(capacity);
-        self.share(&[channel], now);
+    fn set_channel_capacity(
+        &mut self,
+        channel: ChannelId,
+        capacity: BitsPerSecond,
+        now: Timestamp,
+    ) {
+        let now = self.advance_to(now);
+        self.channels[channel].capacity = fairness::to_rate(capacity);
+        self.share_channels(&[channel], now);
     }
 
     /// Completes every flow that ends by `now`, one instant after another, and returns the time of
     /// the call.
-    fn advance(&mut self, now: Timestamp) -> Timestamp {
+    fn advance_to(&mut self, now: Timestamp) -> Timestamp {
         while let Some((end, id)) = self.ends.first().copied()
             && end <= now
         {
@@ -343,7 +348,7 @@ impl SimulatedNetwork {
 
     fn remove(&mut self, id: FlowId, now: Timestamp) -> Option<Flow> {
         let flow = self.flows.remove(&id)?;
-        if let Some(end) = flow.end() {
+        if let Some(end) = flow.completion_time() {
             self.ends.remove(&(end, id));
         }
         let crosses = self
@@ -354,12 +359,12 @@ impl SimulatedNetwork {
         for channel in &crosses {
             self.channels[*channel].flows.remove(&id);
         }
-        self.share(&crosses, now);
+        self.share_channels(&crosses, now);
         Some(flow)
     }
 
     /// Shares the capacity of these channels, and of all connected ones, again.
-    fn share(&mut self, changed: &[ChannelId], now: Timestamp) {
+    fn share_channels(&mut self, changed: &[ChannelId], now: Timestamp) {
         for (id, rate) in fairness::fair_rates(&self.channels, &self.sharers, changed) {
             let Some(flow) = self.flows.get_mut(&id) else {
                 continue;
@@ -367,13 +372,13 @@ impl SimulatedNetwork {
             if flow.rate == rate {
                 continue;
             }
-            if let Some(end) = flow.end() {
+            if let Some(end) = flow.completion_time() {
                 self.ends.remove(&(end, id));
             }
             flow.left = flow.left_at(now);
             flow.since = now;
             flow.rate = rate;
-            if let Some(end) = flow.end() {
+            if let Some(end) = flow.completion_time() {
                 self.ends.insert((end, id));
             }
         }

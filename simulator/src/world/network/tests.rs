@@ -172,7 +172,7 @@ proptest! {
         let mut before: BTreeMap<FlowId, (Timestamp, u64, u128)> = BTreeMap::new();
         play(&changes, |network, now| {
             for (id, flow) in &network.flows {
-                let done = flow.done_at(now).0;
+                let done = flow.bytes_done_at(now).0;
                 assert!(done <= flow.bytes.0);
                 if let Some((at, earlier, fastest)) = before.get(id).copied() {
                     let most = fastest * u128::from(now.since(at).0) / (8000 * MILLI) + 1;
@@ -187,7 +187,7 @@ proptest! {
     fn every_flow_completes_at_the_time_foretold_once_all_links_are_up(changes in changes()) {
         let started = |(_, change): &&(u64, Change)| matches!(change, Change::Start { .. });
         let mut gone: Vec<FlowId> = Vec::new();
-        let mut network = play(&changes, |network, now| gone.extend(network.completed(now)));
+        let mut network = play(&changes, |network, now| gone.extend(network.take_completed(now)));
         let now = network.latest;
         for at in 0..SITES.len() {
             network.set_up_link(&site(at), BitsPerSecond(1_000_000), now);
@@ -197,12 +197,12 @@ proptest! {
             }
         }
         while let Some((at, id)) = network.next_completion() {
-            prop_assert!(network.completed(at - DurationMs(1)).is_empty());
-            let now_gone = network.completed(at);
+            prop_assert!(network.take_completed(at - DurationMs(1)).is_empty());
+            let now_gone = network.take_completed(at);
             prop_assert_eq!(now_gone.first(), Some(&id));
             gone.extend(now_gone);
         }
-        prop_assert_eq!(network.under_way(), 0);
+        prop_assert_eq!(network.flow_count(), 0);
         let count = gone.len();
         gone.sort_unstable();
         gone.dedup();
@@ -257,7 +257,7 @@ fn a_cut_link_keeps_what_has_arrived_and_goes_on_when_restored() {
     set(&mut network, 0, 4000);
     assert_eq!(network.next_completion(), None);
     assert_eq!(
-        network.progress(FlowId(1), Timestamp(900_000)),
+        network.bytes_arrived(FlowId(1), Timestamp(900_000)),
         Some(Bytes(4000))
     );
     set(&mut network, 8000, 1_000_000);
@@ -286,7 +286,10 @@ fn the_end_of_a_flow_speeds_up_the_others_even_if_it_is_fetched_late() {
         network.next_completion(),
         Some((Timestamp(2000), FlowId(1)))
     );
-    assert_eq!(network.completed(Timestamp(4000)), [FlowId(1), FlowId(2)]);
+    assert_eq!(
+        network.take_completed(Timestamp(4000)),
+        [FlowId(1), FlowId(2)]
+    );
 }
 
 #[test]

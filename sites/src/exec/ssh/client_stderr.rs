@@ -21,7 +21,7 @@ pub(super) struct SshWords {
 }
 
 impl SshWords {
-    pub(super) fn listen(mut from: impl AsyncRead + Unpin + Send + 'static) -> Arc<Self> {
+    pub(super) fn start_reading(mut from: impl AsyncRead + Unpin + Send + 'static) -> Arc<Self> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (ends, ended) = watch::channel(false);
         let to = kept.clone();
@@ -39,16 +39,16 @@ impl SshWords {
     }
 
     /// Returns what was said lately.
-    pub(super) fn recent(&self) -> String {
+    pub(super) fn recent_words(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
     }
 
     /// Returns all that is kept, on one line, after the end; `None` if nothing was said.
-    pub(super) async fn last(&self) -> Option<String> {
+    pub(super) async fn words_at_end(&self) -> Option<String> {
         let mut ended = self.ended.clone();
         let _ = tokio::time::timeout(PATIENCE, ended.wait_for(|ended| *ended)).await;
-        let recent = self.recent();
+        let recent = self.recent_words();
         let lines: Vec<&str> = recent
             .lines()
             .map(str::trim)

@@ -86,8 +86,8 @@ impl Session {
         else {
             return Err("the client of SSH has no pipes".to_owned());
         };
-        let words = SshWords::listen(stderr);
-        let nonce = crate::local_site::attempt_root::nonce();
+        let words = SshWords::start_reading(stderr);
+        let nonce = crate::local_site::attempt_root::unique_word();
         let lane_word = if lane == ExecLane::Bulk {
             "bulk"
         } else {
@@ -98,17 +98,17 @@ impl Session {
             let text = format!("{TEXT}\nserve {nonce} {lane_word} {wanted}\n");
             // A shell that does not take it has said why.
             let _ = stdin.write_all(text.as_bytes()).await;
-            until_ready(&mut stdout, &nonce).await
+            await_ready(&mut stdout, &nonce).await
         };
         match tokio::time::timeout(patience, ready).await {
             Ok(Ok(())) => {}
             Ok(Err(noise)) => {
                 // The last words may still be on their way.
                 let _ = tokio::time::timeout(Duration::from_secs(1), child.wait()).await;
-                return Err(words.last().await.unwrap_or(noise));
+                return Err(words.words_at_end().await.unwrap_or(noise));
             }
             Err(_) => {
-                return Err(words.last().await.unwrap_or_else(|| {
+                return Err(words.words_at_end().await.unwrap_or_else(|| {
                     format!(
                         "no shell answered within {patience:?}; start files that wait for input?"
                     )
@@ -135,12 +135,12 @@ impl Session {
             let answers = AnswerReader::new(stdout, lane, nonce);
             tokio::select! {
                 () = served.end.notified() => {}
-                () = write(&served, stdin, frames) => {}
-                () = read(&served, answers) => {}
+                () = send_frames(&served, stdin, frames) => {}
+                () = receive_answers(&served, answers) => {}
             }
             let _ = child.start_kill();
             let _ = child.wait().await;
-            served.over().await;
+            served.fail_waiting().await;
         });
         Ok(Self(shared))
     }
@@ -150,12 +150,12 @@ impl Session {
     }
 
     /// Ends the session. Whether what is under way was done stays unknown.
-    pub(super) fn end(&self) {
+    pub(super) fn request_end(&self) {
         self.0.end.notify_one();
     }
 
     /// Runs a command at the other end.
-    pub(super) async fn run(
+    pub(super) async fn run_command(
         &self,
         command: ExecCommand,
         until: Instant,
@@ -204,7 +204,7 @@ impl SessionShared {
         let frame = Frame {
             id,
             text,
-            bytes: encode(id, slot, command),
+            bytes: encode_request(id, slot, command),
         };
         under_way.waiting.insert(
             id,
@@ -219,7 +219,7 @@ impl SessionShared {
     }
 
     /// Marks that the bytes of a request are about to be sent; `false` if nobody waits any more.
-    fn sends(&self, id: u64) -> bool {
+    fn mark_sent(&self, id: u64) -> bool {
         let mut under_way = self.under_way();
         under_way
             .waiting
@@ -228,7 +228,7 @@ impl SessionShared {
             .is_some()
     }
 
-    fn heard(&self, told: SshAnswer) -> Option<()> {
+    fn deliver_answer(&self, told: SshAnswer) -> Option<()> {
         let SshAnswer { id, code, stdout } = told;
         let mut under_way = self.under_way();
         let waiting = under_way.waiting.remove(&id)?;
@@ -241,12 +241,12 @@ impl SessionShared {
             None => Err(ExecError::PerhapsDone(
                 "it printed more than it may".to_owned(),
             )),
-            Some(code) => Ok(self.output(code, stdout)),
+            Some(code) => Ok(self.make_output(code, stdout)),
         });
         Some(())
     }
 
-    fn output(&self, code: i32, stdout: Vec<u8>) -> CommandOutput {
+    fn make_output(&self, code: i32, stdout: Vec<u8>) -> CommandOutput {
         let ended = if code > 128 {
             CommandExit::Signal(code - 128)
         } else {
@@ -255,7 +255,7 @@ impl SessionShared {
         let stderr = if code == 0 {
             Vec::new()
         } else {
-            self.words.recent().into_bytes()
+            self.words.recent_words().into_bytes()
         };
         CommandOutput {
             ended,
@@ -288,13 +288,13 @@ impl SessionShared {
     }
 
     /// Fails all requests that wait, because the session has ended.
-    async fn over(&self) {
+    async fn fail_waiting(&self) {
         let waiting = {
             let mut under_way = self.under_way();
             under_way.heard = None;
             std::mem::take(&mut under_way.waiting)
         };
-        let why = match self.words.last().await {
+        let why = match self.words.words_at_end().await {
             Some(words) => format!("the connection broke: {words}"),
             None => "the connection broke".to_owned(),
         };
@@ -313,14 +313,14 @@ fn lost_connection() -> ExecError {
     ExecError::NotStarted("the connection is gone".to_owned())
 }
 
-async fn write(
+async fn send_frames(
     shared: &SessionShared,
     mut to: impl AsyncWrite + Unpin,
     mut frames: mpsc::UnboundedReceiver<Frame>,
 ) {
     let mut loaded: Option<Arc<str>> = None;
     while let Some(Frame { id, text, bytes }) = frames.recv().await {
-        if !shared.sends(id) {
+        if !shared.mark_sent(id) {
             continue;
         }
         let mut all = Vec::with_capacity(bytes.len());
@@ -335,16 +335,19 @@ async fn write(
     }
 }
 
-async fn read(shared: &SessionShared, mut answers: AnswerReader<impl AsyncRead + Unpin>) {
-    while let Some(told) = answers.next().await {
-        if shared.heard(told).is_none() {
+async fn receive_answers(
+    shared: &SessionShared,
+    mut answers: AnswerReader<impl AsyncRead + Unpin>,
+) {
+    while let Some(told) = answers.next_answer().await {
+        if shared.deliver_answer(told).is_none() {
             return;
         }
     }
 }
 
 /// Reads past whatever start files print.
-async fn until_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result<(), String> {
+async fn await_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result<(), String> {
     let wanted = format!("\nready {nonce}\n");
     let mut seen = Vec::new();
     while !seen.ends_with(wanted.as_bytes()) {
@@ -364,7 +367,7 @@ async fn until_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result
     Ok(())
 }
 
-fn encode(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
+fn encode_request(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     let (verb, words) = match &command.work {
         Work::Program(argv) => ("program", argv),
         Work::Script { words, .. } => ("script", words),
@@ -377,20 +380,20 @@ fn encode(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     let first = format!("{verb} {id} {slot} {seconds} {variables} {count} {max} {length}\n");
     let mut frame = first.into_bytes();
     for (name, content) in &command.environment {
-        value(
+        push_value(
             &mut frame,
             &[name.as_bytes(), b"=", content.as_bytes()].concat(),
         );
     }
     words
         .iter()
-        .for_each(|word| value(&mut frame, word.as_bytes()));
+        .for_each(|word| push_value(&mut frame, word.as_bytes()));
     frame.extend_from_slice(&command.input);
     frame
 }
 
 /// Appends a value behind its number of lines: no byte in it can be taken for something else.
-fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
+fn push_value(frame: &mut Vec<u8>, bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     frame.extend_from_slice(format!("{lines}\n").as_bytes());
     frame.extend_from_slice(bytes);
@@ -398,7 +401,7 @@ fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Pipes all streams of a client of SSH, so that it can become a session.
-pub(super) fn piped(command: &mut tokio::process::Command) -> &mut tokio::process::Command {
+pub(super) fn pipe_streams(command: &mut tokio::process::Command) -> &mut tokio::process::Command {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -32,14 +32,14 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
     }
 
     /// Reads the next answer; `None` at the end, and if it cannot be read.
-    pub(super) async fn next(&mut self) -> Option<SshAnswer> {
+    pub(super) async fn next_answer(&mut self) -> Option<SshAnswer> {
         match self.lane {
-            ExecLane::Control => self.counted().await,
-            ExecLane::Bulk => self.delimited().await,
+            ExecLane::Control => self.read_counted().await,
+            ExecLane::Bulk => self.read_delimited().await,
         }
     }
 
-    async fn counted(&mut self) -> Option<SshAnswer> {
+    async fn read_counted(&mut self) -> Option<SshAnswer> {
         let mut line = Vec::new();
         (&mut self.from)
             .take(LINE_MAX)
@@ -49,7 +49,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
         let line = std::str::from_utf8(&line).ok()?.strip_suffix('\n')?;
         let mut words = line.strip_prefix("answer ")?.split(' ');
         let id = words.next()?.parse().ok()?;
-        let code = code(words.next()?)?;
+        let code = parse_code(words.next()?)?;
         let length = words
             .next()?
             .parse()
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
         Some(SshAnswer { id, code, stdout })
     }
 
-    async fn delimited(&mut self) -> Option<SshAnswer> {
+    async fn read_delimited(&mut self) -> Option<SshAnswer> {
         let mark = format!("\n{} ", self.nonce).into_bytes();
         let mut all = Vec::new();
         loop {
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
                     all.truncate(at);
                     let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
                     let id = id.parse().ok()?;
-                    let code = code(last)?;
+                    let code = parse_code(last)?;
                     return Some(SshAnswer {
                         id,
                         code,
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin> AnswerReader<R> {
     clippy::option_option,
     reason = "the outer one is about whether it could be read"
 )]
-fn code(word: &str) -> Option<Option<i32>> {
+fn parse_code(word: &str) -> Option<Option<i32>> {
     if word == "long" {
         Some(None)
     } else {
@@ -120,7 +120,7 @@ mod tests {
         let mut answers =
             AnswerReader::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
         let mut told = Vec::new();
-        while let Some(next) = answers.next().await {
+        while let Some(next) = answers.next_answer().await {
             told.push(next);
         }
         told

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::SshConfig;
 use super::client_stderr::SshWords;
-use super::session::piped;
+use super::session::pipe_streams;
 use super::ssh_problem::SshProblem;
 
 /// Variables of ours that the client needs: where programs and keys are, who we are.
@@ -64,12 +64,12 @@ pub(super) struct Master {
 impl Master {
     /// Joins the connection that is there, or makes one.
     pub(super) async fn connect(config: &SshConfig) -> Result<Self, SshProblem> {
-        if tell(config, "check").await {
+        if control_command(config, "check").await {
             return Ok(Self { child: None });
         }
         let made = remove_socket(&config.socket).and_then(|()| {
-            let mut command = client(config);
-            options(&mut command, &CONNECTION).args(["-M", "-N", "-T", "-a", "-x", "--"]);
+            let mut command = client_command(config);
+            add_options(&mut command, &CONNECTION).args(["-M", "-N", "-T", "-a", "-x", "--"]);
             command.arg(&config.host);
             command
                 .stdin(Stdio::null())
@@ -78,15 +78,16 @@ impl Master {
                 .spawn()
         });
         let mut child = made.map_err(|error| SshProblem::no_client(&error))?;
-        let words = child.stderr.take().map(SshWords::listen);
-        let up = tokio::time::timeout(config.patience, is_there(&mut child, &config.socket)).await;
+        let words = child.stderr.take().map(SshWords::start_reading);
+        let up =
+            tokio::time::timeout(config.patience, await_socket(&mut child, &config.socket)).await;
         match up {
             Ok(Ok(())) => Ok(Self { child: Some(child) }),
-            Ok(Err(status)) => Err(SshProblem::read(&said(words, &status).await)),
+            Ok(Err(status)) => Err(SshProblem::from_message(&last_words(words, &status).await)),
             Err(_) => {
                 let _ = child.start_kill();
                 let why = format!("Connection timed out after {:?}", config.patience);
-                Err(SshProblem::read(&said(words, &why).await))
+                Err(SshProblem::from_message(&last_words(words, &why).await))
             }
         }
     }
@@ -103,8 +104,8 @@ impl Master {
     }
 
     /// Ends the connection, whoever made it.
-    pub(super) async fn end(self, config: &SshConfig) {
-        tell(config, "exit").await;
+    pub(super) async fn end_connection(self, config: &SshConfig) {
+        control_command(config, "exit").await;
         if let Some(mut child) = self.child {
             let _ = child.start_kill();
             let _ = child.wait().await;
@@ -112,15 +113,18 @@ impl Master {
     }
 }
 
-async fn said(words: Option<Arc<SshWords>>, otherwise: &str) -> String {
+async fn last_words(words: Option<Arc<SshWords>>, otherwise: &str) -> String {
     match words {
-        Some(words) => words.last().await.unwrap_or_else(|| otherwise.to_owned()),
+        Some(words) => words
+            .words_at_end()
+            .await
+            .unwrap_or_else(|| otherwise.to_owned()),
         None => otherwise.to_owned(),
     }
 }
 
 /// Waits for the socket; an error says how the client ended instead.
-async fn is_there(child: &mut Child, socket: &Path) -> Result<(), String> {
+async fn await_socket(child: &mut Child, socket: &Path) -> Result<(), String> {
     loop {
         if std::fs::symlink_metadata(socket).is_ok_and(|meta| meta.file_type().is_socket()) {
             return Ok(());
@@ -141,19 +145,19 @@ fn remove_socket(socket: &Path) -> io::Result<()> {
 }
 
 /// Starts a client that becomes a session of the connection.
-pub(super) fn session(config: &SshConfig) -> Result<Child, String> {
-    let mut command = client(config);
-    options(&mut command, &SESSION).args(["-T", "-a", "-x", "--"]);
+pub(super) fn spawn_session(config: &SshConfig) -> Result<Child, String> {
+    let mut command = client_command(config);
+    add_options(&mut command, &SESSION).args(["-T", "-a", "-x", "--"]);
     // These are the only words that a login shell at the other end reads.
     command.arg(&config.host).arg("exec /bin/sh -s");
-    piped(&mut command)
+    pipe_streams(&mut command)
         .spawn()
         .map_err(|error| error.to_string())
 }
 
 /// Sends the master a command; `false` if there is none, or it does not obey.
-async fn tell(config: &SshConfig, what: &str) -> bool {
-    let mut command = client(config);
+async fn control_command(config: &SshConfig, what: &str) -> bool {
+    let mut command = client_command(config);
     command.args(["-O", what, "--"]).arg(&config.host);
     let told = command
         .stdin(Stdio::null())
@@ -163,7 +167,7 @@ async fn tell(config: &SshConfig, what: &str) -> bool {
     matches!(tokio::time::timeout(LOCAL, told).await, Ok(Ok(status)) if status.success())
 }
 
-fn client(config: &SshConfig) -> Command {
+fn client_command(config: &SshConfig) -> Command {
     let mut command = Command::new("ssh");
     command.env_clear().env("LC_ALL", "C");
     command.envs(
@@ -192,7 +196,7 @@ fn without_tokens(path: &Path) -> OsString {
     path.to_string_lossy().replace('%', "%%").into()
 }
 
-fn options<'c>(command: &'c mut Command, options: &[&str]) -> &'c mut Command {
+fn add_options<'c>(command: &'c mut Command, options: &[&str]) -> &'c mut Command {
     options.iter().for_each(|option| {
         command.args(["-o", option]);
     });

@@ -74,7 +74,7 @@ pub struct SshProblem {
 
 impl SshProblem {
     /// Interprets a message of the client.
-    pub fn read(said: &str) -> Self {
+    pub fn from_message(said: &str) -> Self {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
         // Other lines around a sign are no news.
         let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
@@ -117,7 +117,7 @@ impl SshProblem {
     }
 
     /// Returns what to do, for somebody who gets there by typing `by_hand`.
-    pub fn advice(&self, by_hand: &str) -> String {
+    pub fn advise(&self, by_hand: &str) -> String {
         match self.kind {
             SshTroubleKind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
             SshTroubleKind::Name => format!(
@@ -159,11 +159,11 @@ impl SshProblem {
     }
 
     /// Says what went wrong at this host, and what to do.
-    pub fn told(&self, host: &str, by_hand: &str) -> String {
+    pub fn explain_at(&self, host: &str, by_hand: &str) -> String {
         format!(
             "no connection to {host}: {}; {}",
             self.said,
-            self.advice(by_hand)
+            self.advise(by_hand)
         )
     }
 }
@@ -202,14 +202,14 @@ mod tests {
             ),
             ("something new", SshTroubleKind::Other),
         ] {
-            assert_eq!(SshProblem::read(said).kind, kind, "{said}");
+            assert_eq!(SshProblem::from_message(said).kind, kind, "{said}");
         }
     }
 
     #[test]
     fn operators_are_told_what_to_type() {
-        let trouble = SshProblem::read("me@there: Permission denied (publickey).");
-        let told = trouble.told("there", "ssh there");
+        let trouble = SshProblem::from_message("me@there: Permission denied (publickey).");
+        let told = trouble.explain_at("there", "ssh there");
         assert!(told.contains("`ssh there true`"), "{told}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::session::{Session, piped};
+use super::session::{Session, pipe_streams};
 use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
 
 const ODD: [&str; 14] = [
@@ -33,7 +33,7 @@ async fn session_after(start_files: &str, lane: ExecLane) -> Session {
         .arg(format!("{start_files}\nexec /bin/sh -s"))
         .kill_on_drop(true)
         .process_group(0);
-    let child = piped(&mut shell).spawn().unwrap();
+    let child = pipe_streams(&mut shell).spawn().unwrap();
     Session::start(child, lane, "sh", Duration::from_secs(20))
         .await
         .unwrap()
@@ -68,7 +68,7 @@ fn program(words: &[&str]) -> ExecCommand {
 
 async fn run(session: &Session, command: ExecCommand) -> Result<CommandOutput, ExecError> {
     let until = Instant::now() + command.deadline;
-    session.run(command, until).await
+    session.run_command(command, until).await
 }
 
 async fn printed(session: &Session, command: ExecCommand) -> Vec<u8> {
@@ -113,7 +113,7 @@ async fn what_start_files_print_is_passed_over() {
 async fn start_files_that_leave_are_told_with_what_they_said() {
     let mut shell = tokio::process::Command::new("/bin/sh");
     shell.args(["-c", "echo 'This account is closed.'; exit 1"]);
-    let child = piped(&mut shell).spawn().unwrap();
+    let child = pipe_streams(&mut shell).spawn().unwrap();
     let why = Session::start(child, ExecLane::Control, "sh", Duration::from_secs(20))
         .await
         .unwrap_err();

@@ -15,11 +15,11 @@ use super::OrderSource;
 use super::mover::{MovedFile, Mover, open_copy};
 use super::stall_watch::{CopyThreadPhase, CopyWatch};
 use super::task_error::{FailureEnd, TaskError};
-use super::tree_mover::{SEALED_EXECUTABLE, tree};
+use super::tree_mover::{SEALED_EXECUTABLE, move_tree};
 use crate::files::agent_messages::AgentOrder;
 use crate::files::agent_task::{DATA, TaskDirectory};
 use crate::files::file_root::{INCOMING, LINKS, OpenRoot, STORE};
-use crate::files::open_beneath::{Dir, kind};
+use crate::files::open_beneath::{Dir, file_kind};
 use crate::files::shared_bandwidth::Limiter;
 
 /// A copy in progress.
@@ -39,27 +39,27 @@ impl RunningCopy<'_> {
     /// Brings the content beside the store, complete, checked and flushed. Builds on
     /// what an earlier try left. If the result is wrong, that may be to blame, so
     /// tries once more from nothing.
-    pub(super) fn bring(&self) -> Result<(), TaskError> {
+    pub(super) fn bring_content(&self) -> Result<(), TaskError> {
         if self
             .root
-            .has(self.wanted.digest)
+            .has_content(self.wanted.digest)
             .at_destination("looking into the store")?
         {
             return Ok(());
         }
-        let source = &OrderSource::open(self.order)?;
+        let source = &OrderSource::open_source(self.order)?;
         self.check_size(source)?;
         self.check_space()?;
-        let mut mover = self.mover()?;
-        let mut moved = self.once(source, &mut mover)?;
+        let mut mover = self.make_mover()?;
+        let mut moved = self.copy_once(source, &mut mover)?;
         if !self.is_wanted(moved) && mover.resumed {
             self.task
                 .dir
-                .remove(DATA)
+                .remove_tree(DATA)
                 .at_destination("dropping what is wrong")?;
-            self.watch.restart();
-            mover = self.mover()?;
-            moved = self.once(source, &mut mover)?;
+            self.watch.reset_count();
+            mover = self.make_mover()?;
+            moved = self.copy_once(source, &mut mover)?;
         }
         if self.is_wanted(moved) {
             return Ok(());
@@ -67,22 +67,22 @@ impl RunningCopy<'_> {
         // A wrong file is of no use to the next try.
         self.task
             .dir
-            .remove(DATA)
+            .remove_tree(DATA)
             .at_destination("dropping what is wrong")?;
-        let file = self.file();
-        Err(TaskError::source(format_args!(
+        let file = self.source_content();
+        Err(TaskError::at_source_end(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
             moved.size, moved.digest, file.size.0, file.digest
         )))
     }
 
     /// Returns what the source has to be.
-    fn file(&self) -> Content {
+    fn source_content(&self) -> Content {
         self.cut.map_or(self.wanted, |(file, _)| file)
     }
 
     fn is_wanted(&self, moved: MovedFile) -> bool {
-        let file = self.file();
+        let file = self.source_content();
         moved
             == MovedFile {
                 digest: file.digest,
@@ -90,21 +90,28 @@ impl RunningCopy<'_> {
             }
     }
 
-    fn mover(&self) -> Result<Mover, TaskError> {
+    fn make_mover(&self) -> Result<Mover, TaskError> {
         let limiter = self.order.limit.as_ref().map(|limit| {
-            let budget = self.root.sub(LINKS)?.write(&limit.link[..])?;
+            let budget = self
+                .root
+                .open_own_dir(LINKS)?
+                .open_to_write(&limit.link[..])?;
             Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
         });
         let limiter = limiter
             .transpose()
             .at_destination("finding the link's budget")?;
-        Ok(Mover::new(self.watch.clone(), limiter, self.file().size.0))
+        Ok(Mover::new(
+            self.watch.clone(),
+            limiter,
+            self.source_content().size.0,
+        ))
     }
 
-    fn once(&self, source: &OrderSource, mover: &mut Mover) -> Result<MovedFile, TaskError> {
+    fn copy_once(&self, source: &OrderSource, mover: &mut Mover) -> Result<MovedFile, TaskError> {
         match source {
             OrderSource::File(from) => self.once_file(from, mover),
-            OrderSource::Directory(_) if self.cut.is_some() => Err(TaskError::source(
+            OrderSource::Directory(_) if self.cut.is_some() => Err(TaskError::at_source_end(
                 "it is a directory, and was to be read in chunks",
             )),
             OrderSource::Directory(from) => self.once_directory(from, mover),
@@ -120,20 +127,22 @@ impl RunningCopy<'_> {
         let length = i64::try_from(self.wanted.size.0).unwrap_or(i64::MAX);
         let data = open_copy(&self.task.dir, DATA, length).at_destination("opening the copy")?;
         let moved = match self.cut {
-            None => mover.file(from, Some(&data), "the file")?,
+            None => mover.move_file(from, Some(&data), "the file")?,
             Some((_, offset)) => {
                 let run = offset..offset.saturating_add(self.wanted.size.0);
-                mover.run(from, &data, run, "the file")?
+                mover.move_run(from, &data, run, "the file")?
             }
         };
-        self.watch.enter(CopyThreadPhase::Free);
+        self.watch.begin_step(CopyThreadPhase::Free);
         rustix::fs::fchmod(&data, SEALED_EXECUTABLE)
             .map_err(Into::into)
             .at_destination("sealing")?;
         data.sync_all().at_destination("flushing the copy")?;
         let length = data.metadata().at_destination("measuring the copy")?.len();
         if length != self.wanted.size.0 && self.is_wanted(moved) {
-            return Err(TaskError::destination("somebody else wrote to the copy"));
+            return Err(TaskError::at_destination_end(
+                "somebody else wrote to the copy",
+            ));
         }
         Ok(moved)
     }
@@ -145,10 +154,10 @@ impl RunningCopy<'_> {
             .dir
             .ensure_dir(DATA)
             .at_destination("opening the copy")?;
-        let from = from.again().at_source("opening it")?;
-        let to = data.again().at_destination("opening the copy")?;
-        let moved = tree(mover, from, Some(to))?;
-        self.watch.enter(CopyThreadPhase::Free);
+        let from = from.reopen().at_source("opening it")?;
+        let to = data.reopen().at_destination("opening the copy")?;
+        let moved = move_tree(mover, from, Some(to))?;
+        self.watch.begin_step(CopyThreadPhase::Free);
         // One flush of the file system costs less than one per file.
         data.sync_all_below().at_destination("flushing the copy")?;
         Ok(moved)
@@ -158,10 +167,12 @@ impl RunningCopy<'_> {
     fn drop_unless(&self, wanted: FileType) -> Result<(), TaskError> {
         let dir = &self.task.dir;
         match dir
-            .find(DATA)
+            .find_name(DATA)
             .at_destination("looking for an earlier try")?
         {
-            Some(stat) if kind(&stat) != wanted => dir.remove(DATA).at_destination("dropping"),
+            Some(stat) if file_kind(&stat) != wanted => {
+                dir.remove_tree(DATA).at_destination("dropping")
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -170,10 +181,10 @@ impl RunningCopy<'_> {
     fn drop_all(&self) -> Result<(), TaskError> {
         let dir = &self.task.dir;
         match dir
-            .find(DATA)
+            .find_name(DATA)
             .at_destination("looking for an earlier try")?
         {
-            Some(_) => dir.remove(DATA).at_destination("dropping"),
+            Some(_) => dir.remove_tree(DATA).at_destination("dropping"),
             None => Ok(()),
         }
     }
@@ -184,11 +195,11 @@ impl RunningCopy<'_> {
             return Ok(());
         };
         let length = file.metadata().at_source("measuring the file")?.len();
-        let wanted = self.file().size.0;
+        let wanted = self.source_content().size.0;
         if length == wanted {
             return Ok(());
         }
-        Err(TaskError::source(format_args!(
+        Err(TaskError::at_source_end(format_args!(
             "it has {length} bytes instead of {wanted}"
         )))
     }
@@ -203,10 +214,10 @@ impl RunningCopy<'_> {
         let present = match self
             .task
             .dir
-            .find(DATA)
+            .find_name(DATA)
             .at_destination("looking for an earlier try")?
         {
-            Some(stat) if kind(&stat) == FileType::RegularFile => stat.st_size.unsigned_abs(),
+            Some(stat) if file_kind(&stat) == FileType::RegularFile => stat.st_size.unsigned_abs(),
             // An incomplete tree of an earlier try is not worth counting.
             Some(_) => self.wanted.size.0,
             None => 0,
@@ -215,34 +226,37 @@ impl RunningCopy<'_> {
         if needed <= free {
             return Ok(());
         }
-        Err(TaskError::destination(format_args!(
+        Err(TaskError::at_destination_end(format_args!(
             "No space left on device: {needed} bytes are needed, {free} are free"
         )))
     }
 
     /// Gives the content its name in the store, and takes the task away. Nothing may write to the
     /// task's directory any more.
-    pub(super) fn commit(&self) -> Result<(), TaskError> {
+    pub(super) fn commit_copy(&self) -> Result<(), TaskError> {
         let gate = self
             .root
-            .gate()
+            .lock_gate()
             .at_destination("waiting for the turn to finish")?;
-        let store = self.root.sub(STORE).at_destination("opening the store")?;
+        let store = self
+            .root
+            .open_own_dir(STORE)
+            .at_destination("opening the store")?;
         let name = self.wanted.digest.to_string();
         if !self
             .root
-            .has(self.wanted.digest)
+            .has_content(self.wanted.digest)
             .at_destination("looking into the store")?
         {
             self.task
                 .dir
                 .rename(DATA, &store, &name[..])
                 .at_destination("renaming")?;
-            seal(&store, &name).at_destination("sealing")?;
-            store.sync().at_destination("flushing the store")?;
+            seal_directory(&store, &name).at_destination("sealing")?;
+            store.sync_names().at_destination("flushing the store")?;
         }
         self.root
-            .discard(INCOMING, self.name)
+            .move_to_trash(INCOMING, self.name)
             .at_destination("taking the task away")?;
         drop(gate);
         // The content is there; a sweep removes what cannot be removed now.
@@ -252,9 +266,9 @@ impl RunningCopy<'_> {
 }
 
 /// Takes away the right to write to a directory; without it, it could not be moved.
-fn seal(store: &Dir, name: &str) -> std::io::Result<()> {
-    if kind(&store.stat(name)?) == FileType::Directory {
-        store.dir(name)?.set_mode(SEALED_EXECUTABLE)?;
+fn seal_directory(store: &Dir, name: &str) -> std::io::Result<()> {
+    if file_kind(&store.stat(name)?) == FileType::Directory {
+        store.open_dir(name)?.set_mode(SEALED_EXECUTABLE)?;
     }
     Ok(())
 }

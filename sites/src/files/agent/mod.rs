@@ -52,19 +52,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (family, root, name) = match parsed {
         Some(("copy", root, task)) => (INCOMING, root, task),
         Some(("inspect", root, task)) => (INSPECT, root, task),
-        _ => return complain(EXIT_USAGE, "usage: copy|inspect ROOT TASK"),
+        _ => return fail_with(EXIT_USAGE, "usage: copy|inspect ROOT TASK"),
     };
-    match TaskAgent::take(Path::new(root), family, name) {
-        Ok(Some(agent)) => agent.run(),
-        Ok(None) => complain(
+    match TaskAgent::take_task(Path::new(root), family, name) {
+        Ok(Some(agent)) => agent.run_task(),
+        Ok(None) => fail_with(
             EXIT_NOT_OURS,
             "standard input is not the lock of such a task",
         ),
-        Err(error) => complain(EXIT_IO, error),
+        Err(error) => fail_with(EXIT_IO, error),
     }
 }
 
-fn complain(code: u8, why: impl std::fmt::Display) -> ExitCode {
+fn fail_with(code: u8, why: impl std::fmt::Display) -> ExitCode {
     // If even that cannot be written, there is nothing left to do.
     let _ = writeln!(io::stderr(), "{why}");
     ExitCode::from(code)
@@ -80,22 +80,22 @@ struct TaskAgent {
 }
 
 impl TaskAgent {
-    fn take(root: &Path, family: &str, name: &str) -> io::Result<Option<Self>> {
+    fn take_task(root: &Path, family: &str, name: &str) -> io::Result<Option<Self>> {
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, stop.clone())?;
         // A limit on the size of files must be an error of writing, not a death.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let root = OpenRoot::open(root)?;
-        let Some(task) = TaskDirectory::open(&root, family, name)? else {
+        let Some(task) = TaskDirectory::open_task(&root, family, name)? else {
             return Ok(None);
         };
         if !task.holds_lock(io::stdin())? {
             return Ok(None);
         }
-        let Some(order) = task.order()? else {
+        let Some(order) = task.read_order()? else {
             return Ok(None);
         };
-        task.announce(&ProcessId::own()?)?;
+        task.announce_agent(&ProcessId::of_this_process()?)?;
         Ok(Some(Self {
             root,
             task: Arc::new(task),
@@ -105,26 +105,26 @@ impl TaskAgent {
         }))
     }
 
-    fn run(self) -> ExitCode {
-        let result = self.work();
+    fn run_task(self) -> ExitCode {
+        let result = self.do_work();
         let outcome = match &result {
             Ok(None) => return ExitCode::SUCCESS,
-            Ok(Some(found)) => AgentOutcome::inspected(found),
-            Err(trouble) => trouble.outcome(),
+            Ok(Some(found)) => AgentOutcome::from_inspected(found),
+            Err(trouble) => trouble.to_outcome(),
         };
         match self.task.set_outcome(&outcome) {
-            Err(error) => complain(EXIT_IO, format_args!("{outcome:?}, but: {error}")),
+            Err(error) => fail_with(EXIT_IO, format_args!("{outcome:?}, but: {error}")),
             Ok(()) if result.is_ok() => ExitCode::SUCCESS,
             Ok(()) => ExitCode::from(EXIT_FAILED),
         }
     }
 
     /// Returns what was found out, or nothing if a copy is complete: the store says so itself.
-    fn work(&self) -> Result<Option<Inspected>, TaskError> {
+    fn do_work(&self) -> Result<Option<Inspected>, TaskError> {
         let watch = Arc::new(CopyWatch::new(self.stop.clone()));
-        let looker = self.look_after(&watch);
+        let looker = self.start_looker(&watch);
         let Some(expected) = &self.order.expected else {
-            return inspect(&self.order, watch).map(Some);
+            return inspect_source(&self.order, watch).map(Some);
         };
         let Self {
             root,
@@ -133,14 +133,14 @@ impl TaskAgent {
             order,
             ..
         } = self;
-        let wanted = expected.content().map_err(TaskError::process)?;
+        let wanted = expected.parse_content().map_err(TaskError::in_process)?;
         let cut = order
             .cut
             .as_ref()
-            .map(|cut| Ok((cut.file.content()?, cut.offset_bytes)));
+            .map(|cut| Ok((cut.file.parse_content()?, cut.offset_bytes)));
         let cut = cut
             .transpose()
-            .map_err(|error: InvalidId| TaskError::process(error))?;
+            .map_err(|error: InvalidId| TaskError::in_process(error))?;
         let copy = RunningCopy {
             root,
             task,
@@ -150,23 +150,23 @@ impl TaskAgent {
             cut,
             watch,
         };
-        copy.bring()?;
+        copy.bring_content()?;
         // From here on nobody writes to the task's directory.
         drop(looker);
-        copy.commit().map(|()| None)
+        copy.commit_copy().map(|()| None)
     }
 
-    fn look_after(&self, watch: &Arc<CopyWatch>) -> Looker {
+    fn start_looker(&self, watch: &Arc<CopyWatch>) -> Looker {
         let progress = self.task.clone();
         let stalled = self.task.clone();
-        Looker::start(
+        Looker::start_looking(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),
             // If progress cannot be written, only people who watch miss it.
             move |done_bytes| drop(progress.set_progress(AgentProgress { done_bytes })),
             move |trouble| {
                 // The other thread hangs in its file system: leave it there.
-                let code = match stalled.set_outcome(&trouble.outcome()) {
+                let code = match stalled.set_outcome(&trouble.to_outcome()) {
                     Ok(()) => EXIT_FAILED,
                     Err(_) => EXIT_IO,
                 };
@@ -183,14 +183,14 @@ enum OrderSource {
 }
 
 impl OrderSource {
-    fn open(order: &AgentOrder) -> Result<Self, TaskError> {
-        let place = FilePlace::try_from(&order.place).map_err(TaskError::source)?;
+    fn open_source(order: &AgentOrder) -> Result<Self, TaskError> {
+        let place = FilePlace::try_from(&order.place).map_err(TaskError::at_source_end)?;
         let root = OpenRoot::open(&order.source_root).at_source(format_args!(
             "the site's root {}",
             order.source_root.display()
         ))?;
         let file = root
-            .resolve(&order.source_attempts, &place)
+            .open_place(&order.source_attempts, &place)
             .at_source("opening it")?;
         let kind = file.metadata().at_source("looking at it")?.file_type();
         if kind.is_file() {
@@ -198,15 +198,17 @@ impl OrderSource {
         } else if kind.is_dir() {
             Ok(Self::Directory(Dir::from_file(file)))
         } else {
-            Err(TaskError::source("it is neither a file nor a directory"))
+            Err(TaskError::at_source_end(
+                "it is neither a file nor a directory",
+            ))
         }
     }
 }
 
 /// Finds out what something is, and flushes it. The payload that wrote it may not have flushed it,
 /// but whoever gets the digest counts on the content, also after a power cut.
-fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskError> {
-    let source = OrderSource::open(order)?;
+fn inspect_source(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskError> {
+    let source = OrderSource::open_source(order)?;
     match &source {
         OrderSource::File(file) => cospan_durable::sync_content(file),
         OrderSource::Directory(dir) => dir.sync_all_below(),
@@ -214,8 +216,8 @@ fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskE
     .at_source("flushing it")?;
     let mut mover = Mover::new(watch, None, u64::MAX);
     let (moved, directory) = match source {
-        OrderSource::File(file) => (mover.file(&file, None, "the file")?, false),
-        OrderSource::Directory(dir) => (tree_mover::tree(&mut mover, dir, None)?, true),
+        OrderSource::File(file) => (mover.move_file(&file, None, "the file")?, false),
+        OrderSource::Directory(dir) => (tree_mover::move_tree(&mut mover, dir, None)?, true),
     };
     let content = Content {
         digest: moved.digest,
@@ -225,9 +227,10 @@ fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskE
 }
 
 /// Returns digest and size of what a directory is now.
-pub(super) fn content_of(directory: Dir) -> Result<Content, String> {
+pub(super) fn directory_content(directory: Dir) -> Result<Content, String> {
     let mut mover = Mover::new(Arc::default(), None, u64::MAX);
-    let moved = tree_mover::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
+    let moved =
+        tree_mover::move_tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
     Ok(Content {
         digest: moved.digest,
         size: Bytes(moved.size),

@@ -61,35 +61,35 @@ impl Mover {
     /// Reads a file to its end and, with a destination, brings that to the same content, building
     /// on what is there. The digest is that of the bytes in the destination: those found there are
     /// read back, the others are hashed as they are written.
-    pub(super) fn file(
+    pub(super) fn move_file(
         &mut self,
         from: &File,
         to: Option<&File>,
         name: &str,
     ) -> Result<MovedFile, TaskError> {
-        let before = stamp(from).at_source(name)?;
+        let before = file_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = match to {
-            Some(to) => self.found(to, before.size, &mut hasher, name)?,
+            Some(to) => self.read_back(to, before.size, &mut hasher, name)?,
             None => 0,
         };
         loop {
-            let length = self.read(from, size, name)?;
+            let length = self.read_paced(from, size, name)?;
             let Some(bytes) = self.buffer.get(..length).filter(|bytes| !bytes.is_empty()) else {
                 break;
             };
             hasher.update(bytes);
             if let Some(to) = to {
-                self.watch.enter(CopyThreadPhase::Writing);
+                self.watch.begin_step(CopyThreadPhase::Writing);
                 to.write_all_at(bytes, size)
                     .at_destination(format_args!("writing {name}"))?;
             }
             size += length as u64;
-            self.watch.count(length);
+            self.watch.count_bytes(length);
         }
-        self.watch.enter(CopyThreadPhase::Free);
-        if stamp(from).at_source(name)? != before {
-            return Err(TaskError::source(format_args!(
+        self.watch.begin_step(CopyThreadPhase::Free);
+        if file_stamp(from).at_source(name)? != before {
+            return Err(TaskError::at_source_end(format_args!(
                 "{name} changed while it was read"
             )));
         }
@@ -101,18 +101,18 @@ impl Mover {
 
     /// Reads a file to its end, and brings one run of its bytes to an empty destination. The digest
     /// is that of the whole file: the run is right if the file is. Only the run goes over the link.
-    pub(super) fn run(
+    pub(super) fn move_run(
         &mut self,
         from: &File,
         to: &File,
         run: Range<u64>,
         name: &str,
     ) -> Result<MovedFile, TaskError> {
-        let before = stamp(from).at_source(name)?;
+        let before = file_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = 0;
         loop {
-            let length = self.fetch(from, size, name)?;
+            let length = self.read_chunk(from, size, name)?;
             let Some(bytes) = self.buffer.get(..length).filter(|bytes| !bytes.is_empty()) else {
                 break;
             };
@@ -122,18 +122,18 @@ impl Mover {
             let last = run.end.clamp(size, end);
             let part = (first - size) as usize..(last - size) as usize;
             if let Some(part) = bytes.get(part).filter(|part| !part.is_empty()) {
-                self.watch.enter(CopyThreadPhase::Writing);
+                self.watch.begin_step(CopyThreadPhase::Writing);
                 to.write_all_at(part, first - run.start)
                     .at_destination(format_args!("writing {name}"))?;
                 let moved = part.len();
-                self.watch.count(moved);
-                self.pace(moved)?;
+                self.watch.count_bytes(moved);
+                self.await_bandwidth(moved)?;
             }
             size = end;
         }
-        self.watch.enter(CopyThreadPhase::Free);
-        if stamp(from).at_source(name)? != before {
-            return Err(TaskError::source(format_args!(
+        self.watch.begin_step(CopyThreadPhase::Free);
+        if file_stamp(from).at_source(name)? != before {
+            return Err(TaskError::at_source_end(format_args!(
                 "{name} changed while it was read"
             )));
         }
@@ -144,7 +144,7 @@ impl Mover {
     }
 
     /// Reads back what an earlier try left, and drops what is of no use.
-    fn found(
+    fn read_back(
         &mut self,
         to: &File,
         wanted: u64,
@@ -160,52 +160,52 @@ impl Mover {
         let mut offset = 0;
         while offset < length {
             self.watch.check_stop()?;
-            self.watch.enter(CopyThreadPhase::Writing);
+            self.watch.begin_step(CopyThreadPhase::Writing);
             let read = read_at(to, &mut self.buffer, offset).at_destination(&doing)?;
             let Some(bytes) = self.buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
                 break;
             };
             hasher.update(bytes);
             offset += read as u64;
-            self.watch.count(read);
+            self.watch.count_bytes(read);
             self.resumed = true;
         }
-        self.spend(offset, name)?;
+        self.spend_budget(offset, name)?;
         Ok(offset)
     }
 
     /// Reads some of the source when the link has room for it.
-    fn read(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
-        let length = self.fetch(from, offset, name)?;
-        self.pace(length)?;
+    fn read_paced(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
+        let length = self.read_chunk(from, offset, name)?;
+        self.await_bandwidth(length)?;
         Ok(length)
     }
 
     /// Reads some of the source, whether or not the link has room.
-    fn fetch(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
+    fn read_chunk(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
         self.watch.check_stop()?;
-        self.watch.enter(CopyThreadPhase::Reading);
+        self.watch.begin_step(CopyThreadPhase::Reading);
         let space = self.buffer.get_mut(..self.quantum).unwrap_or_default();
         let length = read_at(from, space, offset).at_source(format_args!("reading {name}"))?;
-        self.spend(length as u64, name)?;
+        self.spend_budget(length as u64, name)?;
         Ok(length)
     }
 
     /// Waits until the link has room for this many bytes.
-    fn pace(&mut self, length: usize) -> Result<(), TaskError> {
+    fn await_bandwidth(&mut self, length: usize) -> Result<(), TaskError> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
-            self.watch.enter(CopyThreadPhase::Free);
+            self.watch.begin_step(CopyThreadPhase::Free);
             let wait = limiter
-                .take(length)
+                .take_bytes(length)
                 .at_destination("sharing the link's bandwidth")?;
-            self.watch.wait(wait)?;
+            self.watch.wait_unless_stopped(wait)?;
         }
         Ok(())
     }
 
-    fn spend(&mut self, bytes: u64, name: &str) -> Result<(), TaskError> {
+    fn spend_budget(&mut self, bytes: u64, name: &str) -> Result<(), TaskError> {
         self.budget = self.budget.checked_sub(bytes).ok_or_else(|| {
-            TaskError::source(format_args!("there is more than was announced, at {name}"))
+            TaskError::at_source_end(format_args!("there is more than was announced, at {name}"))
         })?;
         Ok(())
     }
@@ -214,13 +214,13 @@ impl Mover {
 /// Opens the file that will be the copy of a file of this length, with what an earlier try left of
 /// it. A copy that it finished and sealed can only be read, so it is dropped if its length differs.
 pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Result<File> {
-    match to.find(name)? {
-        Some(stat) if stat.st_mode & 0o200 == 0 && stat.st_size == length => to.read(name),
+    match to.find_name(name)? {
+        Some(stat) if stat.st_mode & 0o200 == 0 && stat.st_size == length => to.open_to_read(name),
         Some(stat) if stat.st_mode & 0o200 == 0 => {
-            to.remove(name)?;
-            to.write(name)
+            to.remove_tree(name)?;
+            to.open_to_write(name)
         }
-        Some(_) | None => to.write(name),
+        Some(_) | None => to.open_to_write(name),
     }
 }
 
@@ -232,7 +232,7 @@ struct WriteStamp {
     modified: SystemTime,
 }
 
-fn stamp(file: &File) -> io::Result<WriteStamp> {
+fn file_stamp(file: &File) -> io::Result<WriteStamp> {
     let meta = file.metadata()?;
     Ok(WriteStamp {
         size: meta.len(),
@@ -274,7 +274,7 @@ mod tests {
             .open("/dev/full")
             .unwrap();
         let trouble = mover(100)
-            .file(&file_with(b"some bytes"), Some(&full), "x")
+            .move_file(&file_with(b"some bytes"), Some(&full), "x")
             .unwrap_err();
         assert_eq!(trouble.blame, WireBlame::Destination);
         assert!(
@@ -288,7 +288,7 @@ mod tests {
     fn a_source_that_cannot_be_read_is_the_sources_fault() {
         let directory = File::open("/").unwrap();
         let trouble = mover(100)
-            .file(&directory, Some(&file_with(b"")), "x")
+            .move_file(&directory, Some(&file_with(b"")), "x")
             .unwrap_err();
         assert_eq!(trouble.blame, WireBlame::Source);
     }
@@ -297,7 +297,7 @@ mod tests {
     fn a_source_with_more_than_announced_does_not_get_to_fill_the_disk() {
         let to = file_with(b"");
         let trouble = mover(5)
-            .file(&file_with(b"123456"), Some(&to), "x")
+            .move_file(&file_with(b"123456"), Some(&to), "x")
             .unwrap_err();
         assert_eq!(trouble.blame, WireBlame::Source);
         assert_eq!(to.metadata().unwrap().len(), 0);
@@ -308,7 +308,7 @@ mod tests {
         let from = file_with(b"abcdef");
         let to = file_with(b"abX");
         let mut mover = mover(6);
-        let moved = mover.file(&from, Some(&to), "x").unwrap();
+        let moved = mover.move_file(&from, Some(&to), "x").unwrap();
         assert_eq!(moved.digest, Digest(*blake3::hash(b"abXdef").as_bytes()));
         assert!(mover.resumed);
     }
@@ -328,7 +328,9 @@ mod tests {
         for pair in ends.windows(2) {
             let mut to = file_with(b"");
             let run = pair[0] as u64..pair[1] as u64;
-            let moved = mover(bytes.len() as u64).run(&from, &to, run, "x").unwrap();
+            let moved = mover(bytes.len() as u64)
+                .move_run(&from, &to, run, "x")
+                .unwrap();
             assert_eq!(moved.digest, Digest(*blake3::hash(&bytes).as_bytes()));
             assert_eq!(moved.size, bytes.len() as u64);
             let mut found = Vec::new();
@@ -342,7 +344,7 @@ mod tests {
     fn more_than_the_source_has_is_no_beginning_of_it() {
         let from = file_with(b"abc");
         let to = file_with(b"abcdef");
-        let moved = mover(3).file(&from, Some(&to), "x").unwrap();
+        let moved = mover(3).move_file(&from, Some(&to), "x").unwrap();
         assert_eq!(
             moved,
             MovedFile {

@@ -42,18 +42,18 @@ impl CopyWatch {
     }
 
     /// Enters a phase, or begins a new step within it.
-    pub(super) fn enter(&self, phase: CopyThreadPhase) {
+    pub(super) fn begin_step(&self, phase: CopyThreadPhase) {
         self.phase.store(phase as u8, Relaxed);
         self.steps.fetch_add(1, Relaxed);
     }
 
     /// Counts bytes that arrived, or were found to be there.
-    pub(super) fn count(&self, bytes: usize) {
+    pub(super) fn count_bytes(&self, bytes: usize) {
         self.done_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Begins to count from nothing again.
-    pub(super) fn restart(&self) {
+    pub(super) fn reset_count(&self) {
         self.done_bytes.store(0, Relaxed);
     }
 
@@ -64,7 +64,7 @@ impl CopyWatch {
     /// Returns an error if a signal asked the task to end.
     pub(super) fn check_stop(&self) -> Result<(), TaskError> {
         if self.stop.load(Relaxed) {
-            return Err(TaskError::process(
+            return Err(TaskError::in_process(
                 "the copy was stopped by a signal; what arrived is kept",
             ));
         }
@@ -72,7 +72,7 @@ impl CopyWatch {
     }
 
     /// Waits for its share of the link; a signal to end makes that an error.
-    pub(super) fn wait(&self, time: Duration) -> Result<(), TaskError> {
+    pub(super) fn wait_unless_stopped(&self, time: Duration) -> Result<(), TaskError> {
         const SLICE: Duration = Duration::from_millis(50);
         let until = Instant::now() + time;
         loop {
@@ -103,7 +103,7 @@ impl StallDetector {
         }
     }
 
-    fn look(&mut self, watch: &CopyWatch, now: Instant) -> Option<TaskError> {
+    fn detect_stall(&mut self, watch: &CopyWatch, now: Instant) -> Option<TaskError> {
         let steps = watch.steps.load(Relaxed);
         if steps != self.steps {
             self.steps = steps;
@@ -117,9 +117,9 @@ impl StallDetector {
         }
         let detail = format!("no byte for {} s", stalled.as_secs());
         Some(if phase == CopyThreadPhase::Reading as u8 {
-            TaskError::source(detail)
+            TaskError::at_source_end(detail)
         } else {
-            TaskError::destination(detail)
+            TaskError::at_destination_end(detail)
         })
     }
 }
@@ -134,7 +134,7 @@ pub(super) struct Looker {
 impl Looker {
     /// Starts it. `on_progress` gets the bytes done when they have changed; `on_stall` is called
     /// once when nothing moves for `stall_after`.
-    pub(super) fn start(
+    pub(super) fn start_looking(
         watch: Arc<CopyWatch>,
         stall_after: Duration,
         mut on_progress: impl FnMut(u64) + Send + 'static,
@@ -151,7 +151,7 @@ impl Looker {
                     on_progress(done);
                     written = done;
                 }
-                if let Some(trouble) = detector.look(&watch, Instant::now()) {
+                if let Some(trouble) = detector.detect_stall(&watch, Instant::now()) {
                     return on_stall(trouble);
                 }
             }
@@ -194,18 +194,18 @@ mod tests {
         let watch = CopyWatch::default();
         let start = Instant::now();
         let mut detector = StallDetector::new(STALL, start);
-        watch.enter(phase);
+        watch.begin_step(phase);
         assert_eq!(
-            detector.look(&watch, start + STALL * 2),
+            detector.detect_stall(&watch, start + STALL * 2),
             None,
             "a step was made"
         );
         assert_eq!(
-            detector.look(&watch, start + STALL * 3 - Duration::from_millis(1)),
+            detector.detect_stall(&watch, start + STALL * 3 - Duration::from_millis(1)),
             None
         );
         detector
-            .look(&watch, start + STALL * 3)
+            .detect_stall(&watch, start + STALL * 3)
             .map(|trouble| trouble.blame)
     }
 
@@ -225,11 +225,11 @@ mod tests {
         let watch = Arc::new(CopyWatch::default());
         let reading = watch.clone();
         thread::spawn(move || {
-            reading.enter(CopyThreadPhase::Reading);
+            reading.begin_step(CopyThreadPhase::Reading);
             let _ = silent.read(&mut [0]);
         });
         let (report, stalls) = mpsc::channel();
-        let _looker = Looker::start(
+        let _looker = Looker::start_looking(
             watch,
             Duration::from_millis(300),
             |_| {},
@@ -244,7 +244,7 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(true));
         assert!(
             CopyWatch::new(stop)
-                .wait(Duration::from_secs(3600))
+                .wait_unless_stopped(Duration::from_secs(3600))
                 .is_err()
         );
     }

@@ -13,29 +13,29 @@ pub(super) struct TaskError {
 }
 
 impl TaskError {
-    pub(super) fn source(detail: impl fmt::Display) -> Self {
+    pub(super) fn at_source_end(detail: impl fmt::Display) -> Self {
         Self {
             blame: WireBlame::Source,
             detail: format!("source: {detail}"),
         }
     }
 
-    pub(super) fn destination(detail: impl fmt::Display) -> Self {
+    pub(super) fn at_destination_end(detail: impl fmt::Display) -> Self {
         Self {
             blame: WireBlame::Destination,
             detail: format!("destination: {detail}"),
         }
     }
 
-    pub(super) fn process(detail: impl fmt::Display) -> Self {
+    pub(super) fn in_process(detail: impl fmt::Display) -> Self {
         Self {
             blame: WireBlame::Process,
             detail: detail.to_string(),
         }
     }
 
-    pub(super) fn outcome(&self) -> AgentOutcome {
-        AgentOutcome::failed(self.blame, &self.detail)
+    pub(super) fn to_outcome(&self) -> AgentOutcome {
+        AgentOutcome::from_failure(self.blame, &self.detail)
     }
 }
 
@@ -49,10 +49,10 @@ pub(super) trait FailureEnd<T> {
 
 impl<T> FailureEnd<T> for io::Result<T> {
     fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError> {
-        self.map_err(|error| TaskError::source(format_args!("{what}: {error}")))
+        self.map_err(|error| TaskError::at_source_end(format_args!("{what}: {error}")))
     }
 
     fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError> {
-        self.map_err(|error| TaskError::destination(format_args!("{what}: {error}")))
+        self.map_err(|error| TaskError::at_destination_end(format_args!("{what}: {error}")))
     }
 }

@@ -12,7 +12,7 @@ use super::mover::{MovedFile, Mover, open_copy};
 use super::stall_watch::CopyThreadPhase;
 use super::task_error::{FailureEnd, TaskError};
 use crate::files::manifest::{self, EntryKind, ManifestEntry};
-use crate::files::open_beneath::{Dir, kind};
+use crate::files::open_beneath::{Dir, file_kind};
 use crate::files::tree_walk::{ENTRIES_MAX, Walk, WalkPlace, WalkStep};
 
 /// The mode of executable files and directories in the store.
@@ -21,8 +21,12 @@ const SEALED: Mode = Mode::from_bits_truncate(0o444);
 
 /// Reads a directory to its end and, with a destination, brings that to the same content; the
 /// destination's own mode is left to the caller.
-pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<MovedFile, TaskError> {
-    let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::source)?;
+pub(super) fn move_tree(
+    mover: &mut Mover,
+    from: Dir,
+    to: Option<Dir>,
+) -> Result<MovedFile, TaskError> {
+    let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::at_source_end)?;
     let to = to.map(WalkPlace::new);
     let mut copying = DirectoryCopy {
         mover,
@@ -32,12 +36,12 @@ pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Move
         size: 0,
     };
     copying.drop_foreign()?;
-    copying.all()?;
+    copying.copy_entries()?;
     let DirectoryCopy { entries, size, .. } = copying;
-    manifest::check_links(entries.iter().filter_map(ManifestEntry::link))
-        .map_err(TaskError::source)?;
+    manifest::check_links(entries.iter().filter_map(ManifestEntry::link_target))
+        .map_err(TaskError::at_source_end)?;
     Ok(MovedFile {
-        digest: manifest::digest(entries),
+        digest: manifest::digest_entries(entries),
         size,
     })
 }
@@ -51,13 +55,13 @@ struct DirectoryCopy<'a> {
 }
 
 impl DirectoryCopy<'_> {
-    fn all(&mut self) -> Result<(), TaskError> {
-        while let Some(step) = self.walk.next().map_err(TaskError::source)? {
+    fn copy_entries(&mut self) -> Result<(), TaskError> {
+        while let Some(step) = self.walk.next_step().map_err(TaskError::at_source_end)? {
             self.mover.watch().check_stop()?;
-            self.mover.watch().enter(CopyThreadPhase::Reading);
+            self.mover.watch().begin_step(CopyThreadPhase::Reading);
             match step {
-                WalkStep::Found(name, stat) => self.entry(&name, kind(&stat))?,
-                WalkStep::Leaves => self.leave()?,
+                WalkStep::Found(name, stat) => self.copy_entry(&name, file_kind(&stat))?,
+                WalkStep::Leaves => self.leave_directory()?,
             }
         }
         Ok(())
@@ -66,83 +70,94 @@ impl DirectoryCopy<'_> {
     /// Drops names that an earlier try copied and the source no longer has.
     fn drop_foreign(&self) -> Result<(), TaskError> {
         let Some(to) = &self.to else { return Ok(()) };
-        let present = to.here().names().at_destination(self.shown())?;
+        let present = to
+            .current_dir()
+            .list_names()
+            .at_destination(self.shown_path())?;
         present
             .iter()
-            .filter(|name| !self.walk.has(name))
-            .try_for_each(|name| to.here().remove(&name[..]))
-            .at_destination(self.shown())
+            .filter(|name| !self.walk.has_name(name))
+            .try_for_each(|name| to.current_dir().remove_tree(&name[..]))
+            .at_destination(self.shown_path())
     }
 
-    fn entry(&mut self, name: &OsStr, found: FileType) -> Result<(), TaskError> {
+    fn copy_entry(&mut self, name: &OsStr, found: FileType) -> Result<(), TaskError> {
         self.drop_other_kind(name, found)?;
         match found {
-            FileType::Directory => self.enter(name),
-            FileType::RegularFile => self.file(name),
-            FileType::Symlink => self.link(name),
-            other => Err(TaskError::source(format_args!(
+            FileType::Directory => self.enter_directory(name),
+            FileType::RegularFile => self.copy_file(name),
+            FileType::Symlink => self.copy_link(name),
+            other => Err(TaskError::at_source_end(format_args!(
                 "{} is neither file, directory nor link but {other:?}; take it away",
-                self.shown()
+                self.shown_path()
             ))),
         }
     }
 
     fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), TaskError> {
         let Some(to) = &self.to else { return Ok(()) };
-        match to.here().find(name).at_destination(self.shown())? {
-            Some(stat) if kind(&stat) != wanted => {
-                to.here().remove(name).at_destination(self.shown())
-            }
+        match to
+            .current_dir()
+            .find_name(name)
+            .at_destination(self.shown_path())?
+        {
+            Some(stat) if file_kind(&stat) != wanted => to
+                .current_dir()
+                .remove_tree(name)
+                .at_destination(self.shown_path()),
             Some(_) | None => Ok(()),
         }
     }
 
-    fn enter(&mut self, name: &OsStr) -> Result<(), TaskError> {
+    fn enter_directory(&mut self, name: &OsStr) -> Result<(), TaskError> {
         self.entries.push(ManifestEntry {
             path: self.walk.path().to_vec(),
             kind: EntryKind::Directory,
         });
-        let shown = self.shown();
-        self.walk.enter(name).map_err(TaskError::source)?;
+        let shown = self.shown_path();
+        self.walk
+            .enter_found(name)
+            .map_err(TaskError::at_source_end)?;
         if let Some(to) = &mut self.to {
-            let below = to.here().ensure_dir(name);
+            let below = to.current_dir().ensure_dir(name);
             below
-                .and_then(|below| to.enter(below))
+                .and_then(|below| to.enter_dir(below))
                 .at_destination(shown)?;
         }
         self.drop_foreign()
     }
 
-    fn leave(&mut self) -> Result<(), TaskError> {
-        let shown = self.shown();
-        self.walk.leave().at_source(&shown)?;
+    fn leave_directory(&mut self) -> Result<(), TaskError> {
+        let shown = self.shown_path();
+        self.walk.leave_current().at_source(&shown)?;
         let Some(to) = &mut self.to else {
             return Ok(());
         };
-        to.here()
+        to.current_dir()
             .set_mode(SEALED_EXECUTABLE)
             .at_destination(&shown)?;
-        to.leave().at_destination(&shown)
+        to.leave_dir().at_destination(&shown)
     }
 
-    fn file(&mut self, name: &OsStr) -> Result<(), TaskError> {
-        let shown = self.shown();
-        let source = self.walk.here().read(name).at_source(&shown)?;
+    fn copy_file(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        let shown = self.shown_path();
+        let source = self.walk.open_dir().open_to_read(name).at_source(&shown)?;
         // Only what was opened counts: the name may have stood for something else a moment ago.
         let stat = rustix::fs::fstat(&source)
             .map_err(Into::into)
             .at_source(&shown)?;
-        if kind(&stat) != FileType::RegularFile {
-            return Err(TaskError::source(format_args!(
+        if file_kind(&stat) != FileType::RegularFile {
+            return Err(TaskError::at_source_end(format_args!(
                 "{shown} changed while it was read"
             )));
         }
         let executable = is_executable(&stat);
         let moved = match &self.to {
-            None => self.mover.file(&source, None, &shown)?,
+            None => self.mover.move_file(&source, None, &shown)?,
             Some(to) => {
-                let copy = open_copy(to.here(), name, stat.st_size).at_destination(&shown)?;
-                let moved = self.mover.file(&source, Some(&copy), &shown)?;
+                let copy =
+                    open_copy(to.current_dir(), name, stat.st_size).at_destination(&shown)?;
+                let moved = self.mover.move_file(&source, Some(&copy), &shown)?;
                 let mode = if executable {
                     SEALED_EXECUTABLE
                 } else {
@@ -167,13 +182,16 @@ impl DirectoryCopy<'_> {
         Ok(())
     }
 
-    fn link(&mut self, name: &OsStr) -> Result<(), TaskError> {
-        let target = self.walk.read_link(name).map_err(TaskError::source)?;
+    fn copy_link(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        let target = self
+            .walk
+            .read_link(name)
+            .map_err(TaskError::at_source_end)?;
         if let Some(to) = &self.to {
-            to.here()
-                .remove(name)
-                .and_then(|()| to.here().link_to(&target[..], name))
-                .at_destination(self.shown())?;
+            to.current_dir()
+                .remove_tree(name)
+                .and_then(|()| to.current_dir().link_to(&target[..], name))
+                .at_destination(self.shown_path())?;
         }
         let kind = EntryKind::Link {
             target: target.into_vec(),
@@ -185,7 +203,7 @@ impl DirectoryCopy<'_> {
         Ok(())
     }
 
-    fn shown(&self) -> String {
+    fn shown_path(&self) -> String {
         match self.walk.path() {
             [] => "the directory".to_owned(),
             path => format!("{:?}", String::from_utf8_lossy(path)),
@@ -211,7 +229,7 @@ mod tests {
 
     fn read(root: &Dir) -> Result<MovedFile, TaskError> {
         let mut mover = Mover::new(Arc::new(CopyWatch::default()), None, u64::MAX);
-        tree(&mut mover, root.again().unwrap(), None)
+        move_tree(&mut mover, root.reopen().unwrap(), None)
     }
 
     /// Ends the exchanging thread also when a check fails.

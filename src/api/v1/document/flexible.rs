@@ -87,7 +87,7 @@ impl FlexibleDocument {
     }
 
     /// Returns the other ways in which the job may run.
-    pub(crate) fn molding(&self) -> Molding {
+    pub(crate) fn to_molding(&self) -> Molding {
         let shapes = self.shape.iter().map(|shape| OtherShape {
             processors: shape.processors,
             run_time: shape.run_time.0,

@@ -12,20 +12,20 @@ use super::Examination;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::CliError;
 use crate::cli::version;
-use crate::config::show;
+use crate::config::print_config;
 
 /// Number of lines of the server's log in the bundle.
 const LOG_LINES: &str = "500";
 
 /// Writes the bundle.
-pub(super) fn write(
+pub(super) fn write_bundle(
     file: &Path,
     context: &CommandContext,
     examination: &Examination,
 ) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(&bundle(context, examination))
+    let text = serde_json::to_string_pretty(&build_bundle(context, examination))
         .map_err(|error| CliError::usage(error.to_string(), "leave out --bundle"))?;
-    let text = without_tokens(&text) + "\n";
+    let text = remove_tokens(&text) + "\n";
     write_private(file, text.as_bytes()).map_err(|error| CliError::file("write", file, &error))
 }
 
@@ -47,24 +47,24 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-fn bundle(context: &CommandContext, examination: &Examination) -> Value {
+fn build_bundle(context: &CommandContext, examination: &Examination) -> Value {
     let environment = &context.environment;
     let client = examination.client.as_ref();
     let sites = client.map(|client| {
         client
-            .sites()
+            .list_sites()
             .map(|sites| json!(sites))
             .map_err(|error| error.to_string())
     });
     let store = client.map(|client| {
         client
-            .store()
+            .describe_store()
             .map(|store| json!(store))
             .map_err(|error| error.to_string())
     });
     let metrics = client.map(|client| {
         client
-            .text("/metrics")
+            .get_text("/metrics")
             .map(Value::from)
             .map_err(|error| error.to_string())
     });
@@ -74,7 +74,7 @@ fn bundle(context: &CommandContext, examination: &Examination) -> Value {
         "checks": examination.checks,
         "configuration": examination.located.as_ref().map(|located| json!({
             "file": located.file,
-            "in_effect": show(&located.loaded.config, false).lines().collect::<Vec<_>>(),
+            "in_effect": print_config(&located.loaded.config, false).lines().collect::<Vec<_>>(),
         })),
         // Only if they are set, not their values.
         "environment": {
@@ -126,7 +126,7 @@ fn server_log() -> Vec<String> {
 }
 
 /// Removes everything that looks like the secret of a key, wherever it came from.
-fn without_tokens(text: &str) -> String {
+fn remove_tokens(text: &str) -> String {
     const MARK: &str = "cospan_";
     const LEAST_HEX: usize = 32;
     let mut clean = String::with_capacity(text.len());
@@ -156,7 +156,7 @@ mod tests {
     fn a_key_that_slipped_into_a_log_is_taken_out_and_metrics_stay() {
         let token = SecretToken::random().unwrap();
         let text = format!("cospan_jobs_total 7\nkey {} used\n", token.secret());
-        let clean = without_tokens(&text);
+        let clean = remove_tokens(&text);
         assert_eq!(clean, "cospan_jobs_total 7\nkey cospan_(hidden) used\n");
     }
 }

@@ -5,9 +5,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::lines::StreamLines;
-use super::{StreamSource, WantedLogs, is_missing, put};
+use super::{StreamSource, WantedLogs, is_missing, print_stream_bytes};
 use crate::cli::exit::CliError;
-use crate::cli::print::{AnswerPrinter, note};
+use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::ClientError;
 
 /// Time between two looks at a component that has not begun.
@@ -26,12 +26,12 @@ enum StreamPart {
 }
 
 /// Prints everything that is there and everything that comes, until the jobs have ended.
-pub(super) fn print(
+pub(super) fn print_following(
     out: &mut AnswerPrinter,
     wanted: &WantedLogs,
     ids: &[u64],
 ) -> Result<(), CliError> {
-    let sources = sources(wanted, ids)?;
+    let sources = all_sources(wanted, ids)?;
     let (to, from) = sync_channel(WAITING);
     for (index, source) in sources.iter().enumerate() {
         let reader = StreamReader {
@@ -39,7 +39,7 @@ pub(super) fn print(
             index,
             to: to.clone(),
         };
-        std::thread::spawn(move || reader.run());
+        std::thread::spawn(move || reader.run_reader());
     }
     drop(to);
     let mut lines: Vec<StreamLines> = sources
@@ -50,10 +50,10 @@ pub(super) fn print(
     for told in from {
         match told {
             StreamPart::Bytes(index, bytes) => {
-                put(out, &sources[index], &lines[index].take(&bytes))?
+                print_stream_bytes(out, &sources[index], &lines[index].take_printable(&bytes))?
             }
             StreamPart::Ended(index, result) => {
-                put(out, &sources[index], &lines[index].end())?;
+                print_stream_bytes(out, &sources[index], &lines[index].take_rest())?;
                 problem = problem.or(result.err());
             }
         }
@@ -61,10 +61,10 @@ pub(super) fn print(
     problem.map_or(Ok(()), Err)
 }
 
-fn sources(wanted: &WantedLogs, ids: &[u64]) -> Result<Vec<StreamSource>, CliError> {
+fn all_sources(wanted: &WantedLogs, ids: &[u64]) -> Result<Vec<StreamSource>, CliError> {
     let mut sources = Vec::new();
     for &id in ids {
-        sources.extend(wanted.sources(id)?);
+        sources.extend(wanted.job_sources(id)?);
         if sources.len() > AT_ONCE {
             return Err(CliError::usage(
                 format!("at most {AT_ONCE} streams are followed at once, and these are more"),
@@ -86,8 +86,8 @@ struct StreamReader {
 struct PrinterGone;
 
 impl StreamReader {
-    fn run(self) {
-        if let Ok(result) = self.follow() {
+    fn run_reader(self) {
+        if let Ok(result) = self.follow_attempts() {
             // If nobody receives any more, nobody misses the message.
             let _ = self.to.send(StreamPart::Ended(
                 self.index,
@@ -96,7 +96,7 @@ impl StreamReader {
         }
     }
 
-    fn tell(&self, bytes: &[u8]) -> Result<(), PrinterGone> {
+    fn forward_bytes(&self, bytes: &[u8]) -> Result<(), PrinterGone> {
         self.to
             .send(StreamPart::Bytes(self.index, bytes.to_vec()))
             .map_err(|_| PrinterGone)
@@ -104,7 +104,7 @@ impl StreamReader {
 
     /// Reads everything that is there and comes, of one attempt after the other, until the job has
     /// ended.
-    fn follow(&self) -> Result<Result<(), ClientError>, PrinterGone> {
+    fn follow_attempts(&self) -> Result<Result<(), ClientError>, PrinterGone> {
         let mut attempt = 0;
         let mut offset = 0;
         let mut reached = Instant::now();
@@ -112,12 +112,12 @@ impl StreamReader {
         loop {
             // Asked before reading, so that the output of a job that ends meanwhile is read to its
             // end.
-            let step = match self.latest() {
+            let step = match self.find_latest_attempt() {
                 Ok((latest, ended)) => {
                     if latest != attempt {
-                        offset = self.source.beginning(Some(latest)).unwrap_or(0);
+                        offset = self.source.first_offset(Some(latest)).unwrap_or(0);
                         if attempt != 0 && !self.source.apart {
-                            note(&format!("{name}: attempt {latest} begins"));
+                            print_note(&format!("{name}: attempt {latest} begins"));
                         }
                         attempt = latest;
                     }
@@ -129,7 +129,7 @@ impl StreamReader {
                 Ok(true) => return Ok(Ok(())),
                 Ok(false) => reached = Instant::now(),
                 Err(error) if error.is_passing() && reached.elapsed() < AWAY => {
-                    note(&format!("{name}: {error}; still following"));
+                    print_note(&format!("{name}: {error}; still following"));
                 }
                 Err(error) => return Ok(Err(error)),
             }
@@ -138,7 +138,7 @@ impl StreamReader {
     }
 
     /// Returns the latest attempt, and true if the job has ended.
-    fn latest(&self) -> Result<(u32, bool), ClientError> {
+    fn find_latest_attempt(&self) -> Result<(u32, bool), ClientError> {
         let job = self.source.client.job(self.source.job)?;
         let component = job
             .components
@@ -159,7 +159,7 @@ impl StreamReader {
             return Ok(Ok(()));
         }
         let client = &self.source.client;
-        let request = self.source.request(Some(attempt), *offset, 0);
+        let request = self.source.log_request(Some(attempt), *offset, 0);
         let mut download = match client.follow_log(&request) {
             Ok(download) => download,
             // The attempt never ran, so it printed nothing.
@@ -172,10 +172,10 @@ impl StreamReader {
                 Ok(0) => return Ok(Ok(())),
                 Ok(n) => {
                     *offset += n as u64;
-                    self.tell(&piece[..n])?;
+                    self.forward_bytes(&piece[..n])?;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Ok(Err(client.broken(&error))),
+                Err(error) => return Ok(Err(client.broken_connection(&error))),
             }
         }
     }

@@ -20,7 +20,7 @@ impl StreamLines {
     }
 
     /// Adds bytes, and returns everything that can be printed now.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn take_printable(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some(label) = &self.label else {
             return bytes.to_vec();
         };
@@ -32,19 +32,19 @@ impl StreamLines {
         }
         let rest = self.unfinished.split_off(ready);
         let ready = std::mem::replace(&mut self.unfinished, rest);
-        labelled(label, &ready)
+        add_label(label, &ready)
     }
 
     /// Returns the rest when no more bytes come.
-    pub(super) fn end(&mut self) -> Vec<u8> {
+    pub(super) fn take_rest(&mut self) -> Vec<u8> {
         let Some(label) = &self.label else {
             return Vec::new();
         };
-        labelled(label, &std::mem::take(&mut self.unfinished))
+        add_label(label, &std::mem::take(&mut self.unfinished))
     }
 }
 
-fn labelled(label: &str, lines: &[u8]) -> Vec<u8> {
+fn add_label(label: &str, lines: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(lines.len() * 2);
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
         text.extend_from_slice(label.as_bytes());
@@ -67,38 +67,42 @@ mod tests {
         let mut most = 0;
         for _ in 0..100 {
             printed += lines
-                .take(&[b'x'; 40 << 10])
+                .take_printable(&[b'x'; 40 << 10])
                 .iter()
                 .filter(|byte| **byte == b'x')
                 .count();
             most = most.max(lines.unfinished.len());
         }
         assert!(most <= LONGEST_LINE, "{most} bytes were kept");
-        printed += lines.end().iter().filter(|byte| **byte == b'x').count();
+        printed += lines
+            .take_rest()
+            .iter()
+            .filter(|byte| **byte == b'x')
+            .count();
         assert_eq!(printed, 100 * (40 << 10), "and nothing is lost");
     }
 
     #[test]
     fn parts_of_a_line_wait_for_its_end() {
         let mut lines = StreamLines::of(Some("a"));
-        assert_eq!(lines.take(b"one, "), b"");
-        let whole = anstream::adapter::strip_bytes(&lines.take(b"two\nthr")).into_vec();
+        assert_eq!(lines.take_printable(b"one, "), b"");
+        let whole = anstream::adapter::strip_bytes(&lines.take_printable(b"two\nthr")).into_vec();
         assert_eq!(whole, b"a | one, two\n");
-        let rest = anstream::adapter::strip_bytes(&lines.end()).into_vec();
+        let rest = anstream::adapter::strip_bytes(&lines.take_rest()).into_vec();
         assert_eq!(rest, b"a | thr\n");
     }
 
     #[test]
     fn every_line_of_a_labelled_stream_says_whose_it_is() {
-        let text = labelled("ab   | ", b"one\ntwo");
+        let text = add_label("ab   | ", b"one\ntwo");
         assert_eq!(String::from_utf8(text).unwrap(), "ab   | one\nab   | two\n");
-        assert_eq!(labelled("ab   | ", b""), b"");
+        assert_eq!(add_label("ab   | ", b""), b"");
     }
 
     #[test]
     fn the_only_stream_is_printed_byte_by_byte() {
         let mut lines = StreamLines::of(None);
-        assert_eq!(lines.take(b"one, "), b"one, ");
-        assert_eq!(lines.end(), b"");
+        assert_eq!(lines.take_printable(b"one, "), b"one, ");
+        assert_eq!(lines.take_rest(), b"");
     }
 }

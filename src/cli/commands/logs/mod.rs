@@ -10,7 +10,7 @@ use crate::cli::args_job::{LogsArgs, StreamArg};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::print::{AnswerPrinter, note};
+use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use crate::terminal;
 use lines::StreamLines;
@@ -20,7 +20,7 @@ const PIECE: u32 = 256 << 10;
 
 pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
-    let ids = context.resolve(&client, &args.ids)?;
+    let ids = context.resolve_ids(&client, &args.ids)?;
     let streams = match args.stream {
         Some(stream) => vec![stream],
         None => vec![StreamArg::Stdout, StreamArg::Stderr],
@@ -38,9 +38,9 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
         ));
     }
     if args.follow {
-        follow::print(&mut context.out, &wanted, &ids)?;
+        follow::print_following(&mut context.out, &wanted, &ids)?;
     } else {
-        print(&mut context.out, &wanted, &ids)?;
+        print_now(&mut context.out, &wanted, &ids)?;
     }
     Ok(CliExit::Done)
 }
@@ -56,7 +56,7 @@ struct WantedLogs {
 
 impl WantedLogs {
     /// Lists the selected streams of a job.
-    fn sources(&self, id: u64) -> Result<Vec<StreamSource>, CliError> {
+    fn job_sources(&self, id: u64) -> Result<Vec<StreamSource>, CliError> {
         let job = self.client.job(id)?;
         let names = component_names(&job, self.component.as_deref())?;
         let width = names.iter().map(String::len).max().unwrap_or(0);
@@ -70,7 +70,7 @@ impl WantedLogs {
                     component: name.clone(),
                     stream: *stream,
                     tail: self.tail,
-                    label: self.label(id, shown, *stream),
+                    label: self.stream_label(id, shown, *stream),
                     apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
                 });
             }
@@ -79,7 +79,7 @@ impl WantedLogs {
     }
 
     /// Returns a label that tells a stream from the others; `None` if there are no others.
-    fn label(&self, id: u64, name: Option<String>, stream: StreamArg) -> Option<String> {
+    fn stream_label(&self, id: u64, name: Option<String>, stream: StreamArg) -> Option<String> {
         let job = (self.jobs > 1).then(|| id.to_string());
         let apart = self.streams.len() > 1 && stream == StreamArg::Stderr;
         let stream = apart.then(|| stream.as_str().to_owned());
@@ -100,7 +100,7 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
     if known.iter().any(|name| name == wanted) {
         return Ok(vec![wanted.to_owned()]);
     }
-    let remedy = match crate::config::nearest(wanted, known.iter().map(String::as_str)) {
+    let remedy = match crate::config::nearest_name(wanted, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its components are: {}", known.join(", ")),
     };
@@ -125,7 +125,7 @@ struct StreamSource {
 }
 
 impl StreamSource {
-    fn request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
+    fn log_request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
         let job = self.job;
         let stream = self.stream.as_str();
         LogRequest {
@@ -139,29 +139,33 @@ impl StreamSource {
     }
 
     /// Returns where to begin in the log with its present size.
-    fn beginning(&self, attempt: Option<u32>) -> Result<u64, ClientError> {
+    fn first_offset(&self, attempt: Option<u32>) -> Result<u64, ClientError> {
         match self.tail {
             None => Ok(0),
             Some(Size(tail)) => {
-                let piece = self.client.log(&self.request(attempt, 0, 1))?;
+                let piece = self.client.read_log(&self.log_request(attempt, 0, 1))?;
                 Ok(piece.size.saturating_sub(tail.0))
             }
         }
     }
 
     /// Passes on everything that is there now.
-    fn read(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
-        let offset = self.beginning(None)?;
+    fn read_now(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
+        let offset = self.first_offset(None)?;
         read_what_is_there(
             offset,
-            |offset, limit| self.client.log(&self.request(None, offset, limit)),
+            |offset, limit| self.client.read_log(&self.log_request(None, offset, limit)),
             tell,
         )
     }
 }
 
 /// Prints to standard output or standard error, as the stream requires.
-fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(), CliError> {
+fn print_stream_bytes(
+    out: &mut AnswerPrinter,
+    source: &StreamSource,
+    bytes: &[u8],
+) -> Result<(), CliError> {
     if bytes.is_empty() {
         return Ok(());
     }
@@ -174,12 +178,12 @@ fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(
 }
 
 /// Prints everything that is there now, one stream after the other.
-fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
+fn print_now(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
     let mut silent = 0;
     let mut problem = None;
     for &id in ids {
         let mut printed = false;
-        for component in wanted.sources(id)?.chunks(wanted.streams.len()) {
+        for component in wanted.job_sources(id)?.chunks(wanted.streams.len()) {
             match print_component(out, component)? {
                 None => printed = true,
                 Some(error) => problem = problem.or(Some((id, error))),
@@ -195,7 +199,7 @@ fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<()
     if !some || error.exit == CliExit::Unreachable {
         return Err(error);
     }
-    note(&format!(
+    print_note(&format!(
         "{silent} of {} jobs have no log, the first: job {id}: {error}",
         ids.len()
     ));
@@ -209,7 +213,7 @@ fn print_component(
 ) -> Result<Option<CliError>, CliError> {
     let mut errors = Vec::new();
     for source in streams {
-        match print_one(out, source) {
+        match print_stream(out, source) {
             Ok(()) => {}
             Err(error) if error.quiet => return Err(error),
             Err(error) => errors.push(error),
@@ -221,14 +225,14 @@ fn print_component(
     Ok(errors.into_iter().next())
 }
 
-fn print_one(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliError> {
+fn print_stream(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliError> {
     let mut lines = StreamLines::of(source.label.as_deref());
     let mut last = b'\n';
-    source.read(|bytes| {
+    source.read_now(|bytes| {
         last = bytes.last().copied().unwrap_or(last);
-        put(out, source, &lines.take(bytes))
+        print_stream_bytes(out, source, &lines.take_printable(bytes))
     })?;
-    put(out, source, &lines.end())?;
+    print_stream_bytes(out, source, &lines.take_rest())?;
     // On a terminal the next text begins on a new line; a file stays as it is.
     if source.label.is_none() && last != b'\n' && terminal::has_live_output() {
         out.bytes(b"\n")?;
@@ -238,7 +242,7 @@ fn print_one(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliEr
 
 /// Returns true if a stream is missing: the component never began, or left nothing.
 fn is_missing(error: &ClientError) -> bool {
-    error.is(Code::NotFound)
+    error.is_refused_for(Code::NotFound)
 }
 
 /// Reads up to the end of the log at the first look: a log that grows faster than it is read would

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use cospan_sites::files::manifest::{self, EntryKind, ManifestEntry};
 use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
 
-use super::{Arrived, OutputDownload, whole};
+use super::{Arrived, OutputDownload, check_whole};
 use crate::api::v1::job::OutputReport;
 use crate::api::v1::tree::TreeReport;
 use crate::cli::exit::{CliError, CliExit};
 
 /// Fetches everything below a directory that is not there already.
-pub(super) fn bring(
+pub(super) fn bring_tree(
     way: &OutputDownload<'_>,
     listed: TreeReport,
     overwrite: bool,
@@ -30,7 +30,7 @@ pub(super) fn bring(
         size: 0,
         entries: Vec::new(),
     };
-    tree.directory(way.file)?;
+    tree.make_directory(way.file)?;
     let mut kept = None;
     // Links come last: until then no path below the directory goes through a link.
     let (links, rest): (Vec<&ListedLeaf>, Vec<&ListedLeaf>) = listing
@@ -38,7 +38,7 @@ pub(super) fn bring(
         .iter()
         .partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
     for leaf in rest.into_iter().chain(links) {
-        match tree.leaf(leaf) {
+        match tree.bring_leaf(leaf) {
             Ok(kind) => tree.entries.push(ManifestEntry {
                 path: leaf.path.clone(),
                 kind,
@@ -52,7 +52,7 @@ pub(super) fn bring(
     }
     match kept {
         Some(error) => Err(error),
-        None => tree.arrived(),
+        None => tree.into_arrived(),
     }
 }
 
@@ -67,13 +67,13 @@ struct Tree<'w> {
 }
 
 impl Tree<'_> {
-    fn leaf(&mut self, leaf: &ListedLeaf) -> Result<EntryKind, CliError> {
+    fn bring_leaf(&mut self, leaf: &ListedLeaf) -> Result<EntryKind, CliError> {
         let to = self.way.file.join(std::ffi::OsStr::from_bytes(&leaf.path));
         match &leaf.kind {
-            LeafKind::Directory => self.directory(&to).map(|()| EntryKind::Directory),
-            LeafKind::File { executable, .. } => self.file(leaf, &to, *executable),
+            LeafKind::Directory => self.make_directory(&to).map(|()| EntryKind::Directory),
+            LeafKind::File { executable, .. } => self.bring_leaf_file(leaf, &to, *executable),
             LeafKind::Link(target) => {
-                self.link(&to, target)?;
+                self.make_link(&to, target)?;
                 Ok(EntryKind::Link {
                     target: target.clone(),
                 })
@@ -81,10 +81,10 @@ impl Tree<'_> {
         }
     }
 
-    fn directory(&mut self, to: &Path) -> Result<(), CliError> {
+    fn make_directory(&mut self, to: &Path) -> Result<(), CliError> {
         match fs::symlink_metadata(to) {
             Ok(there) if there.is_dir() => Ok(()),
-            Ok(_) if !self.overwrite => Err(in_the_way(to)),
+            Ok(_) if !self.overwrite => Err(tree_in_the_way(to)),
             found => {
                 let cleared = if found.is_ok() {
                     fs::remove_file(to)
@@ -99,7 +99,7 @@ impl Tree<'_> {
         }
     }
 
-    fn file(
+    fn bring_leaf_file(
         &mut self,
         leaf: &ListedLeaf,
         to: &Path,
@@ -117,7 +117,7 @@ impl Tree<'_> {
             file: to,
             ..*self.way
         };
-        let arrived = way.file(self.overwrite).map_err(|error| CliError {
+        let arrived = way.bring_file(self.overwrite).map_err(|error| CliError {
             message: format!("{below}: {}", error.message),
             ..error
         })?;
@@ -132,7 +132,7 @@ impl Tree<'_> {
         }
         self.fetched |= !arrived.was_there;
         self.size += arrived.size;
-        let digest = arrived.digest.parse().map_err(|_| in_the_way(to))?;
+        let digest = arrived.digest.parse().map_err(|_| tree_in_the_way(to))?;
         Ok(EntryKind::File {
             executable,
             size: arrived.size,
@@ -140,13 +140,13 @@ impl Tree<'_> {
         })
     }
 
-    fn link(&mut self, to: &Path, target: &[u8]) -> Result<(), CliError> {
+    fn make_link(&mut self, to: &Path, target: &[u8]) -> Result<(), CliError> {
         let target = PathBuf::from(std::ffi::OsStr::from_bytes(target));
         match fs::symlink_metadata(to) {
             Ok(there) if there.is_symlink() && fs::read_link(to).is_ok_and(|is| is == target) => {
                 return Ok(());
             }
-            Ok(_) if !self.overwrite => return Err(in_the_way(to)),
+            Ok(_) if !self.overwrite => return Err(tree_in_the_way(to)),
             Ok(_) => {
                 fs::remove_file(to).map_err(|error| CliError::file("make the link", to, &error))?
             }
@@ -157,9 +157,9 @@ impl Tree<'_> {
             .map_err(|error| CliError::file("make the link", to, &error))
     }
 
-    fn arrived(self) -> Result<Arrived, CliError> {
-        let digest = manifest::digest(self.entries).to_string();
-        whole(self.way.output, None, self.size, &digest)?;
+    fn into_arrived(self) -> Result<Arrived, CliError> {
+        let digest = manifest::digest_entries(self.entries).to_string();
+        check_whole(self.way.output, None, self.size, &digest)?;
         Ok(Arrived {
             size: self.size,
             digest,
@@ -168,7 +168,7 @@ impl Tree<'_> {
     }
 }
 
-fn in_the_way(there: &Path) -> CliError {
+fn tree_in_the_way(there: &Path) -> CliError {
     CliError::usage(
         format!(
             "{} is there already, and was left as it is; --overwrite replaces it",

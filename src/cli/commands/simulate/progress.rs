@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use crate::cli::print::{note, warning_word};
+use crate::cli::print::{print_note, warning_word};
 use crate::simulate::report::RunRecord;
 use crate::simulate::{Notes, RunName, Study, Watcher};
 use crate::terminal;
@@ -53,11 +53,11 @@ impl Display {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, ProgressState> {
+    fn lock_state(&self) -> std::sync::MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(&self, state: &ProgressState, passed: DurationMs) -> String {
+    fn progress_line(&self, state: &ProgressState, passed: DurationMs) -> String {
         let ended: usize = state.ended.values().sum();
         let rate = ended as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
         let day = passed.0 / DAY_MS;
@@ -70,19 +70,19 @@ impl Display {
     }
 
     /// Prints a line that stays.
-    fn say(&self, text: &str) {
+    fn print_line(&self, text: &str) {
         let clear = if self.terminal {
             terminal::clear_line()
         } else {
             ""
         };
-        note(&format!("{clear}{text}"));
+        print_note(&format!("{clear}{text}"));
     }
 }
 
 impl Watcher for Display {
     fn begins(&self, run: &RunName, notes: &Notes) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.jobs += notes.jobs;
         state.ended.insert(run.index, 0);
         let of = match self.runs {
@@ -90,40 +90,40 @@ impl Watcher for Display {
             _ => format!("{}, seed {}: ", run.label, run.seed),
         };
         // Notes that are the same for all runs are printed once.
-        for line in notes.lines() {
+        for line in notes.to_lines() {
             if state.said.insert(line.clone()) {
                 match line.strip_prefix(' ') {
-                    Some(_) => self.say(&line),
-                    None => self.say(&format!("{}: {of}{line}", warning_word())),
+                    Some(_) => self.print_line(&line),
+                    None => self.print_line(&format!("{}: {of}{line}", warning_word())),
                 }
             }
         }
     }
 
     fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.ended.insert(run.index, jobs_ended);
         let pause = if self.terminal { LOOK } else { LINE };
         if state.told.elapsed() < pause {
             return;
         }
         state.told = Instant::now();
-        let line = self.line(&state, passed);
+        let line = self.progress_line(&state, passed);
         if self.terminal {
-            terminal::say(&format!("{}{line}", terminal::clear_line()));
+            terminal::print_error(&format!("{}{line}", terminal::clear_line()));
         } else {
-            self.say(&line);
+            self.print_line(&line);
         }
     }
 
     fn ends(&self, run: &RunName, record: &RunRecord) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.runs_ended += 1;
         state.ended.insert(run.index, record.jobs.len());
         let days = record.ended.since(record.began).0 as f64 / DAY_MS as f64;
         let took = self.begun.elapsed().as_secs_f64();
         let RunName { label, seed, .. } = run;
-        self.say(&format!(
+        self.print_line(&format!(
             "{label}, seed {seed}: {} jobs, {days:.1} simulated days; {} of {} runs after {took:.1} s",
             record.jobs.len(),
             state.runs_ended,

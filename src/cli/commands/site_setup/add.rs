@@ -9,13 +9,13 @@ use cospan_durable::PRIVATE;
 use cospan_sites::slurm_site::cluster_check::{ProbedFacts, SlurmPartition};
 use serde::Serialize;
 
-use super::{SlurmSession, judged, wait_for};
+use super::{SlurmSession, judge_findings, run_to_end};
 use crate::cli::args_cluster::SiteAddArgs;
 use crate::cli::commands::doctor::{self, DoctorCheck};
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::note;
-use crate::cli::progress;
+use crate::cli::print::print_note;
+use crate::cli::print_progress;
 use crate::config::sections::Site;
 use crate::config::{Config, ConfigError, OptionValue};
 
@@ -39,7 +39,7 @@ struct Added {
 
 /// Examines a cluster and adds it to the configuration.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<CliExit, CliError> {
-    let file = target(context)?;
+    let file = target_file(context)?;
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -53,39 +53,39 @@ pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<Cl
             "give another name, or change it there by hand",
         ));
     }
-    let section = preliminary(args)?;
-    progress(&format!("looking at {}", args.site));
-    let probed = wait_for(async {
+    let section = preliminary_site(args)?;
+    print_progress(&format!("looking at {}", args.site));
+    let probed = run_to_end(async {
         let cluster = SlurmSession::of(&section, args.root.clone().unwrap_or_default())?;
-        let probed = cluster.probe(false).await;
-        cluster.close().await;
+        let probed = cluster.probe_cluster(false).await;
+        cluster.close_connection().await;
         Ok::<_, CliError>(probed)
     })?;
-    let (checks, exit) = judged(&probed.findings);
-    let partition = probed.facts.partition(args.partition.as_deref());
+    let (checks, exit) = judge_findings(&probed.findings);
+    let partition = probed.facts.find_partition(args.partition.as_deref());
     let mut added = Added {
         checks,
         section: None,
         file: None,
-        links: links(&args.site, &known),
+        links: propose_links(&args.site, &known),
     };
     if let (CliExit::Done, Some(partition)) = (exit, partition) {
-        let text = written(args, &probed.facts, partition);
+        let text = write_section(args, &probed.facts, partition);
         if !args.dry_run {
-            append(&file, &before, &text)?;
+            append_section(&file, &before, &text)?;
             added.file = Some(file);
         }
         added.section = Some(text);
     }
-    context.out.answer(&added, told)?;
+    context.out.answer(&added, added_message)?;
     if added.section.is_none() {
-        note("nothing was written: correct what is BAD, then try again");
+        print_note("nothing was written: correct what is BAD, then try again");
     }
     Ok(exit)
 }
 
-fn told(added: &Added) -> String {
-    let mut text = doctor::text(&added.checks);
+fn added_message(added: &Added) -> String {
+    let mut text = doctor::format_checks(&added.checks);
     if let Some(section) = &added.section {
         let _ = write!(text, "\n{section}");
     }
@@ -108,7 +108,7 @@ fn told(added: &Added) -> String {
 }
 
 /// Proposes links to the known sites.
-fn links(site: &str, known: &[Site]) -> Vec<String> {
+fn propose_links(site: &str, known: &[Site]) -> Vec<String> {
     known
         .iter()
         .map(|other: &Site| {
@@ -120,7 +120,7 @@ fn links(site: &str, known: &[Site]) -> Vec<String> {
 }
 
 /// Returns the path of the configuration file in effect, or of the one to be made.
-fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
+fn target_file(context: &CommandContext) -> Result<PathBuf, CliError> {
     let named = context
         .global
         .config
@@ -139,9 +139,9 @@ fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
 }
 
 /// Builds the section before the cluster is asked, read like the configuration.
-fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
+fn preliminary_site(args: &SiteAddArgs) -> Result<Site, CliError> {
     let root = args.root.clone().unwrap_or_else(|| UNKNOWN_ROOT.into());
-    let text = lines(args, &root, args.processors.unwrap_or(1)) + "\n";
+    let text = section_lines(args, &root, args.processors.unwrap_or(1)) + "\n";
     let parsed = Config::parse(Path::new("the command line"), &text)?;
     parsed.config.site.into_iter().next().ok_or_else(|| {
         CliError::usage(
@@ -151,7 +151,7 @@ fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
     })
 }
 
-fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
+fn section_lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
     let given = [
         ("ssh", args.ssh.as_ref().map(OptionValue::show)),
@@ -177,9 +177,9 @@ fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     text
 }
 
-fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) -> String {
+fn write_section(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) -> String {
     let processors = args.processors.unwrap_or(partition.processors).max(1);
-    let mut text = lines(args, Path::new(&facts.root), processors);
+    let mut text = section_lines(args, Path::new(&facts.root), processors);
     let memory = Bytes(partition.memory.0 / GB * GB);
     if memory.0 > 0 {
         let _ = writeln!(text, "memory = {}", memory.show());
@@ -196,7 +196,7 @@ fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) 
 }
 
 /// Adds a section to a file atomically.
-fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
+fn append_section(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
     let gap = match before {
         "" => "",
         text if text.ends_with('\n') => "\n",
@@ -247,10 +247,10 @@ mod tests {
             ssh: Some("login".to_owned()),
             ..args()
         };
-        append(
+        append_section(
             &file,
             before,
-            &lines(&args, Path::new("/home/me/cospan"), 8),
+            &section_lines(&args, Path::new("/home/me/cospan"), 8),
         )
         .unwrap();
         let after = std::fs::read_to_string(&file).unwrap();
@@ -285,7 +285,7 @@ mod tests {
             ..args()
         };
         let read = |text: &str| Config::parse(Path::new("x"), text).unwrap().config;
-        let text = written(&args, &facts, &partition);
+        let text = write_section(&args, &facts, &partition);
         let known = read(&text).site;
         assert_eq!(known[0].processors, 64, "also what is drained now");
         assert_eq!(
@@ -296,17 +296,25 @@ mod tests {
             disk: Bytes(GB),
             ..partition.clone()
         };
-        assert_eq!(read(&written(&args, &facts, &counted)).site[0].disk, None);
+        assert_eq!(
+            read(&write_section(&args, &facts, &counted)).site[0].disk,
+            None
+        );
         let second = SiteAddArgs {
             site: "beta".to_owned(),
             ..args
         };
-        let links = links("beta", &known);
+        let links = propose_links("beta", &known);
         let facts = ProbedFacts {
             root: "/home/me/beta".to_owned(),
             ..facts
         };
-        let all = [text, written(&second, &facts, &partition), links.concat()].join("\n");
+        let all = [
+            text,
+            write_section(&second, &facts, &partition),
+            links.concat(),
+        ]
+        .join("\n");
         let link = &read(&all).link[0];
         assert_eq!(
             (link.from.as_str(), link.to.as_str(), links.len()),
@@ -316,10 +324,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_section_is_refused_and_nothing_is_written() {
-        assert!(preliminary(&args()).is_err());
+        assert!(preliminary_site(&args()).is_err());
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("cospan.toml");
-        assert!(append(&file, "", "[[site]]\nname = \"x\"\n").is_err());
+        assert!(append_section(&file, "", "[[site]]\nname = \"x\"\n").is_err());
         assert!(!file.exists());
     }
 }

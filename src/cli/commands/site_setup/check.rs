@@ -1,23 +1,25 @@
 //! `cospan site check`
 
-use super::{SlurmSession, judged, section, wait_for};
+use super::{SlurmSession, find_section, judge_findings, run_to_end};
 use crate::cli::args_cluster::SiteCheckArgs;
 use crate::cli::commands::doctor;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::progress;
+use crate::cli::print_progress;
 
 /// Examines a site, and prints a remedy for each failure.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteCheckArgs) -> Result<CliExit, CliError> {
-    let section = section(context, &args.site)?;
-    progress(&format!("looking at {}", args.site));
-    let probed = wait_for(async {
+    let section = find_section(context, &args.site)?;
+    print_progress(&format!("looking at {}", args.site));
+    let probed = run_to_end(async {
         let cluster = SlurmSession::of(&section, section.root.clone())?;
-        let probed = cluster.probe(true).await;
-        cluster.close().await;
+        let probed = cluster.probe_cluster(true).await;
+        cluster.close_connection().await;
         Ok::<_, CliError>(probed)
     })?;
-    let (checks, exit) = judged(&probed.findings);
-    context.out.answer(&checks, |checks| doctor::text(checks))?;
+    let (checks, exit) = judge_findings(&probed.findings);
+    context
+        .out
+        .answer(&checks, |checks| doctor::format_checks(checks))?;
     Ok(exit)
 }

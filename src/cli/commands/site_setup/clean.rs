@@ -10,11 +10,11 @@ use cospan_sites::slurm_site::SlurmSite;
 use cospan_sites::slurm_site::cluster_remains::Remains;
 use serde::Serialize;
 
-use super::{SlurmSession, section, wait_for};
+use super::{SlurmSession, find_section, run_to_end};
 use crate::cli::args_cluster::SiteCleanArgs;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::{CliError, CliExit};
-use crate::cli::print::note;
+use crate::cli::print::print_note;
 
 /// The directories that were found, and what was done with them.
 #[derive(Debug, Default, Serialize)]
@@ -33,23 +33,23 @@ struct Cleaned {
 
 /// Removes what attempts left at a site.
 pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<CliExit, CliError> {
-    let section = section(context, &args.site)?;
+    let section = find_section(context, &args.site)?;
     let needs = if args.needed_by_nobody {
         KeptAttempts::Nobody
     } else {
-        needs(context, &args.site)?
+        ask_needs(context, &args.site)?
     };
-    let cleaned = wait_for(async {
+    let cleaned = run_to_end(async {
         let cluster = SlurmSession::of(&section, section.root.clone())?;
-        let cleaned = clean(&cluster.site()?, &needs, args).await;
-        cluster.close().await;
+        let cleaned = clean_site(&cluster.slurm_site()?, &needs, args).await;
+        cluster.close_connection().await;
         cleaned
     })?;
     let Some(cleaned) = cleaned else {
-        note("nothing was removed");
+        print_note("nothing was removed");
         return Ok(CliExit::Done);
     };
-    context.out.answer(&cleaned, text)?;
+    context.out.answer(&cleaned, format_cleaned)?;
     Ok(if cleaned.failed.is_empty() {
         CliExit::Done
     } else {
@@ -70,7 +70,7 @@ enum KeptAttempts {
 }
 
 impl KeptAttempts {
-    fn keep(&self, tag: &AttemptTag) -> bool {
+    fn must_keep(&self, tag: &AttemptTag) -> bool {
         match self {
             KeptAttempts::Nobody => false,
             KeptAttempts::Server { instance, jobs } => {
@@ -86,7 +86,7 @@ impl KeptAttempts {
 }
 
 /// Asks the server which of all jobs' attempts it needs.
-fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
+fn ask_needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
     let report = context
         .client()
         .and_then(|client| Ok(client.site_and_needs(site)?));
@@ -113,12 +113,12 @@ fn unknown_needs(site: &str, why: String) -> CliError {
 }
 
 /// Returns `None` if the user does not agree.
-async fn clean(
+async fn clean_site(
     site: &SlurmSite,
     needs: &KeptAttempts,
     args: &SiteCleanArgs,
 ) -> Result<Option<Cleaned>, CliError> {
-    let remains = site.remains().await.map_err(|error| {
+    let remains = site.list_remains().await.map_err(|error| {
         let remedy = format!("see `cospan site check {}`", args.site);
         CliError::usage(format!("{}: {error}", args.site), remedy)
     })?;
@@ -126,7 +126,7 @@ async fn clean(
     let (foreign, ours): (Vec<&Remains>, Vec<&Remains>) =
         over.into_iter().partition(|one| needs.is_foreign(&one.tag));
     let (needed, going): (Vec<&Remains>, Vec<&Remains>) =
-        ours.into_iter().partition(|one| needs.keep(&one.tag));
+        ours.into_iter().partition(|one| needs.must_keep(&one.tag));
     let mut cleaned = Cleaned {
         live: live.len(),
         needed: needed.len(),
@@ -134,7 +134,7 @@ async fn clean(
         ..Cleaned::default()
     };
     let bytes: u64 = going.iter().map(|one| one.bytes.0).sum();
-    if !going.is_empty() && !agreed(args, going.len(), Bytes(bytes))? {
+    if !going.is_empty() && !ask_user(args, going.len(), Bytes(bytes))? {
         return Ok(None);
     }
     for one in going {
@@ -149,8 +149,8 @@ async fn clean(
     Ok(Some(cleaned))
 }
 
-fn agreed(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliError> {
-    let what = format!("{} at {}, {bytes},", directories(count), args.site);
+fn ask_user(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliError> {
+    let what = format!("{} at {}, {bytes},", count_directories(count), args.site);
     if args.yes {
         return Ok(true);
     }
@@ -160,7 +160,7 @@ fn agreed(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliE
             "say so with --yes",
         ));
     }
-    note(&format!(
+    print_note(&format!(
         "{what} would be removed, with what is in them. Remove them? [y/N]"
     ));
     let mut answer = String::new();
@@ -168,16 +168,16 @@ fn agreed(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliE
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn directories(count: usize) -> String {
+fn count_directories(count: usize) -> String {
     match count {
         1 => "the directory of 1 attempt".to_owned(),
         _ => format!("the directories of {count} attempts"),
     }
 }
 
-fn text(cleaned: &Cleaned) -> String {
+fn format_cleaned(cleaned: &Cleaned) -> String {
     let bytes = Bytes(cleaned.removed_bytes);
-    let mut text = format!("removed {}, {bytes}\n", directories(cleaned.removed));
+    let mut text = format!("removed {}, {bytes}\n", count_directories(cleaned.removed));
     for (count, why) in [
         (
             cleaned.live,
@@ -258,7 +258,9 @@ mod tests {
             yes: true,
             needed_by_nobody: false,
         };
-        let cleaned = wait_for(clean(&site, needs, &args)).unwrap().unwrap();
+        let cleaned = run_to_end(clean_site(&site, needs, &args))
+            .unwrap()
+            .unwrap();
         let removed = left.0.lock().unwrap().clone();
         (cleaned, removed)
     }

@@ -8,7 +8,7 @@ pub(crate) mod clean;
 use std::path::PathBuf;
 
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::cluster_check::{Probed, probe};
+use cospan_sites::slurm_site::cluster_check::{Probed, probe_cluster};
 use cospan_sites::slurm_site::findings::{Finding, FindingVerdict};
 use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
 use tempfile::TempDir;
@@ -34,10 +34,10 @@ impl SlurmSession {
         let place = place.map_err(|error| {
             CliError::usage(format!("no temporary directory: {error}"), "set TMPDIR")
         })?;
-        let way = cluster_config::way(section, &place.path().join("ssh"))
+        let way = cluster_config::open_way(section, &place.path().join("ssh"))
             .map_err(|error: SiteError| CliError::usage(error.to_string(), "correct the site"))?;
         // These commands copy nothing.
-        let config = cluster_config::slurm(section, root, vec!["/bin/false".into()]);
+        let config = cluster_config::slurm_config(section, root, vec!["/bin/false".into()]);
         Ok(Self {
             config,
             way,
@@ -46,12 +46,12 @@ impl SlurmSession {
     }
 
     /// Probes the cluster. If it is not reached, that is a finding, too.
-    async fn probe(&self, trial: bool) -> Probed {
-        let probed = probe(&self.config, self.way.exec(), trial).await;
+    async fn probe_cluster(&self, trial: bool) -> Probed {
+        let probed = probe_cluster(&self.config, self.way.exec(), trial).await;
         match probed {
             Ok(probed) => probed,
             Err(error) => {
-                let (found, advice) = self.unreached(&error).await;
+                let (found, advice) = self.explain_unreached(&error).await;
                 let verdict = FindingVerdict::Bad;
                 Probed {
                     findings: vec![Finding {
@@ -66,19 +66,19 @@ impl SlurmSession {
         }
     }
 
-    async fn unreached(&self, error: &SiteError) -> (String, String) {
+    async fn explain_unreached(&self, error: &SiteError) -> (String, String) {
         let trouble = match &self.way {
-            ClusterWay::Ssh(exec) => exec.trouble().await,
+            ClusterWay::Ssh(exec) => exec.connection_fault().await,
             ClusterWay::Here(_) => None,
         };
         trouble.unwrap_or_else(|| {
             let said = error.to_string();
-            let advice = cospan_sites::slurm_site::findings::advice(&said).to_owned();
+            let advice = cospan_sites::slurm_site::findings::advice_for(&said).to_owned();
             (said, advice)
         })
     }
 
-    fn site(&self) -> Result<SlurmSite, CliError> {
+    fn slurm_site(&self) -> Result<SlurmSite, CliError> {
         let config = self.config.clone();
         let exec = self.way.exec();
         let made = match self.way {
@@ -88,15 +88,15 @@ impl SlurmSession {
         made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
     }
 
-    async fn close(self) {
+    async fn close_connection(self) {
         if let ClusterWay::Ssh(exec) = &self.way {
-            exec.close().await;
+            exec.close_connection().await;
         }
     }
 }
 
 /// Returns the section of a site under Slurm.
-fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
+fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
     let located = context.config()?;
     let sites = &located.loaded.config.site;
     let Some(site) = sites.iter().find(|site| site.name.as_str() == name) else {
@@ -121,7 +121,7 @@ fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
 }
 
 /// Converts findings into checks, and returns the exit code.
-fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
+fn judge_findings(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
     let is_bad = findings
         .iter()
         .any(|finding| finding.verdict == FindingVerdict::Bad);
@@ -148,6 +148,6 @@ fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
 }
 
 /// Runs a future that uses the network, to its end.
-fn wait_for<T>(work: impl Future<Output = T>) -> T {
+fn run_to_end<T>(work: impl Future<Output = T>) -> T {
     actix_web::rt::System::new().block_on(work)
 }

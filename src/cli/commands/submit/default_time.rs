@@ -8,12 +8,15 @@ use crate::cli::context::CommandContext;
 /// Returns the longest default time that any site of the server has for these partitions (separated
 /// by commas), or for the default partition; with the partition and its site. A server that cannot
 /// be asked is ignored: the submission will report the reason.
-pub(super) fn told(context: &CommandContext, names: Option<&str>) -> Option<(DurationMs, String)> {
-    let sites = context.client().ok()?.sites().ok()?.sites;
-    longest(&sites, names)
+pub(super) fn longest_partition_time(
+    context: &CommandContext,
+    names: Option<&str>,
+) -> Option<(DurationMs, String)> {
+    let sites = context.client().ok()?.list_sites().ok()?.sites;
+    longest_of_sites(&sites, names)
 }
 
-fn longest(sites: &[SiteReport], names: Option<&str>) -> Option<(DurationMs, String)> {
+fn longest_of_sites(sites: &[SiteReport], names: Option<&str>) -> Option<(DurationMs, String)> {
     sites
         .iter()
         .filter_map(|site: &SiteReport| {
@@ -56,7 +59,8 @@ mod tests {
                 ..SiteReport::default()
             },
         ];
-        let told = |names| longest(&sites, names).map(|(time, whose)| (time.0 / 60_000, whose));
+        let told =
+            |names| longest_of_sites(&sites, names).map(|(time, whose)| (time.0 / 60_000, whose));
         assert_eq!(told(None), Some((60, "partition normal of alpha".into())));
         assert_eq!(
             told(Some("short")),

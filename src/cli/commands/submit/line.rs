@@ -17,8 +17,8 @@ use crate::cli::exit::CliError;
 const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);
 
 /// Builds the job of a command line.
-pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
-    let sites = sites(args)?;
+pub(super) fn build_job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
+    let sites = component_sites(args)?;
     let several = sites.len() > 1;
     let component = sites.into_iter().enumerate().map(|(index, site)| {
         let name = if several {
@@ -26,7 +26,7 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
         } else {
             "main".to_owned()
         };
-        component(args, command, &name, site)
+        build_component(args, command, &name, site)
     });
     Ok(JobDocument {
         name: args.name.clone().or_else(|| {
@@ -39,7 +39,7 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
 }
 
 /// Returns the site of each component; `None` where the policy chooses.
-fn sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
+fn component_sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
     let count = args.components.map(|count| count as usize);
     match (args.site.as_slice(), count) {
         ([], count) => Ok(vec![None; count.unwrap_or(1)]),
@@ -52,7 +52,7 @@ fn sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
     }
 }
 
-fn component(
+fn build_component(
     args: &LineArgs,
     command: &[String],
     name: &str,

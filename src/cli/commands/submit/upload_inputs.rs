@@ -11,9 +11,9 @@ use crate::api::v1::JobDocument;
 use crate::api::v1::document::{
     ComponentDocument, ExecutableDocument, FileDocument, InputDocument,
 };
-use crate::cli::commands::upload::{UploadWish, upload};
+use crate::cli::commands::upload::{UploadWish, upload_file};
 use crate::cli::exit::CliError;
-use crate::cli::print::{note, warning_word};
+use crate::cli::print::{print_note, warning_word};
 use crate::client::Client;
 
 /// Sends the files that jobs name, each once.
@@ -31,23 +31,27 @@ impl<'c> Bringer<'c> {
     }
 
     /// Sends the files that a job names, relative to the folder of its job file.
-    pub(super) fn bring(&mut self, job: &mut JobDocument, folder: &Path) -> Result<(), CliError> {
+    pub(super) fn bring_files(
+        &mut self,
+        job: &mut JobDocument,
+        folder: &Path,
+    ) -> Result<(), CliError> {
         job.component
             .iter_mut()
-            .try_for_each(|component| self.component(component, folder))
+            .try_for_each(|component| self.bring_component(component, folder))
     }
 
-    fn component(
+    fn bring_component(
         &mut self,
         component: &mut ComponentDocument,
         folder: &Path,
     ) -> Result<(), CliError> {
         let site = component.site.clone();
         for input in &mut component.input {
-            self.input(input, site.as_ref(), folder)?;
+            self.bring_input(input, site.as_ref(), folder)?;
         }
         let input = &component.input;
-        self.executable(&mut component.executable, site.as_ref(), (folder, input))?;
+        self.bring_executable(&mut component.executable, site.as_ref(), (folder, input))?;
         let at = component.at.values_mut().map(|change| (None, change));
         let restarted = component
             .restart
@@ -55,13 +59,13 @@ impl<'c> Bringer<'c> {
             .map(|change| (site.as_ref(), change));
         for (site, change) in at.chain(restarted) {
             if let Some(executable) = &mut change.executable {
-                self.executable(executable, site, (folder, input))?;
+                self.bring_executable(executable, site, (folder, input))?;
             }
         }
         Ok(())
     }
 
-    fn executable(
+    fn bring_executable(
         &mut self,
         executable: &mut ExecutableDocument,
         site: Option<&SiteName>,
@@ -71,7 +75,7 @@ impl<'c> Bringer<'c> {
             ExecutableDocument::AtSite(path) if is_here(path, folder, input) => path.clone(),
             ExecutableDocument::AtSite(path) if is_nowhere(path, folder, input) => {
                 let at = folder.join(&**path).display().to_string();
-                note(&format!(
+                print_note(&format!(
                     "{}: there is no file {at} on this machine; {path} must be in the work \
                      directory at the site",
                     warning_word()
@@ -83,7 +87,7 @@ impl<'c> Bringer<'c> {
             }) => path.clone(),
             _ => return Ok(()),
         };
-        let name = self.send(&path, site, folder)?;
+        let name = self.send_once(&path, site, folder)?;
         let file = FileDocument {
             file: Some(name),
             upload: None,
@@ -94,7 +98,7 @@ impl<'c> Bringer<'c> {
         Ok(())
     }
 
-    fn input(
+    fn bring_input(
         &mut self,
         input: &mut InputDocument,
         site: Option<&SiteName>,
@@ -107,11 +111,11 @@ impl<'c> Bringer<'c> {
         if input.path.is_none() {
             input.path = own.and_then(|name| RelPath::new(name).ok());
         }
-        input.file = Some(self.send(&path, site, folder)?);
+        input.file = Some(self.send_once(&path, site, folder)?);
         Ok(())
     }
 
-    fn send(
+    fn send_once(
         &mut self,
         path: &Arc<str>,
         site: Option<&SiteName>,
@@ -126,7 +130,7 @@ impl<'c> Bringer<'c> {
             site: key.1.clone(),
             ..UploadWish::default()
         };
-        let name = upload(self.client, &key.0, &wish)?;
+        let name = upload_file(self.client, &key.0, &wish)?;
         self.sent.insert(key, name.clone());
         Ok(name)
     }
@@ -135,14 +139,14 @@ impl<'c> Bringer<'c> {
 /// Returns true for a relative path of a file beside the job file, unless an input will be there. A
 /// bare name is looked up at the site.
 fn is_here(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
-    is_relative(path) && folder.join(path).is_file() && !lies_there(path, input)
+    is_relative(path) && folder.join(path).is_file() && !is_input_path(path, input)
 }
 
 /// Returns true for a relative path where no file is known, neither here nor among the input, of
 /// which a directory may contain it.
 fn is_nowhere(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
     let brought = Path::new(path).ancestors().filter_map(Path::to_str);
-    let is_brought = brought.into_iter().any(|above| lies_there(above, input));
+    let is_brought = brought.into_iter().any(|above| is_input_path(above, input));
     is_relative(path) && !folder.join(path).exists() && !is_brought
 }
 
@@ -150,7 +154,7 @@ fn is_relative(path: &str) -> bool {
     path.contains('/') && !path.starts_with('/')
 }
 
-fn lies_there(path: &str, input: &[InputDocument]) -> bool {
+fn is_input_path(path: &str, input: &[InputDocument]) -> bool {
     let below = path.strip_prefix("./").unwrap_or(path);
     input.iter().any(|input| match (&input.path, &input.file) {
         (Some(at), _) => at.as_str() == below,

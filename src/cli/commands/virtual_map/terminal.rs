@@ -7,7 +7,7 @@ const HEIGHT: usize = 18;
 
 /// Plots sites as letters in the order of `points`, chosen ones in capitals, and the job as `+` at
 /// the origin; `*` where several have one position.
-pub(super) fn plot(points: &[MapPoint]) -> String {
+pub(super) fn plot_map(points: &[MapPoint]) -> String {
     let end_x = map_scale(points.iter().map(|p| p.x).fold(0.0, f64::max));
     let end_y = map_scale(points.iter().map(|p| p.y).fold(0.0, f64::max));
     let mut grid = vec![vec![' '; WIDTH + 1]; HEIGHT + 1];
@@ -16,7 +16,7 @@ pub(super) fn plot(points: &[MapPoint]) -> String {
     for (index, point) in points.iter().enumerate() {
         let column = (point.x / end_x * WIDTH as f64).round() as usize;
         let line = (point.y / end_y * HEIGHT as f64).round() as usize;
-        let sign = sign(index, point.is_chosen);
+        let sign = site_sign(index, point.is_chosen);
         let spot = &mut grid[line.min(HEIGHT)][column.min(WIDTH)];
         *spot = if matches!(*spot, ' ' | '+') {
             sign
@@ -39,7 +39,7 @@ pub(super) fn plot(points: &[MapPoint]) -> String {
 }
 
 /// Returns one of twenty-six letters, then dots.
-fn sign(index: usize, is_chosen: bool) -> char {
+fn site_sign(index: usize, is_chosen: bool) -> char {
     let letter = u8::try_from(index)
         .ok()
         .and_then(|index| b'a'.checked_add(index));

@@ -48,7 +48,7 @@ fn report() -> ExplainReport {
 
 #[test]
 fn the_map_in_characters_has_every_site_that_bids_and_the_job() {
-    let plot = terminal::plot(&points(&report()));
+    let plot = terminal::plot_map(&map_points(&report()));
     let lines: Vec<&str> = plot.lines().collect();
     let spot = |sign: char| {
         let line = lines
@@ -78,12 +78,12 @@ fn the_map_in_characters_has_every_site_that_bids_and_the_job() {
 fn sites_on_one_spot_are_told_apart_from_one_site() {
     let mut report = report();
     report.bids[1] = bid("S2", 0.6, 0.0);
-    assert!(terminal::plot(&points(&report)).contains('*'));
+    assert!(terminal::plot_map(&map_points(&report)).contains('*'));
 }
 
 #[test]
 fn the_table_has_the_nearest_first_and_says_who_does_not_bid() {
-    let table = anstream::adapter::strip_str(&table(&report().bids)).to_string();
+    let table = anstream::adapter::strip_str(&format_bids(&report().bids)).to_string();
     let sites: Vec<&str> = table
         .lines()
         .filter_map(|line| line.split_whitespace().next())
@@ -99,11 +99,11 @@ fn the_table_has_the_nearest_first_and_says_who_does_not_bid() {
 #[test]
 fn sites_without_gflops_that_take_part_are_named_below_the_table() {
     let mut bids = report().bids;
-    assert!(!table(&bids).contains("GFLOPS"));
+    assert!(!format_bids(&bids).contains("GFLOPS"));
     bids.iter_mut()
         .filter(|bid| bid.site != "S1")
         .for_each(|bid| bid.lacks_gflops = true);
-    let table = table(&bids);
+    let table = format_bids(&bids);
     assert!(
         table.ends_with("compute counts processors alone: S2, S<3\n"),
         "{table}"
@@ -113,16 +113,21 @@ fn sites_without_gflops_that_take_part_are_named_below_the_table() {
 #[test]
 fn the_map_says_what_its_bids_are_by() {
     let mut report = report();
-    assert_eq!(by(&report), "");
+    assert_eq!(bid_basis(&report), "");
     report.bids_by = Some("sites as they are now".into());
-    assert_eq!(by(&report), "Bids: sites as they are now.\n");
-    assert!(title(&report).ends_with("with sites as they are now"));
+    assert_eq!(bid_basis(&report), "Bids: sites as they are now.\n");
+    assert!(map_title(&report).ends_with("with sites as they are now"));
 }
 
 #[test]
 fn the_picture_is_one_svg_with_every_site_that_bids() {
     let report = report();
-    let svg = virtual_map(&title(&report), &note(&report), &points(&report)).standalone();
+    let svg = virtual_map(
+        &map_title(&report),
+        &note_missing_sites(&report),
+        &map_points(&report),
+    )
+    .standalone();
     assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
     for part in [
         ">S1<",

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use super::{JobWatch, POLL, WaitOutcome, outcome_text};
+use super::{JobWatch, POLL, WaitOutcome, format_outcome};
 use crate::api::v1::job::{JobRow, PhaseReport};
 use crate::cli::context::PAGE;
-use crate::cli::print::{note, state};
+use crate::cli::print::{color_state, print_note};
 use crate::client::{ClientError, JobFilter};
 use crate::terminal;
 
@@ -44,13 +44,13 @@ impl PhaseCounts {
         counts
     }
 
-    fn ended(self) -> usize {
+    fn count_ended(self) -> usize {
         self.finished + self.failed + self.cancelled
     }
 
     /// Formats the numbers of jobs that are done, running and failed, the pace, and the expected
     /// end, given the number of jobs that ended in this time.
-    fn line(self, ended_now: usize, within: Duration) -> String {
+    fn counts_line(self, ended_now: usize, within: Duration) -> String {
         let PhaseCounts {
             finished,
             failed,
@@ -58,24 +58,24 @@ impl PhaseCounts {
             running,
             waiting,
         } = self;
-        let total = self.ended() + running + waiting;
+        let total = self.count_ended() + running + waiting;
         let mut line = format!("{finished} of {total} done, {running} running, {failed} failed");
         if cancelled > 0 {
             line.push_str(&format!(", {cancelled} cancelled"));
         }
         line.push_str(&format!(", {waiting} waiting"));
         let rate = ended_now as f64 / within.as_secs_f64().max(0.001);
-        if ended_now > 0 && self.ended() < total {
-            let seconds = ((total - self.ended()) as f64 / rate).round() as u64;
+        if ended_now > 0 && self.count_ended() < total {
+            let seconds = ((total - self.count_ended()) as f64 / rate).round() as u64;
             let left = DurationMs::from_secs(seconds.max(1));
-            line.push_str(&format!("; {}, about {left} left", pace(rate)));
+            line.push_str(&format!("; {}, about {left} left", format_pace(rate)));
         }
         line
     }
 }
 
 /// Formats a pace per second, minute or hour.
-fn pace(per_second: f64) -> String {
+fn format_pace(per_second: f64) -> String {
     match per_second {
         rate if rate >= 1.0 => format!("{rate:.1} a second"),
         rate if rate * 60.0 >= 1.0 => format!("{:.1} a minute", rate * 60.0),
@@ -110,20 +110,20 @@ impl WaitProgress {
     }
 
     /// Returns the time until the next look: looks take only a small part of a server's time.
-    pub(super) fn rest(&self) -> Duration {
+    pub(super) fn time_to_rest(&self) -> Duration {
         POLL.max(self.look * 4)
     }
 
-    fn tell(&mut self, counts: PhaseCounts) {
-        let before = *self.before.get_or_insert(counts.ended());
-        let line = counts.line(counts.ended() - before, self.begun.elapsed());
-        let over = counts.ended() == self.total;
+    fn print_counts(&mut self, counts: PhaseCounts) {
+        let before = *self.before.get_or_insert(counts.count_ended());
+        let line = counts.counts_line(counts.count_ended() - before, self.begun.elapsed());
+        let over = counts.count_ended() == self.total;
         let is_due = self.told.is_none_or(|told| told.elapsed() >= LINE);
         if self.terminal {
             let end = if over { "\n" } else { "" };
-            terminal::say(&format!("{}{line}{end}", terminal::clear_line()));
+            terminal::print_error(&format!("{}{line}{end}", terminal::clear_line()));
         } else if line != self.last && (is_due || over) {
-            note(&line);
+            print_note(&line);
             self.told = Some(Instant::now());
             self.last = line;
         }
@@ -144,9 +144,9 @@ impl JobWatch<'_> {
             ..JobFilter::default()
         };
         loop {
-            let page = self.client.jobs(&filter)?;
+            let page = self.client.list_jobs(&filter)?;
             for row in page.jobs.iter().filter(|row| missing.remove(&row.id)) {
-                self.saw(row)?;
+                self.apply_row(row)?;
             }
             filter.after = page
                 .next
@@ -162,12 +162,12 @@ impl JobWatch<'_> {
         let counts = PhaseCounts::of(self.phases.values().map(|phase| phase.state.as_str()));
         if let Some(progress) = &mut self.many {
             progress.look = begun.elapsed();
-            progress.tell(counts);
+            progress.print_counts(counts);
         }
         Ok(())
     }
 
-    fn saw(&mut self, row: &JobRow) -> Result<(), ClientError> {
+    fn apply_row(&mut self, row: &JobRow) -> Result<(), ClientError> {
         let phase = match row.state.as_str() {
             // A row does not give the reason.
             "failed" => self.client.phase(row.id)?,
@@ -187,7 +187,7 @@ impl JobWatch<'_> {
 }
 
 /// Formats the numbers of jobs by their end, and names those that did not finish.
-pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
+pub(super) fn format_outcomes(outcomes: &[WaitOutcome]) -> String {
     let ended = ["finished", "failed", "cancelled"].map(|name| {
         let in_state = outcomes.iter().filter(|outcome| outcome.state == name);
         (name, in_state.count())
@@ -196,7 +196,7 @@ pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
     let mut parts: Vec<String> = ended
         .iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{count} {}", state(name)))
+        .map(|(name, count)| format!("{count} {}", color_state(name)))
         .collect();
     if others > 0 {
         parts.push(format!("{others} not ended"));
@@ -208,7 +208,7 @@ pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
         .collect();
     bad.iter()
         .take(NAMED)
-        .for_each(|outcome| text.push_str(&outcome_text(outcome)));
+        .for_each(|outcome| text.push_str(&format_outcome(outcome)));
     if bad.len() > NAMED {
         let more = bad.len() - NAMED;
         text.push_str(&format!(
@@ -232,13 +232,13 @@ mod tests {
             waiting: 584,
         };
         assert_eq!(
-            counts.line(200, Duration::from_secs(100)),
+            counts.counts_line(200, Duration::from_secs(100)),
             "380 of 1000 done, 16 running, 20 failed, 584 waiting; 2.0 a second, about 5m00s left"
         );
         // Nothing ended yet: nobody knows how fast it goes.
         assert!(
             counts
-                .line(0, Duration::from_secs(100))
+                .counts_line(0, Duration::from_secs(100))
                 .ends_with("584 waiting")
         );
         let over = PhaseCounts {
@@ -246,7 +246,7 @@ mod tests {
             cancelled: 3,
             ..PhaseCounts::default()
         };
-        let line = over.line(12, Duration::from_secs(6));
+        let line = over.counts_line(12, Duration::from_secs(6));
         assert_eq!(
             line,
             "9 of 12 done, 0 running, 0 failed, 3 cancelled, 0 waiting"
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn a_slow_sweep_is_told_by_the_hour() {
-        assert_eq!(pace(3.25), "3.2 a second");
-        assert_eq!(pace(0.5), "30.0 a minute");
-        assert_eq!(pace(0.01), "36.0 an hour");
+        assert_eq!(format_pace(3.25), "3.2 a second");
+        assert_eq!(format_pace(0.5), "30.0 a minute");
+        assert_eq!(format_pace(0.01), "36.0 an hour");
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
                 last_words: Vec::new(),
             })
             .collect();
-        let text = terminal::without_styles(&text(&outcomes));
+        let text = terminal::without_styles(&format_outcomes(&outcomes));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "100 jobs: 85 finished, 15 failed");
         assert_eq!((lines.len(), lines[1]), (12, "job 86 failed: exit code 3"));

@@ -6,7 +6,7 @@ use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LoadLevel};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX};
-use crate::simulate::random_streams::stream;
+use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::RawJob;
 use cospan_simulator::models::GeneratedJob;
 
@@ -15,7 +15,7 @@ const SHORTEST: DurationMs = DurationMs(1);
 
 /// Draws the dummy jobs by time. One that has to wait for its processors ends later than planned:
 /// then the load is above the level for that time.
-pub(super) fn jobs(
+pub(super) fn level_jobs(
     site: &DescribedSite,
     level: &LoadLevel,
     options: &BuildOptions,
@@ -40,7 +40,7 @@ pub(super) fn jobs(
     jobs.sort_by_key(|job| job.submitted);
     Ok((1..)
         .zip(&jobs)
-        .map(|(number, job)| RawJob::generated(number, job))
+        .map(|(number, job)| RawJob::from_generated(number, job))
         .collect())
 }
 
@@ -60,7 +60,7 @@ fn times_in_use(
     mean: DurationMs,
     options: &BuildOptions,
 ) -> impl Iterator<Item = (DurationMs, DurationMs)> {
-    let mut rng = stream(
+    let mut rng = random_stream(
         options.seed,
         "local level",
         &format!("{} {node}", site.name),

@@ -7,8 +7,10 @@ use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LocalModel, LocalSource};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, dummy_load};
-use crate::simulate::random_streams::stream;
-use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle, stretched};
+use crate::simulate::random_streams::random_stream;
+use crate::simulate::workload::{
+    RawJob, SourceNotes, Times, log_jobs, settle_times, stretch_estimates,
+};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ModelParameterError};
@@ -32,7 +34,7 @@ fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
 }
 
 /// The jobs by time, with notes about them.
-pub(super) fn jobs(
+pub(super) fn local_jobs(
     site: &DescribedSite,
     options: &BuildOptions,
 ) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
@@ -53,22 +55,23 @@ pub(super) fn jobs(
             })?
         }
         LocalSource::Model { model, utilization } => (
-            generated(site, model, *utilization, options)?,
+            generate_jobs(site, model, *utilization, options)?,
             SourceNotes::default(),
         ),
         LocalSource::Level(held) => (
-            dummy_load::jobs(site, held, options)?,
+            dummy_load::level_jobs(site, held, options)?,
             SourceNotes::default(),
         ),
     };
-    let mut rng = stream(options.seed, "local estimates", site.name.as_str());
-    let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng).map_err(|cause| {
-        BuildError::Estimates {
-            site: site.name.clone(),
-            cause,
-        }
-    })?;
-    let times = stretched(times, load.estimates_times);
+    let mut rng = random_stream(options.seed, "local estimates", site.name.as_str());
+    let times =
+        settle_times(raw.iter(), load.estimates, &mut notes, &mut rng).map_err(|cause| {
+            BuildError::Estimates {
+                site: site.name.clone(),
+                cause,
+            }
+        })?;
+    let times = stretch_estimates(times, load.estimates_times);
     Ok((
         raw.iter()
             .zip(times)
@@ -83,19 +86,19 @@ pub(super) fn jobs(
     ))
 }
 
-fn generated(
+fn generate_jobs(
     site: &DescribedSite,
     model: &LocalModel,
     utilization: f64,
     options: &BuildOptions,
 ) -> Result<Vec<RawJob>, BuildError> {
-    let mut rng = stream(options.seed, "local load", site.name.as_str());
+    let mut rng = random_stream(options.seed, "local load", site.name.as_str());
     let generator = match model {
-        LocalModel::Lublin => Generator::lublin(site.processors(), utilization),
+        LocalModel::Lublin => Generator::lublin_model(site.processors(), utilization),
         LocalModel::Poisson {
             mean_run_time,
             sizes,
-        } => Generator::poisson(site.processors(), utilization, *mean_run_time, sizes),
+        } => Generator::poisson_model(site.processors(), utilization, *mean_run_time, sizes),
     };
     let mut generator = generator.map_err(|cause| BuildError::Model {
         site: site.name.clone(),
@@ -113,7 +116,7 @@ fn generated(
                 what: "local jobs",
             });
         }
-        jobs.push(RawJob::generated(jobs.len() as u64 + 1, &job));
+        jobs.push(RawJob::from_generated(jobs.len() as u64 + 1, &job));
     }
 }
 
@@ -131,10 +134,10 @@ enum Generator<'m> {
 
 impl<'m> Generator<'m> {
     /// The model for this many processors, with gaps stretched to the load.
-    fn lublin(processors: u32, utilization: f64) -> Result<Self, ModelParameterError> {
+    fn lublin_model(processors: u32, utilization: f64) -> Result<Self, ModelParameterError> {
         let parameters = LublinParameters::default().for_system(processors);
         let jobs = Box::new(LublinGenerator::new(&parameters)?);
-        let mut rng = stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
+        let mut rng = random_stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
         let pilot = jobs.clone().jobs(PILOT_JOBS, &mut rng);
         let natural = exact_load(&pilot, processors);
         Ok(Self::Lublin {
@@ -144,7 +147,7 @@ impl<'m> Generator<'m> {
     }
 
     /// The Poisson model, whose gap follows from load, size and run time.
-    fn poisson(
+    fn poisson_model(
         processors: u32,
         utilization: f64,
         mean_run_time: DurationMs,

@@ -12,8 +12,8 @@ use rand_distr::Exp1;
 
 use super::super::{BlackHoles, DescribedSite, Failures, NODES_MAX};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
-use crate::simulate::random_streams::stream;
-use crate::simulate::workload::{SourceError, open, reading};
+use crate::simulate::random_streams::random_stream;
+use crate::simulate::workload::{SourceError, open_log, reading_for};
 use cospan_simulator::logs::{Complaints, FailureReader, LoggedFailure};
 
 /// A node that fails is down for some time, even where a log says otherwise.
@@ -70,7 +70,7 @@ impl fmt::Display for FailureNotes {
 }
 
 /// The failures by time and node, with notes about them.
-pub(super) fn failures(
+pub(super) fn node_failures(
     site: &DescribedSite,
     options: &BuildOptions,
 ) -> Result<(Vec<NodeDown>, FailureNotes), BuildError> {
@@ -83,20 +83,21 @@ pub(super) fn failures(
             start,
             shuffled,
         }) => {
-            let mut logged =
-                read(path, *system, options, &mut notes).map_err(|cause| BuildError::Source {
+            let mut logged = read_log(path, *system, options, &mut notes).map_err(|cause| {
+                BuildError::Source {
                     site: site.name.clone(),
                     cause,
-                })?;
+                }
+            })?;
             if *shuffled {
-                shuffle(&mut logged, site, options.seed);
+                shuffle_nodes(&mut logged, site, options.seed);
             }
-            placed(&logged, *start, site.nodes, options, &mut notes)
+            place_failures(&logged, *start, site.nodes, options, &mut notes)
         }
         Some(Failures::Exponential {
             mean_between_failures,
             mean_repair,
-        }) => drawn(
+        }) => draw_failures(
             site,
             "node failures",
             *mean_between_failures,
@@ -120,7 +121,7 @@ pub(super) fn black_holes(
     else {
         return Ok(Vec::new());
     };
-    let mut holes = drawn(
+    let mut holes = draw_failures(
         site,
         "black holes",
         mean_between_failures,
@@ -132,13 +133,17 @@ pub(super) fn black_holes(
 }
 
 /// Reads the failures of one machine, by time.
-fn read(
+fn read_log(
     path: &Path,
     system: u32,
     options: &BuildOptions,
     notes: &mut FailureNotes,
 ) -> Result<Vec<LoggedFailure>, SourceError> {
-    let mut reader = FailureReader::new(open(path)?, reading(path, options.on_bad), Some(system))?;
+    let mut reader = FailureReader::new(
+        open_log(path)?,
+        reading_for(path, options.on_bad),
+        Some(system),
+    )?;
     let mut failures = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
     notes.log = Some(reader.complaints().clone());
     failures.sort_by_key(|failure| failure.started);
@@ -147,14 +152,14 @@ fn read(
 
 /// Permutes the node numbers of the log, including those above the nodes of the site, so that a
 /// part of a larger machine is a random part of it.
-fn shuffle(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
+fn shuffle_nodes(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
     let known = logged
         .iter()
         .map(|failure| failure.node)
         .filter(|node| *node < NODES_MAX);
     let count = known.max().map_or(0, |last| last + 1).max(site.nodes);
     let mut numbers: Vec<u32> = (0..count).collect();
-    numbers.shuffle(&mut stream(
+    numbers.shuffle(&mut random_stream(
         seed,
         "nodes of the failure log",
         site.name.as_str(),
@@ -168,7 +173,7 @@ fn shuffle(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
 }
 
 /// Moves logged failures to the time and the nodes of the simulation.
-fn placed(
+fn place_failures(
     logged: &[LoggedFailure],
     start: DurationMs,
     nodes: u32,
@@ -200,14 +205,14 @@ fn placed(
                 node,
                 repair,
             };
-            notes.while_down += u64::from(join(of_node.entry(node).or_default(), down));
+            notes.while_down += u64::from(join_failure(of_node.entry(node).or_default(), down));
         }
     }
     of_node.into_values().flatten().collect()
 }
 
 /// Adds the next failure of a node; returns true if the node was still down.
-fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
+fn join_failure(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
     match earlier
         .last_mut()
         .filter(|last| next.at <= last.at + last.repair)
@@ -226,7 +231,7 @@ fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
 
 /// Draws failures. Each node has its own stream, so that neither the number of nodes nor the
 /// horizon changes the failures of the others.
-fn drawn(
+fn draw_failures(
     site: &DescribedSite,
     what: &'static str,
     mean_up: DurationMs,
@@ -236,27 +241,27 @@ fn drawn(
     let mut failures = Vec::new();
     for node in 0..site.nodes {
         let place = format!("{} {node}", site.name);
-        let mut rng = stream(options.seed, what, &place);
-        let mut since = exponential(mean_up, &mut rng);
+        let mut rng = random_stream(options.seed, what, &place);
+        let mut since = draw_exponential(mean_up, &mut rng);
         while since < options.horizon {
             if failures.len() == EVENTS_PER_SITE_MAX {
                 let site = site.name.clone();
                 return Err(BuildError::TooMany { site, what });
             }
-            let repair = exponential(mean_down, &mut rng);
+            let repair = draw_exponential(mean_down, &mut rng);
             failures.push(NodeDown {
                 at: options.begin + since,
                 node,
                 repair,
             });
-            since = since + repair + exponential(mean_up, &mut rng);
+            since = since + repair + draw_exponential(mean_up, &mut rng);
         }
     }
     Ok(failures)
 }
 
 /// Draws a time with this mean, at least 1 ms.
-fn exponential(mean: DurationMs, rng: &mut StdRng) -> DurationMs {
+fn draw_exponential(mean: DurationMs, rng: &mut StdRng) -> DurationMs {
     let length: f64 = rng.sample(Exp1);
     DurationMs((length * mean.0 as f64).ceil() as u64).max(SHORTEST_REPAIR)
 }

@@ -4,21 +4,21 @@ use cospan_domain::acquisition::Objective;
 use cospan_domain::units::DurationMs;
 
 use super::super::DescribedSite;
-use super::super::grid_table::{GridTable, share, word, yes_or_no};
-use super::read_links::length;
+use super::super::grid_table::{GridTable, read_bool, read_share, read_word};
+use super::read_links::read_length;
 use crate::api::v1::preferences::ObjectiveName;
 use crate::simulate::reserving_jobs::ReservationWorkload;
 
 /// Reads the table, if it is there. `None`: it is wrong.
-pub(super) fn reservations(
+pub(super) fn read_reservations(
     root: &GridTable<'_, '_>,
     sites: &[Option<DescribedSite>],
 ) -> Option<Option<ReservationWorkload>> {
-    if !root.has("reservations") {
+    if !root.has_key("reservations") {
         return Some(None);
     }
-    let table = root.table("reservations", "[reservations]".into())?;
-    table.only(&[
+    let table = root.sub_table("reservations", "[reservations]".into())?;
+    table.allow_only(&[
         "share",
         "ahead",
         "within",
@@ -31,20 +31,20 @@ pub(super) fn reservations(
         .any(|site: &Option<DescribedSite>| site.as_ref().is_none_or(|site| site.reserves))
     {
         let message = "[reservations] is given, but no site grants any";
-        table.wrong(
-            table.at(),
+        table.add_problem(
+            table.table_span(),
             message.to_owned(),
             "add reserves = true to a [[site]]",
         );
     }
-    let wanted = table.or("share", 1.0, |value| share(value, 1.0));
-    let ahead = table.or("ahead", DurationMs::ZERO, length);
-    let within = table.or("within", DurationMs::ZERO, length);
-    let flexible = table.or("flexible", false, yes_or_no);
-    let reserve_after = table.or("reserve_after", None, |value| length(value).map(Some));
+    let wanted = table.value_or("share", 1.0, |value| read_share(value, 1.0));
+    let ahead = table.value_or("ahead", DurationMs::ZERO, read_length);
+    let within = table.value_or("within", DurationMs::ZERO, read_length);
+    let flexible = table.value_or("flexible", false, read_bool);
+    let reserve_after = table.value_or("reserve_after", None, |value| read_length(value).map(Some));
     let objectives = [Objective::EarliestStart, Objective::EarliestCompletion]
         .map(|objective| (ObjectiveName::from(objective).as_str(), Some(objective)));
-    let objective = table.or("objective", None, |value| word(value, &objectives))?;
+    let objective = table.value_or("objective", None, |value| read_word(value, &objectives))?;
     let share = wanted?;
     let ahead = ahead?;
     let within = within?;

@@ -9,12 +9,14 @@ use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
 
 use super::super::describe::discipline_name;
-use super::super::grid_table::{GridTable, share, text, whole, word, yes_or_no};
+use super::super::grid_table::{
+    GridTable, read_bool, read_share, read_text, read_whole, read_word,
+};
 use super::super::{
     BlackHoles, DescribedSite, Failures, LoadLevel, LocalLoad, LocalModel, LocalSource, NODES_MAX,
     PROCESSORS_PER_NODE_MAX, grid_quantity,
 };
-use super::read_links::length;
+use super::read_links::read_length;
 use crate::config::value::OptionValue;
 use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
 use cospan_simulator::world::batch::Discipline;
@@ -24,12 +26,12 @@ const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discip
 const UTILIZATION_MAX: f64 = 10.0;
 
 /// Reads a site whose name was read before.
-pub(super) fn site(
+pub(super) fn read_site(
     table: &GridTable<'_, '_>,
     name: Option<SiteName>,
     directory: &Path,
 ) -> Option<DescribedSite> {
-    table.only(&[
+    table.allow_only(&[
         "name",
         "nodes",
         "processors_per_node",
@@ -45,39 +47,41 @@ pub(super) fn site(
         "upload",
         "download",
     ]);
-    let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
-    let processors_per_node = table.or("processors_per_node", 1, |value| {
-        whole(value, 1..=PROCESSORS_PER_NODE_MAX)
+    let nodes = table.required_value("nodes", |value| read_whole(value, 1..=NODES_MAX));
+    let processors_per_node = table.value_or("processors_per_node", 1, |value| {
+        read_whole(value, 1..=PROCESSORS_PER_NODE_MAX)
     });
     let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
-    let discipline = table.or("scheduler", Discipline::Easy, |value| {
-        word(value, &disciplines)
+    let discipline = table.value_or("scheduler", Discipline::Easy, |value| {
+        read_word(value, &disciplines)
     });
 
-    let queues = table.or("queues", false, yes_or_no);
-    let reserves = table.or("reserves", false, yes_or_no);
+    let queues = table.value_or("queues", false, read_bool);
+    let reserves = table.value_or("reserves", false, read_bool);
     if queues == Some(true) && reserves == Some(true) {
         let message = format!("{} has both queues and reserves", table.title());
-        table.wrong(
-            table.at(),
+        table.add_problem(
+            table.table_span(),
             message,
             "drop one: where reservations are granted nothing waits",
         );
     }
 
-    let power = table.has("gflops_per_processor").then(|| power(table));
-    let benchmarks = table.or("benchmarks", Scores::new(), Scores::read);
-    let upload = table.has("upload").then(|| {
+    let power = table
+        .has_key("gflops_per_processor")
+        .then(|| read_power(table));
+    let benchmarks = table.value_or("benchmarks", Scores::new(), Scores::read);
+    let upload = table.has_key("upload").then(|| {
         Some(
             table
-                .required("upload", super::read_links::bandwidth)?
+                .required_value("upload", super::read_links::read_bandwidth)?
                 .value,
         )
     });
-    let download = table.has("download").then(|| {
+    let download = table.has_key("download").then(|| {
         Some(
             table
-                .required("download", super::read_links::bandwidth)?
+                .required_value("download", super::read_links::read_bandwidth)?
                 .value,
         )
     });
@@ -85,15 +89,16 @@ pub(super) fn site(
     let called = name
         .as_ref()
         .map_or(table.title().to_owned(), |name| format!("site {name}"));
-    let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
+    let inner = |key: &str| table.sub_table(key, format!("[site.{key}] of {called}"));
     let processors = nodes
         .as_ref()
         .zip(processors_per_node)
         .map(|(n, each)| n.value * each);
-    let local_load = inner("local_load").map(|inner| local_load(&inner, processors, directory));
-    let failures = inner("failures").map(|inner| failures(&inner, directory));
-    let black_holes = inner("black_holes").map(|inner| black_holes(&inner));
-    let files = inner("files").map(|inner| files(&inner));
+    let local_load =
+        inner("local_load").map(|inner| read_local_load(&inner, processors, directory));
+    let failures = inner("failures").map(|inner| read_failures(&inner, directory));
+    let black_holes = inner("black_holes").map(|inner| read_black_holes(&inner));
+    let files = inner("files").map(|inner| read_files(&inner));
     Some(DescribedSite {
         name: name?,
         nodes: nodes?.value,
@@ -112,8 +117,8 @@ pub(super) fn site(
     })
 }
 
-fn power(table: &GridTable<'_, '_>) -> Option<Mflops> {
-    let power = table.optional("gflops_per_processor", |value| {
+fn read_power(table: &GridTable<'_, '_>) -> Option<Mflops> {
+    let power = table.optional_value("gflops_per_processor", |value| {
         let power = Mflops::read(value)?;
         match power {
             Mflops(0) => Err("is too small; give a number of GFLOPS above 0".into()),
@@ -131,7 +136,7 @@ fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
 /// Returns true if the table has `log` and not `otherwise`; if it has neither, or both, that is a
 /// problem.
 fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
-    match (table.has("log"), table.has(otherwise)) {
+    match (table.has_key("log"), table.has_key(otherwise)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         (both, _) => {
@@ -141,8 +146,8 @@ fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
                 "neither log nor"
             };
             let message = format!("{} has {found} {otherwise}", table.title());
-            table.wrong(
-                table.at(),
+            table.add_problem(
+                table.table_span(),
                 message,
                 format!("give either log or {otherwise}"),
             );
@@ -152,14 +157,14 @@ fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
 }
 
 /// Records a problem for known keys that do not fit what is given.
-fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
-    table.only(all);
+fn check_fitting_keys(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
+    table.allow_only(all);
     for key in table.keys() {
         if !all.contains(&key.value) || fitting.contains(&key.value) {
             continue;
         }
         let message = format!("{} in {} does not go with {what}", key.value, table.title());
-        table.wrong(
+        table.add_problem(
             &key.at,
             message,
             format!("known here: {}", fitting.join(", ")),
@@ -167,7 +172,7 @@ fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &s
     }
 }
 
-fn local_load(
+fn read_local_load(
     table: &GridTable<'_, '_>,
     processors: Option<u32>,
     directory: &Path,
@@ -185,29 +190,31 @@ fn local_load(
         "estimates_times",
     ];
     let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
-    let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
-    let times = table.or("estimates_times", 1.0, |value| {
-        share(value, ESTIMATES_TIMES_MAX)
+    let estimates = table.value_or("estimates", Estimates::AsGiven, |value| {
+        read_word(value, &words)
+    });
+    let times = table.value_or("estimates_times", 1.0, |value| {
+        read_share(value, ESTIMATES_TIMES_MAX)
     });
     let source = match is_log(table, "model") {
         None => {
-            table.only(&ALL);
+            table.allow_only(&ALL);
             return None;
         }
         Some(true) => {
-            goes_with(
+            check_fitting_keys(
                 table,
                 &ALL,
                 &["log", "start", "estimates", "estimates_times"],
                 "log",
             );
-            let (path, start) = log(table, directory);
+            let (path, start) = read_log(table, directory);
             LocalSource::Log {
                 path: path?,
                 start: start?,
             }
         }
-        Some(false) => model(table, &ALL, processors)?,
+        Some(false) => read_model(table, &ALL, processors)?,
     };
     Some(LocalLoad {
         source,
@@ -228,15 +235,22 @@ enum LoadModel {
 }
 
 /// Reads the options of one model that others do not have.
-fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
+fn read_model(
+    table: &GridTable<'_, '_>,
+    all: &[&str],
+    processors: Option<u32>,
+) -> Option<LocalSource> {
     let models = [
         ("lublin", LoadModel::Lublin),
         ("poisson", LoadModel::Poisson),
         ("level", LoadModel::Level),
     ];
-    match table.required("model", |value| word(value, &models))?.value {
+    match table
+        .required_value("model", |value| read_word(value, &models))?
+        .value
+    {
         LoadModel::Lublin => {
-            goes_with(table, all, &LUBLIN, "model = \"lublin\"");
+            check_fitting_keys(table, all, &LUBLIN, "model = \"lublin\"");
             Some(LocalSource::Model {
                 model: LocalModel::Lublin,
                 utilization: read_utilization(table)?,
@@ -244,10 +258,10 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
         }
         LoadModel::Poisson => {
             let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
-            goes_with(table, all, &fitting, "model = \"poisson\"");
-            let mean_run_time = table.required("mean_run_time", some_length);
+            check_fitting_keys(table, all, &fitting, "model = \"poisson\"");
+            let mean_run_time = table.required_value("mean_run_time", read_positive_length);
             let largest = processors.unwrap_or(u32::MAX);
-            let sizes = table.required("sizes", |value| sizes(value, largest));
+            let sizes = table.required_value("sizes", |value| read_sizes(value, largest));
             let utilization = read_utilization(table);
             let mean_run_time = mean_run_time?.value;
             let sizes = sizes?.value;
@@ -260,17 +274,17 @@ fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Op
                 utilization: utilization?,
             })
         }
-        LoadModel::Level => level(table, all).map(LocalSource::Level),
+        LoadModel::Level => read_level(table, all).map(LocalSource::Level),
     }
 }
 
 fn read_utilization(table: &GridTable<'_, '_>) -> Option<f64> {
     table
-        .required("utilization", |value| share(value, UTILIZATION_MAX))
+        .required_value("utilization", |value| read_share(value, UTILIZATION_MAX))
         .map(|u| u.value)
 }
 
-fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
+fn read_level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     let fitting = [
         "model",
         "least",
@@ -279,16 +293,16 @@ fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
         "estimates",
         "estimates_times",
     ];
-    goes_with(table, all, &fitting, "model = \"level\"");
-    let least = table.required("least", |value| share(value, 1.0));
-    let most = table.required("most", |value| share(value, 1.0));
-    let mean_run_time = table.required("mean_run_time", some_length);
+    check_fitting_keys(table, all, &fitting, "model = \"level\"");
+    let least = table.required_value("least", |value| read_share(value, 1.0));
+    let most = table.required_value("most", |value| read_share(value, 1.0));
+    let mean_run_time = table.required_value("mean_run_time", read_positive_length);
     let least = least?.value;
     let most = most?;
     let mean_run_time = mean_run_time?.value;
     if most.value < least {
         let message = format!("most in {} is below least", table.title());
-        table.wrong(&most.at, message, "give a most that is not below least");
+        table.add_problem(&most.at, message, "give a most that is not below least");
         return None;
     }
     Some(LoadLevel {
@@ -298,7 +312,7 @@ fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     })
 }
 
-fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
+fn read_failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
     const ALL: [&str; 6] = [
         "log",
         "system",
@@ -309,14 +323,14 @@ fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
     ];
     match is_log(table, "mean_between_failures") {
         None => {
-            table.only(&ALL);
+            table.allow_only(&ALL);
             None
         }
         Some(true) => {
-            goes_with(table, &ALL, &["log", "system", "start", "shuffled"], "log");
-            let system = table.required("system", |value| whole(value, 0..=u32::MAX));
-            let (path, start) = log(table, directory);
-            let shuffled = table.or("shuffled", false, yes_or_no);
+            check_fitting_keys(table, &ALL, &["log", "system", "start", "shuffled"], "log");
+            let system = table.required_value("system", |value| read_whole(value, 0..=u32::MAX));
+            let (path, start) = read_log(table, directory);
+            let shuffled = table.value_or("shuffled", false, read_bool);
             let path = path?;
             let start = start?;
             let shuffled = shuffled?;
@@ -329,8 +343,8 @@ fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
         }
         Some(false) => {
             let fitting = ["mean_between_failures", "mean_repair"];
-            goes_with(table, &ALL, &fitting, "mean_between_failures");
-            let (mean_between_failures, mean_repair) = means(table)?;
+            check_fitting_keys(table, &ALL, &fitting, "mean_between_failures");
+            let (mean_between_failures, mean_repair) = read_means(table)?;
             Some(Failures::Exponential {
                 mean_between_failures,
                 mean_repair,
@@ -340,51 +354,55 @@ fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
 }
 
 /// The mean times for which a node is well, and is not.
-fn means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
-    let well = table.required("mean_between_failures", some_length);
-    let ill = table.required("mean_repair", some_length);
+fn read_means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
+    let well = table.required_value("mean_between_failures", read_positive_length);
+    let ill = table.required_value("mean_repair", read_positive_length);
     Some((well?.value, ill?.value))
 }
 
-fn black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoles> {
-    table.only(&["mean_between_failures", "mean_repair"]);
-    let (mean_between_failures, mean_repair) = means(table)?;
+fn read_black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoles> {
+    table.allow_only(&["mean_between_failures", "mean_repair"]);
+    let (mean_between_failures, mean_repair) = read_means(table)?;
     Some(BlackHoles {
         mean_between_failures,
         mean_repair,
     })
 }
 
-fn files(table: &GridTable<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
+fn read_files(table: &GridTable<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
     let mut files = BTreeMap::new();
     for key in table.keys() {
-        let size = table.optional(key.value, |value| grid_quantity::size(text(value)?));
+        let size = table.optional_value(key.value, |value| {
+            grid_quantity::parse_size(read_text(value)?)
+        });
         match LogicalName::new(key.value) {
             Ok(name) => files.extend(size.map(|size| (name, size.value))),
-            Err(error) => table.wrong(&key.at, error.to_string(), "choose another name"),
+            Err(error) => table.add_problem(&key.at, error.to_string(), "choose another name"),
         }
     }
     files
 }
 
-fn log(table: &GridTable<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
-    let path = table.required("log", |value| text(value).map(|path| directory.join(path)));
+fn read_log(table: &GridTable<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
+    let path = table.required_value("log", |value| {
+        read_text(value).map(|path| directory.join(path))
+    });
     (
         path.map(|path| path.value),
-        table.or("start", DurationMs::ZERO, length),
+        table.value_or("start", DurationMs::ZERO, read_length),
     )
 }
 
 /// A length of time above zero.
-fn some_length(value: &DeValue<'_>) -> Result<DurationMs, String> {
-    match length(value)? {
+fn read_positive_length(value: &DeValue<'_>) -> Result<DurationMs, String> {
+    match read_length(value)? {
         DurationMs::ZERO => Err("it is zero; give a longer time".into()),
         length => Ok(length),
     }
 }
 
 /// A list of job sizes that the site has room for.
-fn sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
+fn read_sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
     let remedy = "write it like [1, 2, 4, 8]";
     let DeValue::Array(items) = value else {
         return Err(format!("it is no list; {remedy}"));
@@ -394,6 +412,6 @@ fn sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
     }
     items
         .iter()
-        .map(|item| whole(item.get_ref(), 1..=largest))
+        .map(|item| read_whole(item.get_ref(), 1..=largest))
         .collect()
 }

@@ -221,7 +221,10 @@ fn sites_that_say_what_they_send_and_receive_need_no_link() {
         "{:?}",
         rates.collect::<Vec<_>>()
     );
-    assert_eq!(crate::simulate::build_experiment::uploads(&grid).len(), 4);
+    assert_eq!(
+        crate::simulate::build_experiment::upload_limits(&grid).len(),
+        4
+    );
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn what_the_control_plane_is_told_of_a_link_may_be_wrong() {
         .map(|l| (l.bandwidth.0, l.believed.0))
         .collect();
     assert_eq!(rates, [(5, 9), (5, 5)]);
-    let told: Vec<u64> = crate::simulate::build_experiment::links(&grid)
+    let told: Vec<u64> = crate::simulate::build_experiment::link_bandwidths(&grid)
         .values()
         .map(|rate| rate.0)
         .collect();

@@ -98,27 +98,30 @@ impl TimeAxis {
     /// The unit of the ticks and the ticks themselves.
     pub(super) fn ticks(self) -> (&'static str, Vec<Tick>) {
         let end_ms = self.from_ms.saturating_add(self.length_ms);
-        let (unit_ms, unit) = unit(self.step(TICK_GAP));
+        let (unit_ms, unit) = largest_unit(self.tick_step(TICK_GAP));
         if end_ms / unit_ms < PLAIN_TICKS {
             return (
                 unit,
-                self.marks(self.step(TICK_GAP), |at_ms: u64| {
+                self.make_ticks(self.tick_step(TICK_GAP), |at_ms: u64| {
                     format!("{}", at_ms as f64 / unit_ms as f64)
                 }),
             );
         }
-        let step = self.step(CLOCK_GAP);
+        let step = self.tick_step(CLOCK_GAP);
         let seconds = step < 60_000;
         let words = if seconds {
             "days, h:min:s"
         } else {
             "days, h:min"
         };
-        (words, self.marks(step, |at_ms| clock(at_ms, seconds)))
+        (
+            words,
+            self.make_ticks(step, |at_ms| format_clock(at_ms, seconds)),
+        )
     }
 
     /// The shortest step that leaves `gap` pixels between ticks.
-    fn step(self, gap: f64) -> u64 {
+    fn tick_step(self, gap: f64) -> u64 {
         let most = (self.width / gap).max(1.0);
         let longest = STEPS_MS[STEPS_MS.len() - 1];
         STEPS_MS
@@ -129,7 +132,7 @@ impl TimeAxis {
     }
 
     /// A tick at each multiple of `step`.
-    fn marks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<Tick> {
+    fn make_ticks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<Tick> {
         let end = self.from_ms.saturating_add(self.length_ms) / step;
         (self.from_ms.div_ceil(step)..=end)
             .map(|n: u64| {
@@ -143,12 +146,12 @@ impl TimeAxis {
     }
 
     /// Draws the axis with its words below a plot; takes [`TimeAxis::HEIGHT`].
-    pub(super) fn draw(self, drawing: &mut FigureDrawing, plot: Area) {
+    pub(super) fn draw_axis(self, drawing: &mut FigureDrawing, plot: Area) {
         let (unit, ticks) = self.ticks();
-        base(drawing, plot, &ticks);
+        draw_base(drawing, plot, &ticks);
         let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
         let words = format!("time since the run began ({unit})");
-        drawing.text(at, Anchor::Middle, "note", &words);
+        drawing.add_text(at, Anchor::Middle, "note", &words);
     }
 }
 
@@ -197,7 +200,7 @@ impl LogAxis {
 }
 
 /// The largest unit of which `step` is a whole number, if it is not below a second.
-fn unit(step_ms: u64) -> (u64, &'static str) {
+fn largest_unit(step_ms: u64) -> (u64, &'static str) {
     UNITS
         .into_iter()
         .find(|(ms, _)| *ms <= step_ms)
@@ -205,7 +208,7 @@ fn unit(step_ms: u64) -> (u64, &'static str) {
 }
 
 /// A time in days, hours and minutes, perhaps with seconds.
-fn clock(at_ms: u64, seconds: bool) -> String {
+fn format_clock(at_ms: u64, seconds: bool) -> String {
     let s = at_ms / 1000;
     let minutes = format!("{}d {:02}:{:02}", s / 86_400, s / 3_600 % 24, s / 60 % 60);
     if seconds {
@@ -221,8 +224,8 @@ pub(super) fn text_width(text: &str, font_px: f64) -> f64 {
 }
 
 /// `text` cut to what fits into `width` pixels.
-pub(super) fn fitted(text: &str, font_px: f64, width: f64) -> String {
-    number_format::cut(text, (width / (font_px * 0.6)) as usize)
+pub(super) fn fit_text(text: &str, font_px: f64, width: f64) -> String {
+    number_format::cut_text(text, (width / (font_px * 0.6)) as usize)
 }
 
 /// The end of a scale from 0 that shows `greatest`, and its whole step.
@@ -248,45 +251,45 @@ pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
             let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
             Tick {
                 position,
-                label: number_format::count(value),
+                label: number_format::format_count(value),
             }
         })
         .collect()
 }
 
 /// The ground of a plot, with a line and a label at each tick of its height.
-pub(super) fn frame(drawing: &mut FigureDrawing, plot: Area, upright: &[Tick]) {
-    drawing.rect("plot", plot);
+pub(super) fn draw_frame(drawing: &mut FigureDrawing, plot: Area, upright: &[Tick]) {
+    drawing.add_rect("plot", plot);
     let mut lines = PathText::default();
     for tick in upright {
         lines.move_to(plot.left, tick.position);
-        lines.across(plot.right());
+        lines.line_across(plot.right());
         let at = (plot.left - 6.0, tick.position + 4.0);
-        drawing.text(at, Anchor::End, "tick", &tick.label);
+        drawing.add_text(at, Anchor::End, "tick", &tick.label);
     }
-    drawing.path("grid", &lines, None);
+    drawing.add_path("grid", &lines, None);
 }
 
 /// Draws a vertical line in the plot at each tick.
-pub(super) fn upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
+pub(super) fn draw_upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     for tick in across {
         lines.move_to(tick.position, plot.top);
-        lines.upright(plot.bottom());
+        lines.line_upright(plot.bottom());
     }
-    drawing.path("grid", &lines, None);
+    drawing.add_path("grid", &lines, None);
 }
 
 /// Draws the axis below a plot. It comes after the data, which it should cut off.
-pub(super) fn base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
+pub(super) fn draw_base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     lines.move_to(plot.left, plot.bottom());
-    lines.across(plot.right());
+    lines.line_across(plot.right());
     for tick in across {
         lines.move_to(tick.position, plot.bottom());
-        lines.upright(plot.bottom() + 4.0);
+        lines.line_upright(plot.bottom() + 4.0);
         let at = (tick.position, plot.bottom() + 16.0);
-        drawing.text(at, Anchor::Middle, "tick", &tick.label);
+        drawing.add_text(at, Anchor::Middle, "tick", &tick.label);
     }
-    drawing.path("axis", &lines, None);
+    drawing.add_path("axis", &lines, None);
 }

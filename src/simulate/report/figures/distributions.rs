@@ -64,21 +64,21 @@ const PANELS: [Panel; 3] = [
         heading: "Response time",
         words: "submission to end, jobs done",
         marks: &TIMES,
-        value: |job| Some(done(job)?.response()?.as_secs_f64()),
+        value: |job| Some(if_done(job)?.response()?.as_secs_f64()),
     },
     Panel {
         heading: "Bounded slowdown",
         words: "ratio, threshold 10 s, jobs done",
         marks: &RATIOS,
-        value: |job| done(job)?.bounded_slowdown(),
+        value: |job| if_done(job)?.bounded_slowdown(),
     },
 ];
 
 /// The figure with all runs of each label together.
-pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
+pub(super) fn distributions_figure(groups: &[SvgGroup<'_>]) -> Figure {
     let shown = &groups[..groups.len().min(CURVES)];
-    let title = title(shown);
-    let note = note(groups, shown.len());
+    let title = describe_figure(shown);
+    let note = describe_runs(groups, shown.len());
     let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let mut top = 50.0;
     if shown.len() > 1 {
@@ -86,10 +86,13 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
             .iter()
             .enumerate()
             .map(|(index, group): (usize, &SvgGroup<'_>)| {
-                (LegendSign::Curve(legend::curve(index)), group.label.clone())
+                (
+                    LegendSign::Curve(legend::curve_classes(index)),
+                    group.label.clone(),
+                )
             })
             .collect();
-        top = legend::draw(&mut drawing, &entries, top, WIDTH) + 4.0;
+        top = legend::draw_legend(&mut drawing, &entries, top, WIDTH) + 4.0;
     }
     let width = (WIDTH - 12.0) / PANELS.len() as f64;
     let mut facts = Vec::new();
@@ -101,10 +104,10 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
             width: width - LEFT - 8.0,
             height: PLOT_HEIGHT,
         };
-        facts.extend(draw(&mut drawing, panel, shown, plot));
+        facts.extend(draw_panel(&mut drawing, panel, shown, plot));
     }
     let description = format!("{title}. {note} {}", facts.join(" "));
-    drawing.finish(
+    drawing.into_figure(
         "distributions",
         &title,
         &description,
@@ -113,7 +116,7 @@ pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
 }
 
 /// Draws a panel with all its curves; returns what they show in words.
-fn draw(
+fn draw_panel(
     drawing: &mut FigureDrawing,
     panel: &Panel,
     groups: &[SvgGroup<'_>],
@@ -121,46 +124,46 @@ fn draw(
 ) -> Vec<String> {
     let values: Vec<Vec<f64>> = groups
         .iter()
-        .map(|group| sorted(group, panel.value))
+        .map(|group| sorted_values(group, panel.value))
         .collect();
     let greatest = values
         .iter()
         .filter_map(|values| values.last())
         .fold(10.0, |a, b| b.max(a));
     let axis = LogAxis::new(LEAST_SECONDS, greatest, plot.left, plot.width);
-    drawing.text(
+    drawing.add_text(
         (plot.left, plot.top - 8.0),
         Anchor::Start,
         "panel-title",
         panel.heading,
     );
-    axes::frame(drawing, plot, &share_ticks(plot));
+    axes::draw_frame(drawing, plot, &share_ticks(plot));
     let ticks = axis.ticks(panel.marks);
-    axes::upright_lines(drawing, plot, &ticks);
+    axes::draw_upright_lines(drawing, plot, &ticks);
     if plot.left < LEFT + 1.0 {
-        drawing.upward_text(
+        drawing.add_upward_text(
             (10.0, plot.top + plot.height / 2.0),
             "% of jobs at or below",
         );
     }
     let mut facts = Vec::new();
     for (index, (group, values)) in groups.iter().zip(&values).enumerate() {
-        let fact = fact(panel, group, values);
-        drawing.path(
-            &legend::curve(index),
-            &curve(values, axis, plot),
+        let fact = describe_curve(panel, group, values);
+        drawing.add_path(
+            &legend::curve_classes(index),
+            &distribution_curve(values, axis, plot),
             Some(&fact),
         );
         facts.push(fact);
     }
-    axes::base(drawing, plot, &ticks);
+    axes::draw_base(drawing, plot, &ticks);
     let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
-    drawing.text(at, Anchor::Middle, "note", panel.words);
+    drawing.add_text(at, Anchor::Middle, "note", panel.words);
     facts
 }
 
 /// The distribution function of sorted values, one step for each pixel column.
-fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
+fn distribution_curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
     let mut path = PathText::default();
     for (index, value) in sorted.iter().enumerate() {
         let here = (axis.x(*value) - plot.left).round();
@@ -171,19 +174,19 @@ fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
             .get(index + 1)
             .is_none_or(|next| (axis.x(*next) - plot.left).round() > here);
         if is_last_here {
-            path.across(plot.left + here);
+            path.line_across(plot.left + here);
             let share = (index + 1) as f64 / sorted.len() as f64;
-            path.upright(plot.bottom() - share * plot.height);
+            path.line_upright(plot.bottom() - share * plot.height);
         }
     }
     if !sorted.is_empty() {
-        path.across(plot.right());
+        path.line_across(plot.right());
     }
     path
 }
 
 /// The values of a label's jobs in order.
-fn sorted(group: &SvgGroup<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
+fn sorted_values(group: &SvgGroup<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
     let jobs = group.runs.iter().flat_map(|run| &run.jobs);
     let mut values: Vec<f64> = jobs.filter_map(value).collect();
     values.sort_by(f64::total_cmp);
@@ -191,7 +194,7 @@ fn sorted(group: &SvgGroup<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
 }
 
 /// The job, if it ended well.
-fn done(job: &RunJob) -> Option<&RunJob> {
+fn if_done(job: &RunJob) -> Option<&RunJob> {
     (job.ending == JobEnding::Done).then_some(job)
 }
 
@@ -206,41 +209,41 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// Describes a curve in words.
-fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
+fn describe_curve(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
     format!(
         "{}, {}: median {}, 95th percentile {} ({}).",
         panel.heading,
         group.label,
         show_value(panel, quantile(values, 0.5)),
         show_value(panel, quantile(values, 0.95)),
-        number_format::counted(values.len() as u64, "job"),
+        number_format::count_noun(values.len() as u64, "job"),
     )
 }
 
 fn show_value(panel: &Panel, value: f64) -> String {
     if panel.marks == TIMES {
-        number_format::seconds(value)
+        number_format::format_seconds(value)
     } else {
-        number_format::number(value)
+        number_format::format_number(value)
     }
 }
 
 /// Describes what the figure shows.
-fn title(groups: &[SvgGroup<'_>]) -> String {
+fn describe_figure(groups: &[SvgGroup<'_>]) -> String {
     let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
     match (groups, &medians[..]) {
         ([_], [Some(median)]) => {
             format!(
                 "Half of the jobs waited {} or less",
-                number_format::seconds(*median)
+                number_format::format_seconds(*median)
             )
         }
         ([first, second], [Some(a), Some(b)]) => format!(
             "Half of the jobs waited at most {} with {}, {} with {}",
-            number_format::seconds(*a),
-            number_format::cut(&first.label, 24),
-            number_format::seconds(*b),
-            number_format::cut(&second.label, 24),
+            number_format::format_seconds(*a),
+            number_format::cut_text(&first.label, 24),
+            number_format::format_seconds(*b),
+            number_format::cut_text(&second.label, 24),
         ),
         _ => "Waits, response times and slowdowns of the jobs".to_owned(),
     }
@@ -248,12 +251,12 @@ fn title(groups: &[SvgGroup<'_>]) -> String {
 
 /// Median wait of a label, if any of its jobs started.
 fn median_wait(group: &SvgGroup<'_>) -> Option<f64> {
-    let waits = sorted(group, PANELS[0].value);
+    let waits = sorted_values(group, PANELS[0].value);
     (!waits.is_empty()).then(|| quantile(&waits, 0.5))
 }
 
 /// Describes the runs and the method.
-fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
+fn describe_runs(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
     let pooled = if runs > groups.len() {
         "All seeds of a label together. "
@@ -264,17 +267,19 @@ fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
         0 => String::new(),
         more => format!(" {more} more labels are left out."),
     };
-    let same = coinciding(&groups[..curves]);
+    let same = coinciding_labels(&groups[..curves]);
     format!(
         "{pooled}Logarithmic axes; what is below one second is drawn at its left end.{same}{left_out}"
     )
 }
 
 /// Names the labels whose curves coincide everywhere, in words.
-fn coinciding(groups: &[SvgGroup<'_>]) -> String {
+fn coinciding_labels(groups: &[SvgGroup<'_>]) -> String {
     let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();
     for group in groups {
-        let values = PANELS.each_ref().map(|panel| sorted(group, panel.value));
+        let values = PANELS
+            .each_ref()
+            .map(|panel| sorted_values(group, panel.value));
         match classes.iter_mut().find(|(of, _)| *of == values) {
             Some((_, labels)) => labels.push(group.label.as_str()),
             None => classes.push((values, vec![group.label.as_str()])),

@@ -64,9 +64,9 @@ impl Area {
 impl Figure {
     /// The figure as a file of its own, with its style and a background.
     pub fn standalone(&self) -> String {
-        let edge = px(-MARGIN);
-        let width = px(self.width + 2.0 * MARGIN);
-        let height = px(self.height + 2.0 * MARGIN);
+        let edge = format_px(-MARGIN);
+        let width = format_px(self.width + 2.0 * MARGIN);
+        let height = format_px(self.height + 2.0 * MARGIN);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>{STYLE}</style>\
              <rect class=\"paper\" x=\"{edge}\" y=\"{edge}\" width=\"{width}\" \
@@ -83,17 +83,17 @@ impl Figure {
 
     /// The root element's start, and the text for screen readers.
     fn opening(&self, margin: f64) -> String {
-        let width = px(self.width + 2.0 * margin);
-        let height = px(self.height + 2.0 * margin);
-        let edge = px(-margin);
-        let name = escape(&self.name);
+        let width = format_px(self.width + 2.0 * margin);
+        let height = format_px(self.height + 2.0 * margin);
+        let edge = format_px(-margin);
+        let name = escape_xml(&self.name);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" \
              width=\"{width}\" height=\"{height}\" viewBox=\"{edge} {edge} {width} {height}\" \
              aria-labelledby=\"{name}-title {name}-desc\">\
              <title id=\"{name}-title\">{}</title><desc id=\"{name}-desc\">{}</desc>",
-            escape(&self.title),
-            escape(&self.description)
+            escape_xml(&self.title),
+            escape_xml(&self.description)
         )
     }
 }
@@ -105,59 +105,65 @@ impl FigureDrawing {
             width,
             body: String::new(),
         };
-        drawing.text((0.0, 18.0), Anchor::Start, "title", title);
-        drawing.text((0.0, 37.0), Anchor::Start, "note", note);
+        drawing.add_text((0.0, 18.0), Anchor::Start, "title", title);
+        drawing.add_text((0.0, 37.0), Anchor::Start, "note", note);
         drawing
     }
 
     /// Adds a line of text with its baseline at a point.
-    pub(super) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    pub(super) fn add_text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let x = px(at.0);
-        let y = px(at.1);
-        self.push(&format!(
+        let x = format_px(at.0);
+        let y = format_px(at.1);
+        self.push_line(&format!(
             "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>"
         ));
-        self.push(&escape(text));
-        self.push("</text>");
+        self.push_line(&escape_xml(text));
+        self.push_line("</text>");
     }
 
     /// Adds a text that reads upwards, centred on a point.
-    pub(super) fn upward_text(&mut self, at: (f64, f64), text: &str) {
-        let x = px(at.0);
-        let y = px(at.1);
-        self.push(&format!(
+    pub(super) fn add_upward_text(&mut self, at: (f64, f64), text: &str) {
+        let x = format_px(at.0);
+        let y = format_px(at.1);
+        self.push_line(&format!(
             "<text class=\"note\" text-anchor=\"middle\" transform=\"translate({x} {y}) rotate(-90)\">{}</text>",
-            escape(text)
+            escape_xml(text)
         ));
     }
 
     /// Adds a filled rectangle.
-    pub(super) fn rect(&mut self, class: &str, area: Area) {
-        let x = px(area.left);
-        let y = px(area.top);
-        let w = px(area.width);
-        let h = px(area.height);
-        self.push(&format!(
+    pub(super) fn add_rect(&mut self, class: &str, area: Area) {
+        let x = format_px(area.left);
+        let y = format_px(area.top);
+        let w = format_px(area.width);
+        let h = format_px(area.height);
+        self.push_line(&format!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"
         ));
     }
 
     /// Adds a path; `tip` shows when the pointer rests on it.
-    pub(super) fn path(&mut self, class: &str, path: &PathText, tip: Option<&str>) {
-        self.push(&format!("<path class=\"{class}\" d=\"{}\"", path.0));
+    pub(super) fn add_path(&mut self, class: &str, path: &PathText, tip: Option<&str>) {
+        self.push_line(&format!("<path class=\"{class}\" d=\"{}\"", path.0));
         match tip {
-            Some(tip) => self.push(&format!("><title>{}</title></path>", escape(tip))),
-            None => self.push("/>"),
+            Some(tip) => self.push_line(&format!("><title>{}</title></path>", escape_xml(tip))),
+            None => self.push_line("/>"),
         }
     }
 
     /// Finishes the drawing with this height.
-    pub(super) fn finish(self, name: &str, title: &str, description: &str, height: f64) -> Figure {
+    pub(super) fn into_figure(
+        self,
+        name: &str,
+        title: &str,
+        description: &str,
+        height: f64,
+    ) -> Figure {
         Figure {
             name: name.to_owned(),
             title: title.to_owned(),
@@ -168,7 +174,7 @@ impl FigureDrawing {
         }
     }
 
-    fn push(&mut self, text: &str) {
+    fn push_line(&mut self, text: &str) {
         self.body.push_str(text);
     }
 }
@@ -180,45 +186,45 @@ pub(super) struct PathText(String);
 impl PathText {
     /// Moves the pen.
     pub(super) fn move_to(&mut self, x: f64, y: f64) {
-        self.command('M', &[x, y]);
+        self.push_command('M', &[x, y]);
     }
 
     /// Draws a horizontal line.
-    pub(super) fn across(&mut self, x: f64) {
-        self.command('H', &[x]);
+    pub(super) fn line_across(&mut self, x: f64) {
+        self.push_command('H', &[x]);
     }
 
     /// Draws a vertical line.
-    pub(super) fn upright(&mut self, y: f64) {
-        self.command('V', &[y]);
+    pub(super) fn line_upright(&mut self, y: f64) {
+        self.push_command('V', &[y]);
     }
 
     /// Closes the path to its start.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close_path(&mut self) {
         self.0.push('Z');
     }
 
     /// Adds a rectangle.
-    pub(super) fn rect(&mut self, area: Area) {
+    pub(super) fn add_rect_path(&mut self, area: Area) {
         self.move_to(area.left, area.top);
-        self.across(area.right());
-        self.upright(area.bottom());
-        self.across(area.left);
-        self.close();
+        self.line_across(area.right());
+        self.line_upright(area.bottom());
+        self.line_across(area.left);
+        self.close_path();
     }
 
-    fn command(&mut self, letter: char, numbers: &[f64]) {
+    fn push_command(&mut self, letter: char, numbers: &[f64]) {
         self.0.push(letter);
         for (index, number) in numbers.iter().enumerate() {
             let gap = if index > 0 { " " } else { "" };
             // Writing to a string cannot fail.
-            let _ = write!(self.0, "{gap}{}", px(*number));
+            let _ = write!(self.0, "{gap}{}", format_px(*number));
         }
     }
 }
 
 /// A coordinate with one decimal at most; a value that is no number becomes 0.
-pub(super) fn px(value: f64) -> String {
+pub(super) fn format_px(value: f64) -> String {
     let tenths = if value.is_finite() {
         (value * 10.0).round() / 10.0
     } else {
@@ -229,7 +235,7 @@ pub(super) fn px(value: f64) -> String {
 
 /// Escapes text for XML: its five special characters become entities, and those that XML 1.0 cannot
 /// carry at all are replaced by a sign.
-pub(super) fn escape(text: &str) -> String {
+pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

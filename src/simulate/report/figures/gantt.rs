@@ -40,19 +40,19 @@ struct Chart<'a> {
 }
 
 /// The figure of a label's first run.
-pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
-    let run = group.shown();
-    let chart = chart(run);
-    let title = title(group, &chart);
-    let note = note(group, &chart);
+pub(super) fn gantt_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
+    let run = group.shown_run();
+    let chart = largest_chart(run);
+    let title = describe_figure(group, &chart);
+    let note = describe_run(group, &chart);
     let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
-    let mut kinds = legend::load_kinds();
+    let mut kinds = legend::load_entries();
     kinds.extend(
-        legend::bookings()
+        legend::reservation_entries()
             .into_iter()
-            .filter(|_| chart.has_bookings()),
+            .filter(|_| chart.has_reservations()),
     );
-    let mut top = legend::draw(&mut drawing, &kinds, 50.0, WIDTH);
+    let mut top = legend::draw_legend(&mut drawing, &kinds, 50.0, WIDTH);
     let mut plot = Area {
         left: LEFT,
         top,
@@ -62,7 +62,7 @@ pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     for row in &chart.rows {
         plot = Area {
             top: top + 26.0,
-            height: height(row.site),
+            height: plot_height(row.site),
             ..plot
         };
         draw_row(
@@ -74,50 +74,50 @@ pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
         );
         top = plot.bottom() + 8.0;
     }
-    TimeAxis::new(chart.window, run.span(), plot).draw(&mut drawing, plot);
+    TimeAxis::new(chart.window, run.span(), plot).draw_axis(&mut drawing, plot);
     let description = format!("{title}. {note} Time runs to the right, processors upwards.");
-    drawing.finish(name, &title, &description, plot.bottom() + TimeAxis::HEIGHT)
+    drawing.into_figure(name, &title, &description, plot.bottom() + TimeAxis::HEIGHT)
 }
 
 /// The largest window with as many bars as a picture holds.
-fn chart(run: &RunRecord) -> Chart<'_> {
+fn largest_chart(run: &RunRecord) -> Chart<'_> {
     let centre = longest_queue(run);
     let mut window = run.span();
     for _ in 0..CUTS {
-        if count(run, window) <= BARS {
-            let chart = placed(run, window, BARS);
-            if chart.blocks() <= BLOCKS {
+        if count_bars(run, window) <= BARS {
+            let chart = place_bars(run, window, BARS);
+            if chart.count_blocks() <= BLOCKS {
                 return chart;
             }
         }
-        window = around(centre, window.length_ms() / 5 * 4, run.span());
+        window = window_around(centre, window.length_ms() / 5 * 4, run.span());
     }
-    placed(run, window, BARS / run.sites.len().clamp(1, SITES))
+    place_bars(run, window, BARS / run.sites.len().clamp(1, SITES))
 }
 
 /// Bars that fall into a window.
-fn within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &Bar> {
+fn bars_within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &Bar> {
     site.bars.iter().filter(move |bar| {
         bar.processors > 0 && bar.from < window.to && bar.to > window.from.max(bar.from)
     })
 }
 
 /// Counts the bars of all sites that fall into a window.
-fn count(run: &RunRecord, window: ReportSpan) -> usize {
+fn count_bars(run: &RunRecord, window: ReportSpan) -> usize {
     run.sites
         .iter()
-        .map(|site| within(site, window).count())
+        .map(|site| bars_within(site, window).count())
         .sum()
 }
 
 /// Assigns processors to the bars of a window, at most this many bars of each site.
-fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
+fn place_bars(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
     let rows = run.sites.iter().map(|site| {
-        let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
+        let mut bars: Vec<&Bar> = bars_within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
-        let blocks = gantt_rows::assign(&bars, site.processors);
+        let blocks = gantt_rows::assign_processors(&bars, site.processors);
         let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
-        let bookings = booked(site, &bars, window, most);
+        let bookings = place_reservations(site, &bars, window, most);
         GanttRow {
             site,
             bars,
@@ -133,7 +133,7 @@ fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
 }
 
 /// The reservations of a window: where their components ran, else on the lowest processors.
-fn booked<'a>(
+fn place_reservations<'a>(
     site: &'a SiteTrace,
     bars: &[(&Bar, Blocks)],
     window: ReportSpan,
@@ -164,7 +164,7 @@ fn longest_queue(run: &RunRecord) -> Timestamp {
 }
 
 /// A window of this length around an instant, moved into the run's time.
-fn around(centre: Timestamp, length_ms: u64, whole: ReportSpan) -> ReportSpan {
+fn window_around(centre: Timestamp, length_ms: u64, whole: ReportSpan) -> ReportSpan {
     let half = DurationMs(length_ms / 2);
     let latest = (whole.to - DurationMs(length_ms)).max(whole.from);
     let from = (centre - half).clamp(whole.from, latest);
@@ -182,8 +182,8 @@ fn draw_row(
     plot: Area,
     run: &RunRecord,
 ) {
-    let heading = axes::fitted(&row.site.name, 13.0, plot.width);
-    drawing.text(
+    let heading = axes::fit_text(&row.site.name, 13.0, plot.width);
+    drawing.add_text(
         (plot.left, plot.top - 7.0),
         Anchor::Start,
         "panel-title",
@@ -191,23 +191,23 @@ fn draw_row(
     );
     let processors = u64::from(row.site.processors);
     let step = axes::round_scale(processors, 4).1;
-    axes::frame(drawing, plot, &axes::upright_ticks(processors, step, plot));
-    drawing.upward_text((14.0, plot.top + plot.height / 2.0), "processors");
+    axes::draw_frame(drawing, plot, &axes::upright_ticks(processors, step, plot));
+    drawing.add_upward_text((14.0, plot.top + plot.height / 2.0), "processors");
     for (bar, blocks) in &row.bars {
         draw_bar(drawing, bar, blocks, row.site, axis, plot, run);
     }
     for (booking, blocks) in &row.bookings {
         let from = booking.from.max(run.began);
         let to = booking.to.min(run.ended);
-        let path = outline((from, to), blocks, row.site, axis, plot, run).1;
+        let path = block_outlines((from, to), blocks, row.site, axis, plot, run).1;
         let class = if booking.left.is_some() {
             "booking left"
         } else {
             "booking"
         };
-        drawing.path(class, &path, Some(&booking_tip(booking, run)));
+        drawing.add_path(class, &path, Some(&reservation_tip(booking, run)));
     }
-    axes::base(drawing, plot, &[]);
+    axes::draw_base(drawing, plot, &[]);
 }
 
 /// Draws a bar, with its job's number where there is room.
@@ -220,17 +220,17 @@ fn draw_bar(
     plot: Area,
     run: &RunRecord,
 ) {
-    let (widest, path) = outline((bar.from, bar.to), blocks, site, axis, plot, run);
+    let (widest, path) = block_outlines((bar.from, bar.to), blocks, site, axis, plot, run);
     let shade = bar.job.map_or(0, |job| job % SHADES);
-    let class = format!("bar {} shade{shade}", legend::fill(bar.kind));
-    drawing.path(&class, &path, Some(&tip(bar, run)));
+    let class = format!("bar {} shade{shade}", legend::fill_class(bar.kind));
+    drawing.add_path(&class, &path, Some(&bar_tip(bar, run)));
     if let (Some(area), Some(job)) = (widest, bar.job) {
-        tag(drawing, &job.to_string(), bar.kind, area);
+        draw_job_number(drawing, &job.to_string(), bar.kind, area);
     }
 }
 
 /// The outline of processors over some time: the largest block, and all of them.
-fn outline(
+fn block_outlines(
     (from, to): (Timestamp, Timestamp),
     blocks: &Blocks,
     site: &SiteTrace,
@@ -248,7 +248,9 @@ fn outline(
         height: f64::from(block.end - block.start) * scale,
     };
     let mut path = PathText::default();
-    blocks.iter().for_each(|block| path.rect(area(block)));
+    blocks
+        .iter()
+        .for_each(|block| path.add_rect_path(area(block)));
     (
         blocks
             .iter()
@@ -259,7 +261,7 @@ fn outline(
 }
 
 /// Describes a reservation in words.
-fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
+fn reservation_tip(booking: &BookingBar, run: &RunRecord) -> String {
     let left = booking
         .left
         .map(|at| format!(", given back at {}", at.since(run.began)));
@@ -267,7 +269,7 @@ fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
         "job {}, component {}: reserved, {}, {} to {}, since {}{}",
         booking.job,
         booking.component,
-        number_format::counted(booking.processors.into(), "processor"),
+        number_format::count_noun(booking.processors.into(), "processor"),
         booking.from.since(run.began),
         booking.to.since(run.began),
         booking.made.since(run.began),
@@ -276,7 +278,7 @@ fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
 }
 
 /// Writes a job's number in the middle of its bar, if it fits.
-fn tag(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
+fn draw_job_number(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
     if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
         return;
     }
@@ -289,11 +291,11 @@ fn tag(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
         area.left + area.width / 2.0,
         area.top + area.height / 2.0 + 3.5,
     );
-    drawing.text(at, Anchor::Middle, class, job);
+    drawing.add_text(at, Anchor::Middle, class, job);
 }
 
 /// Describes a bar in words.
-fn tip(bar: &Bar, run: &RunRecord) -> String {
+fn bar_tip(bar: &Bar, run: &RunRecord) -> String {
     let job = bar.job.map_or(String::new(), |job| format!("job {job}"));
     let component = bar
         .component
@@ -302,20 +304,20 @@ fn tip(bar: &Bar, run: &RunRecord) -> String {
     format!(
         "{job}{component}{gap}{}, {}, {} to {}",
         bar.kind.words(),
-        number_format::counted(bar.processors.into(), "processor"),
+        number_format::count_noun(bar.processors.into(), "processor"),
         bar.from.since(run.began),
         bar.to.since(run.began)
     )
 }
 
 /// Height of a site's plot: larger sites get more, within bounds.
-fn height(site: &SiteTrace) -> f64 {
+fn plot_height(site: &SiteTrace) -> f64 {
     (f64::from(site.processors) * 1.2).clamp(70.0, 150.0)
 }
 
 impl Chart<'_> {
     /// Number of blocks of all bars.
-    fn blocks(&self) -> usize {
+    fn count_blocks(&self) -> usize {
         self.rows
             .iter()
             .flat_map(|row| &row.bars)
@@ -323,25 +325,25 @@ impl Chart<'_> {
             .sum()
     }
 
-    fn has_bookings(&self) -> bool {
+    fn has_reservations(&self) -> bool {
         self.rows.iter().any(|row| !row.bookings.is_empty())
     }
 
     /// Number of bars that found fewer processors than they take.
-    fn squeezed(&self) -> usize {
+    fn count_squeezed(&self) -> usize {
         let bars = self.rows.iter().flat_map(|row| &row.bars);
-        bars.filter(|(bar, blocks)| gantt_rows::size(blocks) < bar.processors)
+        bars.filter(|(bar, blocks)| gantt_rows::total_size(blocks) < bar.processors)
             .count()
     }
 }
 
 /// Describes what the figure shows.
-fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
-    let run = group.shown();
+fn describe_figure(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
+    let run = group.shown_run();
     if chart.window == run.span() {
         return format!("{}: where jobs were held and ran", group.label);
     }
-    let shown = number_format::seconds(chart.window.length_ms() as f64 / 1000.0);
+    let shown = number_format::format_seconds(chart.window.length_ms() as f64 / 1000.0);
     format!(
         "{}: where jobs were held and ran in the {shown} around the longest queue",
         group.label
@@ -349,9 +351,12 @@ fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
 }
 
 /// Describes the run, and what is missing.
-fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
-    let run = group.shown();
-    let mut notes = vec![group.which(), "A number names the job. ".to_owned()];
+fn describe_run(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
+    let run = group.shown_run();
+    let mut notes = vec![
+        group.describe_shown_run(),
+        "A number names the job. ".to_owned(),
+    ];
     if chart.window != run.span() {
         notes.push("The whole run has too many bars to draw. ".into());
     }
@@ -359,32 +364,32 @@ fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     if more_sites > 0 {
         notes.push(format!(
             "{} left out. ",
-            number_format::counted(more_sites as u64, "quieter site")
+            number_format::count_noun(more_sites as u64, "quieter site")
         ));
     }
     let more: usize = chart
         .rows
         .iter()
-        .map(|row: &GanttRow<'_>| within(row.site, chart.window).count() - row.bars.len())
+        .map(|row: &GanttRow<'_>| bars_within(row.site, chart.window).count() - row.bars.len())
         .sum();
     if more > 0 {
         notes.push(format!(
             "{} at the same time left out. ",
-            number_format::counted(more as u64, "bar")
+            number_format::count_noun(more as u64, "bar")
         ));
     }
     let dropped: u64 = run.sites.iter().map(|site| site.bars_dropped).sum();
     if dropped > 0 {
         notes.push(format!(
             "{} not kept. ",
-            number_format::counted(dropped, "bar")
+            number_format::count_noun(dropped, "bar")
         ));
     }
-    let squeezed = chart.squeezed();
+    let squeezed = chart.count_squeezed();
     if squeezed > 0 {
         notes.push(format!(
             "{} found no room. ",
-            number_format::counted(squeezed as u64, "bar")
+            number_format::count_noun(squeezed as u64, "bar")
         ));
     }
     notes.concat().trim_end().to_owned()

@@ -19,7 +19,7 @@ struct FreeProcessors(BTreeMap<u32, u32>);
 
 /// The processors of each bar. `bars` are in order of their begin. A bar that finds too few free
 /// processors gets those there are, perhaps none.
-pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
+pub(super) fn assign_processors(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
     let mut free = FreeProcessors(BTreeMap::from([(0, processors)]));
     let mut standing: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
     let mut places: Vec<Blocks> = Vec::with_capacity(bars.len());
@@ -28,17 +28,18 @@ pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
         while let Some((to, ended)) = standing.first().copied().filter(|(to, _)| *to <= bar.from) {
             places[ended]
                 .iter()
-                .for_each(|block| free.give(block.clone()));
+                .for_each(|block| free.give_back(block.clone()));
             standing.remove(&(to, ended));
         }
         let component = bar.job.zip(bar.component);
         let before = component
             .and_then(|key| last_of.get(&key))
             .map(|last| &places[*last]);
-        let kept = before.filter(|blocks| size(blocks) == bar.processors && free.has(blocks));
+        let kept =
+            before.filter(|blocks| total_size(blocks) == bar.processors && free.has_all(blocks));
         let blocks = match kept.cloned() {
             Some(blocks) => free.take_all(blocks),
-            None => free.take(bar.processors),
+            None => free.take_lowest(bar.processors),
         };
         places.push(blocks);
         standing.insert((bar.to, index));
@@ -50,13 +51,13 @@ pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
 }
 
 /// The number of processors in these blocks.
-pub(super) fn size(blocks: &[Range<u32>]) -> u32 {
+pub(super) fn total_size(blocks: &[Range<u32>]) -> u32 {
     blocks.iter().map(|block| block.end - block.start).sum()
 }
 
 impl FreeProcessors {
     /// Takes this many: one block if any is long enough, else the lowest.
-    fn take(&mut self, wanted: u32) -> Blocks {
+    fn take_lowest(&mut self, wanted: u32) -> Blocks {
         if let Some(first) = self
             .0
             .iter()
@@ -78,7 +79,7 @@ impl FreeProcessors {
     }
 
     /// Returns true if all of these are free.
-    fn has(&self, blocks: &[Range<u32>]) -> bool {
+    fn has_all(&self, blocks: &[Range<u32>]) -> bool {
         blocks.iter().all(|block| {
             self.0
                 .range(..=block.start)
@@ -97,14 +98,14 @@ impl FreeProcessors {
                 .map(|(f, e)| (*f, *e));
             let Some((first, end)) = around else { continue };
             self.0.remove(&first);
-            self.put(first..block.start);
-            self.put(block.end..end);
+            self.put_block(first..block.start);
+            self.put_block(block.end..end);
         }
         blocks
     }
 
     /// Returns a block and joins it with its neighbours.
-    fn give(&mut self, block: Range<u32>) {
+    fn give_back(&mut self, block: Range<u32>) {
         let mut joined = block;
         if let Some(end) = self.0.remove(&joined.end) {
             joined.end = end;
@@ -119,10 +120,10 @@ impl FreeProcessors {
         {
             joined.start = first;
         }
-        self.put(joined);
+        self.put_block(joined);
     }
 
-    fn put(&mut self, block: Range<u32>) {
+    fn put_block(&mut self, block: Range<u32>) {
         if !block.is_empty() {
             self.0.insert(block.start, block.end);
         }

@@ -22,7 +22,7 @@ pub(super) enum LegendSign {
 }
 
 /// The class of the areas of a kind of load.
-pub(super) fn fill(kind: LoadKind) -> &'static str {
+pub(super) fn fill_class(kind: LoadKind) -> &'static str {
     match kind {
         LoadKind::GridRun => "run",
         LoadKind::GridHold => "hold",
@@ -32,7 +32,7 @@ pub(super) fn fill(kind: LoadKind) -> &'static str {
 }
 
 /// The classes of the curve with this index.
-pub(super) fn curve(index: usize) -> String {
+pub(super) fn curve_classes(index: usize) -> String {
     match index % DASHES {
         0 => format!("curve s{}", index % COLOURS),
         dash => format!("curve s{} dash{dash}", index % COLOURS),
@@ -40,15 +40,15 @@ pub(super) fn curve(index: usize) -> String {
 }
 
 /// The entries of all kinds of load, for figures that fill areas by them.
-pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
+pub(super) fn load_entries() -> Vec<(LegendSign, String)> {
     LoadKind::STACKED
         .into_iter()
-        .map(|kind: LoadKind| (LegendSign::Fill(fill(kind)), kind.words().to_owned()))
+        .map(|kind: LoadKind| (LegendSign::Fill(fill_class(kind)), kind.words().to_owned()))
         .collect()
 }
 
 /// The entries of the outlines of reservations.
-pub(super) fn bookings() -> [(LegendSign, String); 2] {
+pub(super) fn reservation_entries() -> [(LegendSign, String); 2] {
     [
         (LegendSign::Fill("booking"), "reserved".to_owned()),
         (
@@ -59,7 +59,7 @@ pub(super) fn bookings() -> [(LegendSign, String); 2] {
 }
 
 /// Draws entries in as many rows as they need below `top`; returns where the next thing may begin.
-pub(super) fn draw(
+pub(super) fn draw_legend(
     drawing: &mut FigureDrawing,
     entries: &[(LegendSign, String)],
     top: f64,
@@ -75,7 +75,7 @@ pub(super) fn draw(
         }
         match sign {
             LegendSign::Fill(class) => {
-                drawing.rect(
+                drawing.add_rect(
                     class,
                     Area {
                         left: x,
@@ -88,11 +88,11 @@ pub(super) fn draw(
             LegendSign::Curve(class) => {
                 let mut line = PathText::default();
                 line.move_to(x, y + 8.0);
-                line.across(x + 20.0);
-                drawing.path(class, &line, None);
+                line.line_across(x + 20.0);
+                drawing.add_path(class, &line, None);
             }
         }
-        drawing.text((x + 26.0, y + 12.0), Anchor::Start, "label", words);
+        drawing.add_text((x + 26.0, y + 12.0), Anchor::Start, "label", words);
         x += wide;
     }
     y + ROW

@@ -22,7 +22,7 @@ pub(super) use drawing::STYLE;
 pub(crate) use virtual_map::round_up;
 pub use virtual_map::{MapPoint, virtual_map};
 
-use super::compare::labels;
+use super::compare::distinct_labels;
 use super::record::RunRecord;
 
 /// Width of all figures, in pixels at their natural size.
@@ -41,11 +41,11 @@ pub(super) struct SvgGroup<'a> {
 }
 
 /// All figures of a report, in the order in which they should be read.
-pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
-    let groups = groups(runs);
+pub(super) fn all_figures(runs: &[RunRecord]) -> Vec<Figure> {
+    let groups = group_runs(runs);
     let mut figures = vec![
-        distributions::figure(&groups),
-        queue_figure::figure(&groups),
+        distributions::distributions_figure(&groups),
+        queue_figure::queue_figure(&groups),
     ];
     for (index, group) in groups.iter().take(TIMELINES).enumerate() {
         let suffix = if groups.len() == 1 {
@@ -53,26 +53,26 @@ pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
         } else {
             format!("-{}", index + 1)
         };
-        let slug = slug(&group.label);
-        figures.push(utilization::figure(
+        let slug = file_slug(&group.label);
+        figures.push(utilization::utilization_figure(
             group,
             &format!("utilization{suffix}-{slug}"),
         ));
-        figures.push(gantt::figure(group, &format!("gantt{suffix}-{slug}")));
+        figures.push(gantt::gantt_figure(group, &format!("gantt{suffix}-{slug}")));
     }
     figures
 }
 
 /// Runs by label, in the order of the labels' first occurrence.
-fn groups(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
-    let labels = labels(runs.iter().map(|run| run.label.as_str()));
+fn group_runs(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
+    let labels = distinct_labels(runs.iter().map(|run| run.label.as_str()));
     labels
         .iter()
         .map(|label: &String| {
             let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
             runs.sort_by_key(|run| run.seed);
             SvgGroup {
-                label: super::number_format::cut(label, LABEL_CHARS),
+                label: super::number_format::cut_text(label, LABEL_CHARS),
                 runs,
             }
         })
@@ -80,7 +80,7 @@ fn groups(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
 }
 
 /// A label as part of a file's name.
-fn slug(label: &str) -> String {
+fn file_slug(label: &str) -> String {
     let slug: String = label
         .chars()
         .map(|c: char| {
@@ -101,15 +101,15 @@ fn slug(label: &str) -> String {
 
 impl SvgGroup<'_> {
     /// The run that is drawn over time.
-    fn shown(&self) -> &RunRecord {
+    fn shown_run(&self) -> &RunRecord {
         self.runs[0]
     }
 
     /// Names the run that is drawn, if there are several.
-    fn which(&self) -> String {
+    fn describe_shown_run(&self) -> String {
         match self.runs.len() {
             1 => String::new(),
-            several => format!("Seed {}, the first of {several}. ", self.shown().seed),
+            several => format!("Seed {}, the first of {several}. ", self.shown_run().seed),
         }
     }
 }

@@ -7,9 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 
 use super::axes::{LogAxis, TimeAxis, round_scale};
-use super::drawing::{Area, escape, px};
-use super::gantt_rows::{assign, size};
-use super::{all, slug};
+use super::drawing::{Area, escape_xml, format_px};
+use super::gantt_rows::{assign_processors, total_size};
+use super::{all_figures, file_slug};
 use crate::simulate::report::record::{Bar, LoadKind, LoadRecord, QueueStep, RunRecord, SiteTrace};
 use crate::simulate::report::step_function::ReportSpan;
 
@@ -87,7 +87,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
 #[test]
 fn figures_stay_small_however_much_happens() {
     for run in [crowded(20_000, 1), crowded(2_000, 40)] {
-        for figure in all(&[run]) {
+        for figure in all_figures(&[run]) {
             let bytes = figure.standalone().len();
             assert!(bytes < 300_000, "{}: {bytes} bytes", figure.name);
         }
@@ -108,7 +108,7 @@ fn a_gantt_chart_stays_small_when_bars_fall_to_pieces_or_come_all_at_once() {
         site.bars = (0..900).map(|n| bar(0, 20, 1, n)).collect();
     });
     for (run, left_out) in [(pieces, false), (at_once, true)] {
-        let figures = all(&[run]);
+        let figures = all_figures(&[run]);
         let gantt = figures
             .iter()
             .find(|figure| figure.name.starts_with("gantt"))
@@ -134,7 +134,7 @@ fn a_component_runs_where_it_was_held() {
         bar(10, 20, 4, 1),
     ];
     bars[0].kind = LoadKind::GridHold;
-    let places = assign(&bars.iter().collect::<Vec<_>>(), 8);
+    let places = assign_processors(&bars.iter().collect::<Vec<_>>(), 8);
     assert_eq!(places[0], places[3]);
     assert_eq!(places[1], places[2]);
 }
@@ -178,14 +178,19 @@ fn what_is_below_a_logarithmic_axis_lies_at_its_begin() {
 
 #[test]
 fn names_and_numbers_suit_files_and_xml() {
-    assert_eq!(slug("Worst fit / 30 s"), "worst-fit-30-s");
-    assert_eq!(slug("../ö"), "run");
+    assert_eq!(file_slug("Worst fit / 30 s"), "worst-fit-30-s");
+    assert_eq!(file_slug("../ö"), "run");
     assert_eq!(
-        escape("<a & \"b\">\u{1}"),
+        escape_xml("<a & \"b\">\u{1}"),
         "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"
     );
     assert_eq!(
-        [px(1.0), px(1.26), px(-0.01), px(f64::NAN)],
+        [
+            format_px(1.0),
+            format_px(1.26),
+            format_px(-0.01),
+            format_px(f64::NAN)
+        ],
         ["1", "1.3", "0", "0"]
     );
 }
@@ -194,7 +199,7 @@ proptest! {
     #[test]
     fn bars_of_one_time_never_share_a_processor(bars in bars(), processors in 1u32..60) {
         let bars: Vec<&Bar> = bars.iter().collect();
-        let places = assign(&bars, processors);
+        let places = assign_processors(&bars, processors);
         for (index, (bar, blocks)) in bars.iter().zip(&places).enumerate() {
             let mut taken = vec![false; processors as usize];
             let before = (0..index).filter(|earlier| bars[*earlier].to > bar.from);
@@ -205,7 +210,7 @@ proptest! {
                 }
             }
             let free = taken.iter().filter(|taken| !**taken).count() as u32;
-            prop_assert!(size(blocks) == bar.processors || free == 0, "a bar found no room");
+            prop_assert!(total_size(blocks) == bar.processors || free == 0, "a bar found no room");
         }
     }
 

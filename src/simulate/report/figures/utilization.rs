@@ -32,12 +32,12 @@ const RIGHT: f64 = 14.0;
 type Stack = Vec<[f64; KINDS]>;
 
 /// The figure of a label's first run.
-pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
-    let run = group.shown();
-    let title = title(group);
-    let note = note(group, WIDTH - LEFT - RIGHT);
+pub(super) fn utilization_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
+    let run = group.shown_run();
+    let title = describe_figure(group);
+    let note = describe_run(group, WIDTH - LEFT - RIGHT);
     let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
-    let top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
+    let top = legend::draw_legend(&mut drawing, &legend::load_entries(), 50.0, WIDTH);
     let plot = Area {
         left: LEFT,
         top: top + 28.0,
@@ -46,23 +46,23 @@ pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     };
     let heading = format!(
         "All sites, {}",
-        number_format::counted(run.processors(), "processor")
+        number_format::count_noun(run.processors(), "processor")
     );
-    panel(
+    draw_panel(
         &mut drawing,
         plot,
         &heading,
-        &total(run, plot),
+        &stack_of_all_sites(run, plot),
         run.processors(),
     );
-    time_axis(run, plot).draw(&mut drawing, plot);
-    let bottom = sites(&mut drawing, run, plot.bottom() + TimeAxis::HEIGHT);
-    let description = format!("{title}. {note} {}", in_words(run));
-    drawing.finish(name, &title, &description, bottom)
+    time_axis(run, plot).draw_axis(&mut drawing, plot);
+    let bottom = draw_sites(&mut drawing, run, plot.bottom() + TimeAxis::HEIGHT);
+    let description = format!("{title}. {note} {}", describe_means(run));
+    drawing.into_figure(name, &title, &description, bottom)
 }
 
 /// Draws the panels of single sites below `top`; returns where they end.
-fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
+fn draw_sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     let mut shown: Vec<&SiteTrace> = run.sites.iter().collect();
     if shown.len() > PANELS {
         shown.sort_by_key(|site| std::cmp::Reverse(site.processors));
@@ -82,40 +82,51 @@ fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
             width: width - LEFT,
             height: SITE_HEIGHT,
         };
-        site_panel(drawing, run, site, plot);
+        draw_site(drawing, run, site, plot);
     }
     top + shown.len().div_ceil(IN_A_ROW) as f64 * row_height
 }
 
 /// Draws the panel of one site.
-fn site_panel(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
+fn draw_site(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
     let count = format!(
         ", {}",
-        number_format::counted(site.processors.into(), "processor")
+        number_format::count_noun(site.processors.into(), "processor")
     );
     let room = plot.width - text_width(&count, 13.0);
-    let heading = format!("{}{count}", axes::fitted(&site.name, 13.0, room));
-    let stack = column_means(&site.load, run.span(), columns(plot), LoadRecord::stacked);
-    panel(drawing, plot, &heading, &stack, site.processors.into());
+    let heading = format!("{}{count}", axes::fit_text(&site.name, 13.0, room));
+    let stack = column_means(
+        &site.load,
+        run.span(),
+        column_count(plot),
+        LoadRecord::by_kind,
+    );
+    draw_panel(drawing, plot, &heading, &stack, site.processors.into());
     let (unit, mut ticks) = time_axis(run, plot).ticks();
     if let Some(last) = ticks.last_mut() {
         last.label = format!("{} {unit}", last.label);
     }
-    axes::base(drawing, plot, &ticks);
+    axes::draw_base(drawing, plot, &ticks);
 }
 
 /// Draws heading, ground and stacked areas. The highest sum is drawn first and the lower ones over
 /// it, so that each area needs one outline only.
-fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
-    drawing.text(
+fn draw_panel(
+    drawing: &mut FigureDrawing,
+    plot: Area,
+    heading: &str,
+    stack: &Stack,
+    processors: u64,
+) {
+    drawing.add_text(
         (plot.left, plot.top - 8.0),
         Anchor::Start,
         "panel-title",
         heading,
     );
-    axes::frame(drawing, plot, &share_ticks(plot));
+    axes::draw_frame(drawing, plot, &share_ticks(plot));
     if plot.left == LEFT {
-        drawing.upward_text((14.0, plot.top + plot.height / 2.0), "% of processors");
+        drawing.add_upward_text((14.0, plot.top + plot.height / 2.0), "% of processors");
     }
     for top in (0..KINDS).rev() {
         let sums = stack.iter().map(|parts| parts[..=top].iter().sum::<f64>());
@@ -124,9 +135,9 @@ fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, 
             .collect();
         let kind = LoadKind::STACKED[top];
         if stack.iter().any(|parts| parts[top] > 0.0) {
-            drawing.path(
-                legend::fill(kind),
-                &outline(&shares, plot),
+            drawing.add_path(
+                legend::fill_class(kind),
+                &area_outline(&shares, plot),
                 Some(kind.words()),
             );
         }
@@ -134,7 +145,7 @@ fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, 
 }
 
 /// The outline of an area that stands on the bottom of the plot.
-fn outline(shares: &[f64], plot: Area) -> PathText {
+fn area_outline(shares: &[f64], plot: Area) -> PathText {
     let width = plot.width / shares.len().max(1) as f64;
     let mut path = PathText::default();
     path.move_to(plot.left, plot.bottom());
@@ -143,22 +154,22 @@ fn outline(shares: &[f64], plot: Area) -> PathText {
         let y = ((plot.bottom() - share * plot.height) * 10.0).round() / 10.0;
         if y != height {
             height = y;
-            path.across(plot.left + column as f64 * width);
-            path.upright(height);
+            path.line_across(plot.left + column as f64 * width);
+            path.line_upright(height);
         }
     }
-    path.across(plot.right());
-    path.upright(plot.bottom());
-    path.close();
+    path.line_across(plot.right());
+    path.line_upright(plot.bottom());
+    path.close_path();
     path
 }
 
 /// Processors of all sites by kind in each column.
-fn total(run: &RunRecord, plot: Area) -> Stack {
-    let columns = columns(plot);
+fn stack_of_all_sites(run: &RunRecord, plot: Area) -> Stack {
+    let columns = column_count(plot);
     let mut total = vec![[0.0; KINDS]; columns];
     for site in &run.sites {
-        let stack = column_means(&site.load, run.span(), columns, LoadRecord::stacked);
+        let stack = column_means(&site.load, run.span(), columns, LoadRecord::by_kind);
         for (sum, part) in total.iter_mut().flatten().zip(stack.iter().flatten()) {
             *sum += part;
         }
@@ -167,7 +178,7 @@ fn total(run: &RunRecord, plot: Area) -> Stack {
 }
 
 /// Columns of a plot.
-fn columns(plot: Area) -> usize {
+fn column_count(plot: Area) -> usize {
     (plot.width / COLUMN) as usize
 }
 
@@ -191,10 +202,10 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// Describes what the figure shows.
-fn title(group: &SvgGroup<'_>) -> String {
-    let load = LoadShares::of_all(group.shown());
-    let grid = number_format::percent(load.grid_running);
-    let local = number_format::percent(load.local);
+fn describe_figure(group: &SvgGroup<'_>) -> String {
+    let load = LoadShares::of_all(group.shown_run());
+    let grid = number_format::format_percent(load.grid_running);
+    let local = number_format::format_percent(load.local);
     format!(
         "{}: grid jobs used {grid} of the processors, local users {local}",
         group.label
@@ -202,29 +213,29 @@ fn title(group: &SvgGroup<'_>) -> String {
 }
 
 /// Describes the run and the method.
-fn note(group: &SvgGroup<'_>, width: f64) -> String {
-    let run = group.shown();
+fn describe_run(group: &SvgGroup<'_>, width: f64) -> String {
+    let run = group.shown_run();
     let left_out = match run.sites.len().saturating_sub(PANELS) {
         0 => String::new(),
         more => format!(" The {PANELS} largest sites; {more} more are left out."),
     };
     let mean_s = run.span().length_ms() as f64 / 1000.0 / (width / COLUMN);
-    let mean = number_format::seconds(mean_s);
+    let mean = number_format::format_seconds(mean_s);
     format!(
         "{}Means over {mean}, for single sites over more.{left_out}",
-        group.which()
+        group.describe_shown_run()
     )
 }
 
 /// Describes the means of all kinds.
-fn in_words(run: &RunRecord) -> String {
+fn describe_means(run: &RunRecord) -> String {
     let load = LoadShares::of_all(run);
     let shares = [load.grid_running, load.grid_held, load.local, load.down];
     let parts: Vec<String> = LoadKind::STACKED
         .into_iter()
         .zip(shares)
         .map(|(kind, share): (LoadKind, f64)| {
-            format!("{} {}", kind.words(), number_format::percent(share))
+            format!("{} {}", kind.words(), number_format::format_percent(share))
         })
         .collect();
     format!("Means of all sites: {}.", parts.join(", "))

@@ -35,18 +35,18 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     };
     let end_x = round_up(points.iter().map(|p| p.x).fold(0.0, f64::max));
     let end_y = round_up(points.iter().map(|p| p.y).fold(0.0, f64::max));
-    let up = ticks(end_y, |share| plot.bottom() - share * plot.height);
-    let across = ticks(end_x, |share| plot.left + share * plot.width);
-    axes::frame(&mut drawing, plot, &up);
-    axes::upright_lines(&mut drawing, plot, &across);
-    axes::base(&mut drawing, plot, &across);
+    let up = axis_ticks(end_y, |share| plot.bottom() - share * plot.height);
+    let across = axis_ticks(end_x, |share| plot.left + share * plot.width);
+    axes::draw_frame(&mut drawing, plot, &up);
+    axes::draw_upright_lines(&mut drawing, plot, &across);
+    axes::draw_base(&mut drawing, plot, &across);
     let below = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
-    drawing.text(below, Anchor::Middle, "note", "x: what the site lacks");
-    drawing.upward_text(
+    drawing.add_text(below, Anchor::Middle, "note", "x: what the site lacks");
+    drawing.add_upward_text(
         (14.0, plot.top + plot.height / 2.0),
         "y: what the data costs",
     );
-    drawing.text(
+    drawing.add_text(
         (plot.left + 8.0, plot.bottom() - 8.0),
         Anchor::Start,
         "note",
@@ -57,24 +57,24 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
             plot.left + point.x / end_x * plot.width,
             plot.bottom() - point.y / end_y * plot.height,
         );
-        site(&mut drawing, point, at);
+        draw_site(&mut drawing, point, at);
     }
     let description = format!("{title}. {note} The nearer to the origin, the better the site.");
-    drawing.finish("map", title, &description, plot.bottom() + 44.0)
+    drawing.into_figure("map", title, &description, plot.bottom() + 44.0)
 }
 
-fn site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
+fn draw_site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
     let mut square = PathText::default();
     let side = 2.0 * HALF;
-    square.rect(Area {
+    square.add_rect_path(Area {
         left: at.0 - HALF,
         top: at.1 - HALF,
         width: side,
         height: side,
     });
     let class = if point.is_chosen { "hold" } else { "run" };
-    drawing.path(class, &square, Some(&point.tip));
-    drawing.text(
+    drawing.add_path(class, &square, Some(&point.tip));
+    drawing.add_text(
         (at.0 + HALF + 4.0, at.1 + 4.0),
         Anchor::Start,
         "tick",
@@ -94,13 +94,13 @@ pub(crate) fn round_up(greatest: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-fn ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
+fn axis_ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
     (0..=STEPS)
         .map(|step: u32| {
             let share = f64::from(step) / f64::from(STEPS);
             Tick {
                 position: position(share),
-                label: crate::simulate::report::number_format::number(share * end),
+                label: crate::simulate::report::number_format::format_number(share * end),
             }
         })
         .collect()

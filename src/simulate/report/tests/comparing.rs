@@ -7,7 +7,7 @@ use crate::simulate::report::{
 
 /// Runs of one label whose jobs waited so long on average, by seed.
 fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
-    let base = RunSummary::of(&small(label, 0));
+    let base = RunSummary::of_run(&small(label, 0));
     means
         .iter()
         .enumerate()
@@ -35,7 +35,7 @@ fn differences_are_taken_seed_by_seed() {
     // Differences -2, -1, -3: mean -2, deviation 1, half width 4.3027 / sqrt(3).
     let mut runs = waits("first", &[10.0, 112.0, 1014.0]);
     runs.extend(waits("second", &[8.0, 111.0, 1011.0]));
-    let comparison = LabelComparison::of(&runs);
+    let comparison = LabelComparison::of_runs(&runs);
     let difference = comparison.metrics[0].differences[0];
     let interval = difference.interval.unwrap();
     assert_eq!(interval.mean, -2.0);
@@ -52,7 +52,7 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
         run.jobs.done -= 5 + seed as u64 % 2;
     }
     runs.extend(others);
-    let comparison = LabelComparison::of(&runs);
+    let comparison = LabelComparison::of_runs(&runs);
     assert_eq!(verdict(Metric::MeanWait, &comparison), Significance::Better);
     assert_eq!(verdict(Metric::JobsDone, &comparison), Significance::Worse);
     assert_eq!(
@@ -65,7 +65,7 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
 fn only_seeds_in_common_count_and_one_is_too_few() {
     let mut runs = waits("first", &[10.0]);
     runs.extend(waits("second", &[8.0, 900.0]));
-    let comparison = LabelComparison::of(&runs);
+    let comparison = LabelComparison::of_runs(&runs);
     let difference = comparison.metrics[0].differences[0];
     assert_eq!(difference.interval.unwrap().mean, -2.0);
     assert_eq!(difference.verdict, Significance::TooFewSeeds);
@@ -77,7 +77,7 @@ fn three_labels_are_each_held_against_the_first() {
         .iter()
         .flat_map(|label| waits(label, &[1.0, 2.0]))
         .collect();
-    let comparison = LabelComparison::of(&runs);
+    let comparison = LabelComparison::of_runs(&runs);
     assert_eq!(comparison.baseline, "c");
     assert!(comparison.metrics.iter().all(|row| row.means.len() == 3));
     assert!(
@@ -96,7 +96,7 @@ fn each_difference_is_between_labels_that_differ_in_one_thing() {
     let runs: Vec<_> = runs
         .flat_map(|(label, mean)| waits(label, &[mean, mean]))
         .collect();
-    let comparison = LabelComparison::of(&runs);
+    let comparison = LabelComparison::of_runs(&runs);
     let words: Vec<String> = comparison.pairs.iter().map(LabelPair::words).collect();
     let expected = [
         "fcfs less easy (wf)",

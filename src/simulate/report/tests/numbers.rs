@@ -16,7 +16,7 @@ fn near(a: f64, b: f64) -> bool {
 #[test]
 fn the_summary_agrees_with_sums_over_the_rows() {
     let run = small("a", 3);
-    let summary = RunSummary::of(&run);
+    let summary = RunSummary::of_run(&run);
     let mut waited_ms = 0;
     let mut started = 0;
     let mut done = 0u32;
@@ -62,7 +62,7 @@ fn utilization_agrees_with_the_area_of_the_bars() {
         areas[bar.kind as usize] += (within(bar.to) - within(bar.from)) * u64::from(bar.processors);
     }
     let whole = ((run.ended.0 - run.began.0) * run.processors()) as f64;
-    let summary = RunSummary::of(&run);
+    let summary = RunSummary::of_run(&run);
     assert!(near(summary.load.grid_running, areas[0] as f64 / whole));
     assert!(near(summary.load.local, areas[2] as f64 / whole));
     assert!(near(
@@ -74,11 +74,11 @@ fn utilization_agrees_with_the_area_of_the_bars() {
 #[test]
 fn an_interval_is_what_the_textbook_says() {
     // Mean 5, squares 32, variance 32/7, error of the mean 0.755929, t(7) 2.3646.
-    let interval = Interval::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+    let interval = Interval::of_values(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
     assert_eq!((interval.mean, interval.values), (5.0, 8));
     assert!((interval.half_width.unwrap() - 1.787_47).abs() < 1e-4);
-    assert_eq!(Interval::of(&[3.0]).unwrap().half_width, None);
-    assert_eq!(Interval::of(&[]), None);
+    assert_eq!(Interval::of_values(&[3.0]).unwrap().half_width, None);
+    assert_eq!(Interval::of_values(&[]), None);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn quantiles_are_interpolated() {
     assert!(near(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.5));
     assert!(near(quantile(&[10.0, 20.0, 30.0], 0.95), 29.0));
     assert_eq!(quantile(&[], 0.5), 0.0);
-    assert_eq!(Distribution::of(vec![4.0, 1.0]).max, 4.0);
+    assert_eq!(Distribution::of_unsorted(vec![4.0, 1.0]).max, 4.0);
 }
 
 #[test]
@@ -118,12 +118,24 @@ fn numbers_show_as_many_digits_as_they_are_worth() {
         half_width: Some(half),
         values: 3,
     };
-    assert_eq!(number_format::interval(&of(173.604, 4.17)), "173.6 ± 4.2");
-    assert_eq!(number_format::difference(&of(-0.001, 0.2)), "0.00 ± 0.20");
-    assert_eq!(number_format::difference(&of(-12.0, 30.0)), "−12 ± 30");
-    assert_eq!(number_format::seconds(7_200.0), "2 h");
-    assert_eq!(number_format::count(1_234_567), "1\u{202f}234\u{202f}567");
-    assert_eq!(number_format::cut("co-allocation", 5), "co-a…");
+    assert_eq!(
+        number_format::format_interval(&of(173.604, 4.17)),
+        "173.6 ± 4.2"
+    );
+    assert_eq!(
+        number_format::format_difference(&of(-0.001, 0.2)),
+        "0.00 ± 0.20"
+    );
+    assert_eq!(
+        number_format::format_difference(&of(-12.0, 30.0)),
+        "−12 ± 30"
+    );
+    assert_eq!(number_format::format_seconds(7_200.0), "2 h");
+    assert_eq!(
+        number_format::format_count(1_234_567),
+        "1\u{202f}234\u{202f}567"
+    );
+    assert_eq!(number_format::cut_text("co-allocation", 5), "co-a…");
 }
 
 proptest! {
@@ -142,7 +154,7 @@ proptest! {
     fn a_shift_moves_an_interval_and_leaves_its_width(values: Vec<u16>, shift in any::<u16>()) {
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
         let moved: Vec<f64> = values.iter().map(|value| value + f64::from(shift)).collect();
-        if let (Some(before), Some(after)) = (Interval::of(&values), Interval::of(&moved)) {
+        if let (Some(before), Some(after)) = (Interval::of_values(&values), Interval::of_values(&moved)) {
             prop_assert!((after.mean - before.mean - f64::from(shift)).abs() < 1e-6);
             let widths = (before.half_width.unwrap_or(0.0), after.half_width.unwrap_or(0.0));
             prop_assert!((widths.0 - widths.1).abs() < 1e-6);
@@ -164,13 +176,13 @@ fn jobs_are_told_apart_by_their_size_and_their_components() {
         ..job(3, 48, 0)
     };
     let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
-    let summary = RunSummary::of(&RunRecord { jobs, ..empty() });
+    let summary = RunSummary::of_run(&RunRecord { jobs, ..empty() });
     let told = |groups: &[GroupSummary]| -> Vec<(String, u64, u64, f64)> {
         groups
             .iter()
             .map(|group: &GroupSummary| {
                 (
-                    group.words(),
+                    group.describe(),
                     group.jobs,
                     group.started,
                     group.wait_s.median,

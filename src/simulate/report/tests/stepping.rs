@@ -6,7 +6,7 @@ use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 
 use crate::simulate::report::QueueStep;
 use crate::simulate::report::step_function::{
-    ReportSpan, column_lines, column_means, means, segments,
+    ReportSpan, column_lines, column_means, segments, time_means,
 };
 
 const SPAN: ReportSpan = ReportSpan {
@@ -51,14 +51,14 @@ fn a_step_outside_the_span_is_cut_off() {
         .map(|(s, v)| (s.length_ms(), v.waiting))
         .collect();
     assert_eq!(held, [(500, 4), (500, 8)]);
-    assert_eq!(means(&steps, SPAN, |step| [step.waiting]), [6.0]);
+    assert_eq!(time_means(&steps, SPAN, |step| [step.waiting]), [6.0]);
 }
 
 proptest! {
     #[test]
     fn columns_keep_the_area(steps in steps(), columns in 1usize..60) {
         let brute: u64 = each_ms(&steps).into_iter().flatten().map(u64::from).sum();
-        let [mean] = means(&steps, SPAN, |step| [step.waiting]);
+        let [mean] = time_means(&steps, SPAN, |step| [step.waiting]);
         let by_column = column_means(&steps, SPAN, columns, |step| [step.waiting]);
         let sum: f64 = by_column.iter().map(|column| column[0]).sum();
         prop_assert!((mean - brute as f64 / 1_000.0).abs() < 1e-6);

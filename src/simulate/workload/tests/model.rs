@@ -21,7 +21,7 @@ fn a_poisson_workload_has_the_load_sizes_and_run_times_it_is_set_to() {
     assert_eq!(complaints.to_string(), "nothing to complain about");
     assert_eq!((jobs.len(), jobs[0].name.as_str()), (20_000, "1"));
     // 3.75 processors for 120 s on average, every 30 s, on 400 processors.
-    let load = load(&jobs, 400).unwrap();
+    let load = offered_load(&jobs, 400).unwrap();
     assert!((load / 0.0375 - 1.0).abs() < 0.05, "{load}");
     for job in &jobs {
         assert!([1, 2, 4, 8].contains(&job.components[0]));
@@ -129,7 +129,7 @@ fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
             replicas,
         };
         let mut jobs = planned(&options).jobs;
-        let given = own.give(&mut jobs, SITES.len(), 1).unwrap();
+        let given = own.assign_files(&mut jobs, SITES.len(), 1).unwrap();
         let names: BTreeSet<LogicalName> =
             jobs.iter().filter_map(|job| job.input.clone()).collect();
         assert_eq!(names.len(), 300);

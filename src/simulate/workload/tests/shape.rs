@@ -8,7 +8,7 @@ use super::super::COMPONENTS_MAX;
 use super::*;
 
 fn components(split: WorkloadSplit, processors: u32) -> Vec<u32> {
-    split.components(processors, &mut StdRng::seed_from_u64(1))
+    split.split_processors(processors, &mut StdRng::seed_from_u64(1))
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn a_random_split_gives_one_two_and_four_components_equally_often() {
 fn the_load_is_the_processor_time_asked_for_over_what_there_is() {
     // 2 x 50 + 4 x 50 processor seconds a hundred seconds apart, twice.
     let jobs = [job(0, &[1, 1], 50, 90), job(100, &[4], 90, 50)];
-    assert_eq!(load(&jobs, 3), Some(0.5));
-    assert_eq!(load(&jobs[..1], 3), None);
-    assert_eq!(load(&[jobs[0].clone(), jobs[0].clone()], 3), None);
-    assert_eq!(load(&jobs, 0), None);
+    assert_eq!(offered_load(&jobs, 3), Some(0.5));
+    assert_eq!(offered_load(&jobs[..1], 3), None);
+    assert_eq!(offered_load(&[jobs[0].clone(), jobs[0].clone()], 3), None);
+    assert_eq!(offered_load(&jobs, 0), None);
 }
 
 #[test]
@@ -80,7 +80,7 @@ proptest! {
         let splits =
             [WorkloadSplit::None, WorkloadSplit::Into(parameter), WorkloadSplit::LargerThan(parameter), WorkloadSplit::Random];
         for split in splits {
-            let parts = split.components(processors, &mut StdRng::seed_from_u64(seed));
+            let parts = split.split_processors(processors, &mut StdRng::seed_from_u64(seed));
             prop_assert_eq!(parts.iter().sum::<u32>(), processors);
             prop_assert!(parts.is_sorted_by(|first, second| first >= second));
             let most = parts[0];

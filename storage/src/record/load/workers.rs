@@ -64,7 +64,7 @@ impl MemoryRoom {
     }
 
     /// Fails if some jobs were left out for lack of room.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check_room(&self) -> Result<(), StoreError> {
         let most = self.most;
         let needed = Bytes(self.bytes.load(Ordering::Relaxed));
         if needed <= most {
@@ -92,29 +92,29 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn within(room: Arc<MemoryRoom>) -> Self {
+    pub(super) fn with_room(room: Arc<MemoryRoom>) -> Self {
         Self {
             room,
             ..Self::default()
         }
     }
 
-    pub(super) fn take(&mut self, part: JobValues, to: &mut Decoded) -> Result<(), StoreError> {
-        if let Some(first) = part.assembly.commons(part.id)? {
+    pub(super) fn take_job(&mut self, part: JobValues, to: &mut Decoded) -> Result<(), StoreError> {
+        if let Some(first) = part.assembly.request_of_texts(part.id)? {
             to.waiting.push((first, part));
             return Ok(());
         }
-        self.complete(part, &mut CommonTexts::default(), to)
+        self.complete_job(part, &mut CommonTexts::default(), to)
     }
 
     /// Decodes a job whose texts are there.
-    pub(super) fn complete(
+    pub(super) fn complete_job(
         &mut self,
         part: JobValues,
         texts: &mut CommonTexts,
         to: &mut Decoded,
     ) -> Result<(), StoreError> {
-        match part.assembly.finish(part.id, &mut self.last, texts)? {
+        match part.assembly.build_job(part.id, &mut self.last, texts)? {
             Some(job) if self.room.admits(&job) => to.jobs.push(job),
             Some(_) => {}
             None => to.remains.extend(part.keys),
@@ -144,10 +144,10 @@ impl Workers {
             lanes: (0..count.max(1))
                 .map(|_| {
                     let (batches, received) = sync_channel(WAITING);
-                    let decoder = Decoder::within(room.clone());
+                    let decoder = Decoder::with_room(room.clone());
                     WorkerLane {
                         batches,
-                        thread: std::thread::spawn(move || serve(&received, decoder)),
+                        thread: std::thread::spawn(move || serve_batches(&received, decoder)),
                     }
                 })
                 .collect(),
@@ -156,7 +156,7 @@ impl Workers {
         }
     }
 
-    pub(super) fn take(&mut self, part: JobValues) {
+    pub(super) fn take_job(&mut self, part: JobValues) {
         self.batch.push(part);
         if self.batch.len() == BATCH {
             self.send();
@@ -172,7 +172,7 @@ impl Workers {
     }
 
     /// Returns everything decoded, in the order in which it was taken.
-    pub(super) fn finish(mut self) -> Result<Decoded, StoreError> {
+    pub(super) fn join_workers(mut self) -> Result<Decoded, StoreError> {
         self.send();
         let mut lanes = Vec::with_capacity(self.lanes.len());
         for WorkerLane { batches, thread } in self.lanes {
@@ -198,13 +198,13 @@ impl Workers {
     }
 }
 
-fn serve(batches: &Receiver<Vec<JobValues>>, mut decoder: Decoder) -> DecodeOutcome {
+fn serve_batches(batches: &Receiver<Vec<JobValues>>, mut decoder: Decoder) -> DecodeOutcome {
     let mut all = Vec::new();
     for batch in batches {
         let mut decoded = Decoded::default();
         batch
             .into_iter()
-            .try_for_each(|part| decoder.take(part, &mut decoded))?;
+            .try_for_each(|part| decoder.take_job(part, &mut decoded))?;
         all.push(decoded);
     }
     Ok(all)

@@ -162,7 +162,7 @@ wire_struct!(Charge = job_state::SiteCharge { site: Text<SiteName>, attempt: u32
 wire_struct!(Collected = job_state::Collected { ; content: Option<Content>, done: bool });
 
 /// Returns an upper bound of the bytes that a component takes as written; fast.
-pub(crate) fn most_bytes(component: &job_state::Component) -> usize {
+pub(crate) fn max_written_bytes(component: &job_state::Component) -> usize {
     /// Names of fields, numbers, and three names of sites.
     const FIELDS: usize = 1_024;
     /// A digest, a size and the name of a site, or two digests and four numbers beside it, with
@@ -180,11 +180,11 @@ pub(crate) fn most_bytes(component: &job_state::Component) -> usize {
         .charge
         .as_ref()
         .map_or(0, |charge| charge.detail.len());
-    FIELDS + items * ITEM + (run_text(&component.run) + detail) * ESCAPED
+    FIELDS + items * ITEM + (run_text_bytes(&component.run) + detail) * ESCAPED
 }
 
 /// Returns the bytes of text in the state of an attempt.
-fn run_text(run: &AttemptState) -> usize {
+fn run_text_bytes(run: &AttemptState) -> usize {
     let host = match run {
         AttemptState::AtGate { host, .. }
         | AttemptState::Opened { host, .. }
@@ -205,7 +205,7 @@ fn run_text(run: &AttemptState) -> usize {
 
 impl Component {
     /// Signs its attempts as those of another control plane, except those already signed.
-    pub(crate) fn adopt(&mut self, instance: InstanceId) {
+    pub(crate) fn sign_attempts(&mut self, instance: InstanceId) {
         let signed = self.origins.last().map_or(0, |origin| origin.last);
         if self.attempt > signed {
             self.origins.push(Origin {
@@ -216,7 +216,7 @@ impl Component {
     }
 
     /// Removes the sources of its input.
-    pub(crate) fn shorten(&mut self) {
+    pub(crate) fn drop_sources(&mut self) {
         if let Some(placement) = &mut self.placement {
             placement.sources.clear();
         }
@@ -352,7 +352,7 @@ mod tests {
                 let component = largest(run, length);
                 let wire: Component = component.to_wire();
                 let bytes = serde_json::to_vec(&wire).unwrap().len();
-                let most = most_bytes(&component);
+                let most = max_written_bytes(&component);
                 assert!(
                     bytes <= most,
                     "{bytes} bytes, at most {most} said: {component:?}"

@@ -59,7 +59,7 @@ pub(crate) struct JobHead {
 
 impl JobHead {
     /// Makes the head of a job.
-    pub(crate) fn of(job: &Job) -> Self {
+    pub(crate) fn from_job(job: &Job) -> Self {
         Self {
             owner: job.owner.to_wire(),
             submitted_at: job.submitted_at.to_wire(),
@@ -86,7 +86,7 @@ impl JobHead {
     }
 
     /// Builds the job with its other parts.
-    pub(crate) fn with(
+    pub(crate) fn into_job(
         self,
         id: JobId,
         spec: Arc<JobSpec>,

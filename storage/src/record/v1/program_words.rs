@@ -96,9 +96,9 @@ enum StoredPiece {
 impl Convert<StoredProgram> for spec::PackedProgram {
     fn to_wire(&self) -> StoredProgram {
         if self.pieces().len() <= 1 {
-            return self.open().to_wire();
+            return self.unpack().to_wire();
         }
-        let counts = self.counts();
+        let counts = self.word_counts();
         let packed = Packed {
             arguments: counts.arguments,
             setup: counts.setup,
@@ -112,7 +112,7 @@ impl Convert<StoredProgram> for spec::PackedProgram {
                 })
                 .collect(),
         };
-        StoredProgram::of_pieces(self.executable.to_wire(), packed)
+        StoredProgram::from_pieces(self.executable.to_wire(), packed)
     }
 
     fn from_wire(mut wire: StoredProgram) -> Result<Self, RecordProblem> {
@@ -127,14 +127,14 @@ impl Convert<StoredProgram> for spec::PackedProgram {
         let pieces = packed
             .pieces
             .into_iter()
-            .map(piece_of)
+            .map(piece_from_wire)
             .collect::<Result<_, _>>()?;
         let executable = <DomainExecutable as Convert<Executable>>::from_wire(wire.executable)?;
-        spec::PackedProgram::of_pieces(executable, counts, pieces).map_err(str::to_owned)
+        spec::PackedProgram::from_pieces(executable, counts, pieces).map_err(str::to_owned)
     }
 }
 
-fn piece_of(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
+fn piece_from_wire(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
     Ok(match wire {
         StoredPiece::Short(word) => PackedPiece::Short(Convert::from_wire(word)?),
         StoredPiece::Long(word) => PackedPiece::Long(Convert::from_wire(word)?),
@@ -143,17 +143,17 @@ fn piece_of(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
 
 impl JobSpec {
     /// Visits every word that jobs may share.
-    pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
+    pub(crate) fn visit_words(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
         self.components
             .iter_mut()
-            .for_each(|component| component.each_word(visit));
+            .for_each(|component| component.visit_words(visit));
         let values = self.run.task.iter_mut().flat_map(|task| &mut task.values);
         values.for_each(|(_, value)| visit(value));
     }
 }
 
 impl ComponentSpec {
-    fn each_word(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
+    fn visit_words(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
         let StoredProgram {
             arguments,
             environment,

@@ -84,7 +84,7 @@ impl Convert<RunOptions> for Sparse<runner::RunOptions> {
 /// Pairs of the name of a dimension and its weight in thousandths.
 impl Convert<Vec<(Arc<str>, u32)>> for Weights {
     fn to_wire(&self) -> Vec<(Arc<str>, u32)> {
-        self.named()
+        self.by_name()
             .map(|(name, weight)| (name.into(), weight.thousandths()))
             .collect()
     }
@@ -94,8 +94,9 @@ impl Convert<Vec<(Arc<str>, u32)>> for Weights {
             .into_iter()
             .map(|(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?)))
             .collect();
-        let weights = named
-            .and_then(|named| Weights::of(named.iter().map(|(name, weight)| (&**name, *weight))));
+        let weights = named.and_then(|named| {
+            Weights::from_named(named.iter().map(|(name, weight)| (&**name, *weight)))
+        });
         weights.map_err(|error| error.to_string())
     }
 }
@@ -226,7 +227,7 @@ pub(crate) struct StoredProgram {
 }
 
 impl StoredProgram {
-    pub(crate) fn of_pieces(executable: Executable, packed: Packed) -> Self {
+    pub(crate) fn from_pieces(executable: Executable, packed: Packed) -> Self {
         let arguments = Vec::new();
         let environment = Vec::new();
         let setup = Vec::new();

@@ -229,11 +229,11 @@ impl Draw {
     }
 
     fn search(&mut self) -> ReservationSearch {
-        let mut search = ReservationSearch::after(self.wanted(), Serial(self.n32() / 2));
+        let mut search = ReservationSearch::after_serial(self.wanted(), Serial(self.n32() / 2));
         for _ in 0..self.below(12) {
             if let SearchState::Asks(_) = search.standing() {
                 let outcome = self.outcome(search.window);
-                search.record(outcome);
+                search.record_outcome(outcome);
             }
         }
         if self.below(4) == 0 {

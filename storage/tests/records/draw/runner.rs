@@ -55,13 +55,13 @@ impl Draw {
 
     fn weights(&mut self) -> Weights {
         let named = Weights::default();
-        let drawn = named.named().map(|(name, _)| {
+        let drawn = named.by_name().map(|(name, _)| {
             (
                 name,
                 Weight::from_thousandths(self.n32() % 1_000_001).unwrap_or(Weight::ONE),
             )
         });
-        Weights::of(drawn).unwrap_or_default()
+        Weights::from_named(drawn).unwrap_or_default()
     }
 
     pub(super) fn acquisition(&mut self) -> Acquisition {

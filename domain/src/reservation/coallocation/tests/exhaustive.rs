@@ -59,7 +59,7 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
         part(1 + draw(2) as u32, 1 + draw(6), &usable)
     });
     let mut job = job(latest, parts.collect());
-    largest_first(&mut job.parts, "memory_mb");
+    sort_largest_first(&mut job.parts, "memory_mb");
     Case {
         tables: Tables::new(&sites),
         job: Coallocation {

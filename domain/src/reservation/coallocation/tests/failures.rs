@@ -40,7 +40,7 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
         tables.answer(job, &wrong)
     });
     assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
-    assert!(search.owned().next().is_none() && tables.is_empty());
+    assert!(search.owned_reservations().next().is_none() && tables.is_empty());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
             }
             asked += 1;
             let outcome = tables.answer(&search.job, &ask);
-            search.record(outcome);
+            search.record_outcome(outcome);
         };
         assert_eq!(
             standing,
@@ -147,7 +147,7 @@ fn a_hand_over_between_offsets_changes_the_start_too() {
 
 #[test]
 fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
-    let check = |job: Coallocation, now| job.check(Timestamp(now)).unwrap_err().to_string();
+    let check = |job: Coallocation, now| job.check_request(Timestamp(now)).unwrap_err().to_string();
     assert_eq!(
         check(job(20, vec![]), 0),
         "there is no component to reserve for"
@@ -161,7 +161,7 @@ fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
         ..job(20, two())
     };
     assert!(check(backwards, 0).contains("before the earliest"));
-    assert_eq!(job(5, two()).check(Timestamp(NINE + 5)), Ok(()));
+    assert_eq!(job(5, two()).check_request(Timestamp(NINE + 5)), Ok(()));
 }
 
 #[test]
@@ -181,6 +181,6 @@ fn parts_are_served_by_processors_then_memory_then_length() {
         large.clone(),
         small.clone(),
     ];
-    largest_first(&mut parts, "memory_mb");
+    sort_largest_first(&mut parts, "memory_mb");
     assert_eq!(parts, [large, long, short, small.clone(), small]);
 }

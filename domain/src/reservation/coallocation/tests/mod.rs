@@ -117,9 +117,9 @@ impl Tables {
         while let SearchState::Asks(ask) = search.standing() {
             self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
-            search.record(outcome);
+            search.record_outcome(outcome);
             let owned = search
-                .owned()
+                .owned_reservations()
                 .map(|r| (r.serial, (r.site.clone(), r.start)));
             assert_eq!(self.leases(), owned.collect(), "after {ask:?}: {outcome:?}");
         }

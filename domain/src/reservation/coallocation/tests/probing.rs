@@ -97,7 +97,7 @@ fn starts_alone_decide_where_nothing_is_known_of_the_run() {
     let (search, _) = kept(Objective::EarliestCompletion, 9, &unknown);
     assert_eq!(starts(&search), expected(&[("B", 3)]));
     assert_eq!(
-        search.job.rankings[0].compares_by(),
+        search.job.rankings[0].effective_objective(),
         Objective::EarliestStart
     );
 }
@@ -263,8 +263,8 @@ proptest! {
             }
             let job = search.job.clone();
             let outcome = answered(&mut tables, &job, &ask, trouble);
-            search.record(outcome);
-            let owned = search.owned().map(|r| (r.serial, (r.site.clone(), r.start)));
+            search.record_outcome(outcome);
+            let owned = search.owned_reservations().map(|r| (r.serial, (r.site.clone(), r.start)));
             prop_assert_eq!(tables.leases(), owned.collect(), "after {:?}: {:?}", ask, outcome);
         }
         let left = tables.leases().len();
@@ -273,7 +273,7 @@ proptest! {
             SearchState::Confirmed => {
                 prop_assert_eq!(left, 1);
                 prop_assert!(!given_up);
-                let best = ranking.best_first().0[0];
+                let best = ranking.candidates_best_first().0[0];
                 let kept = search.reserved()[0].as_ref().unwrap();
                 prop_assert_eq!(&ranking.candidates[best].site, &kept.site);
             }

@@ -52,14 +52,14 @@ fn a_number_in_use_is_refused_and_free_again_after_the_end() {
         again(&mut site),
         Err(SubmitError::AlreadyKnown { id: LrmJobId(1) })
     );
-    assert!(site.end(LrmJobId(1), Timestamp(5)));
+    assert!(site.end_job(LrmJobId(1), Timestamp(5)));
     assert_eq!(again(&mut site), Ok(()));
 }
 
 #[test]
 fn ending_an_unknown_job_changes_nothing() {
     let mut site = site(Discipline::Easy);
-    assert!(!site.end(LrmJobId(7), Timestamp(0)));
+    assert!(!site.end_job(LrmJobId(7), Timestamp(0)));
     assert_eq!(
         (site.idle(), site.used(), site.queued(), site.running()),
         (8, 0, 0, 0)
@@ -108,7 +108,7 @@ fn a_number_that_is_handed_out_again_at_once_has_one_reservation() {
     submit(&mut site, 1, 8, 10, 0);
     assert_eq!(started(&mut site, 0), [1]);
     submit(&mut site, 2, 8, 10, 0);
-    assert!(site.end(LrmJobId(2), Timestamp(0)));
+    assert!(site.end_job(LrmJobId(2), Timestamp(0)));
     submit(&mut site, 2, 8, 10, 0);
     submit(&mut site, 3, 8, 10, 0);
     assert!(started(&mut site, 0).is_empty());
@@ -137,7 +137,7 @@ fn a_failing_node_kills_the_jobs_on_it_and_spares_the_others() {
 fn a_draining_site_starts_nothing_until_it_resumes() {
     for discipline in [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative] {
         let mut site = site(discipline);
-        site.drain();
+        site.start_drain();
         submit(&mut site, 1, 1, 100, 0);
         assert!(started(&mut site, 0).is_empty());
         site.resume();
@@ -167,7 +167,7 @@ fn a_head_wider_than_the_nodes_in_service_holds_up_fcfs_only() {
         submit(&mut site, 1, 5, 100, 0);
         submit(&mut site, 2, 4, 100, 0);
         let first = started(&mut site, 0);
-        site.end(LrmJobId(2), Timestamp(50));
+        site.end_job(LrmJobId(2), Timestamp(50));
         site.node_up(1, Timestamp(50));
         (first, started(&mut site, 50))
     };

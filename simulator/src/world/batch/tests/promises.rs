@@ -52,7 +52,7 @@ impl Site for Watched {
     }
     fn schedule(&mut self, now: u64) -> Vec<LrmJobId> {
         let started = Site::schedule(&mut self.0, now);
-        let up = self.0.nodes.in_service();
+        let up = self.0.nodes.processors_in_service();
         let sizes = self.1.borrow();
         let running = sizes.iter().filter(|(id, _)| self.0.is_running(**id));
         assert_eq!(

@@ -35,7 +35,7 @@ impl Site for BatchSystem {
     }
 
     fn end(&mut self, id: LrmJobId, now: u64) -> bool {
-        BatchSystem::end(self, id, Timestamp(now))
+        BatchSystem::end_job(self, id, Timestamp(now))
     }
 
     fn node_down(&mut self, node: u32, now: u64) -> Vec<LrmJobId> {
@@ -48,7 +48,7 @@ impl Site for BatchSystem {
 
     fn drain(&mut self, drained: bool) {
         if drained {
-            BatchSystem::drain(self)
+            BatchSystem::start_drain(self)
         } else {
             self.resume()
         }
