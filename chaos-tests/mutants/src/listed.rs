@@ -106,7 +106,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     }),
     ("words for logs, labels of metrics, and pages", |mutant| {
         let is_data = mutant.file == "domain/src/ids.rs";
-        let names = ["as_str", "cause", "code", "kind", "outcome_label"];
+        let names = ["as_str", "cause", "code", "kind", "kind_name", "outcome_label"];
         !is_data && names.contains(&mutant.method())
     }),
     ("figures for operators, which decide nothing", |mutant| {
@@ -119,14 +119,14 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     }),
     ("answers that only the HTTP interface asks for", |mutant| {
         let asked = [
-            "isolated",
-            "owner",
-            "preview",
-            "progress",
-            "scan",
-            "site",
-            "sites",
-            "standing",
+            "is_isolated",
+            "job_owner",
+            "preview_job",
+            "copy_progress",
+            "scan_store",
+            "site_standing",
+            "list_sites",
+            "queue_standing",
             "store_size",
             "tag",
         ];
@@ -136,7 +136,7 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     (
         "checks of settings, before there is a control plane",
         |mutant| {
-            let names = ["as_ratio", "validate", "warnings"];
+            let names = ["format_ratio", "validate", "odd_settings"];
             mutant.file.ends_with("parameters.rs") && names.contains(&mutant.method())
         },
     ),
