@@ -208,17 +208,21 @@ pub(crate) fn try_each(
 ) -> Result<()> {
     let next = Mutex::new(mutants.iter());
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(|| -> Result<()> {
-        loop {
-            let mutant = next
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next()
-                .copied();
-            let Some(mutant) = mutant else { return Ok(()) };
-            attempt(mutant)?;
-        }
-    })).collect();
+        let workers: Vec<_> = (0..at_once.max(1))
+            .map(|_| {
+                scope.spawn(|| -> Result<()> {
+                    loop {
+                        let mutant = next
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .next()
+                            .copied();
+                        let Some(mutant) = mutant else { return Ok(()) };
+                        attempt(mutant)?;
+                    }
+                })
+            })
+            .collect();
         for worker in workers {
             worker
                 .join()
@@ -233,7 +237,11 @@ pub(crate) fn try_each(
 ///
 /// # Errors
 /// A program cannot be started.
-pub(crate) fn run_unit_tests(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<MutantFate>> {
+pub(crate) fn run_unit_tests(
+    programs: &[PathBuf],
+    mutant: u32,
+    limit_seconds: u64,
+) -> Result<Option<MutantFate>> {
     for program in programs {
         let output = Command::new("timeout")
             .arg(limit_seconds.to_string())

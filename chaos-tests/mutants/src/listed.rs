@@ -102,20 +102,31 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     ("text for people: `Debug`, `Display`", |mutant| {
         ["Debug for", "Display for"]
             .iter()
-            .any(|part| mutant.function().contains(part))
+            .any(|part| mutant.function_path().contains(part))
     }),
     ("words for logs, labels of metrics, and pages", |mutant| {
         let is_data = mutant.file == "domain/src/ids.rs";
-        let names = ["as_str", "cause", "code", "kind", "kind_name", "outcome_label"];
-        !is_data && names.contains(&mutant.method())
+        let names = [
+            "as_str",
+            "cause",
+            "code",
+            "kind",
+            "kind_name",
+            "outcome_label",
+        ];
+        !is_data && names.contains(&mutant.method_name())
     }),
     ("figures for operators, which decide nothing", |mutant| {
-        let files = ["metrics.rs", "job/job_metrics.rs", "transfer/copy_metrics.rs"];
+        let files = [
+            "metrics.rs",
+            "job/job_metrics.rs",
+            "transfer/copy_metrics.rs",
+        ];
         let names = ["show_metrics", "count_phases"];
         files
             .iter()
             .any(|file| mutant.file == format!("actors/src/{file}"))
-            || names.contains(&mutant.method())
+            || names.contains(&mutant.method_name())
     }),
     ("answers that only the HTTP interface asks for", |mutant| {
         let asked = [
@@ -131,13 +142,13 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
             "tag",
         ];
         mutant.file == "actors/src/coallocator/explain.rs"
-            || mutant.file == "actors/src/api/handle.rs" && asked.contains(&mutant.method())
+            || mutant.file == "actors/src/api/handle.rs" && asked.contains(&mutant.method_name())
     }),
     (
         "checks of settings, before there is a control plane",
         |mutant| {
             let names = ["format_ratio", "validate", "odd_settings"];
-            mutant.file.ends_with("parameters.rs") && names.contains(&mutant.method())
+            mutant.file.ends_with("parameters.rs") && names.contains(&mutant.method_name())
         },
     ),
     (
@@ -145,13 +156,14 @@ pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
         |mutant| {
             ["SystemClock", "SteadyClock"]
                 .iter()
-                .any(|clock| mutant.function().contains(clock))
+                .any(|clock| mutant.function_path().contains(clock))
         },
     ),
     (
         "the rules that oracles judge by, and nobody else reads",
         |mutant| {
-            ["domain/src/invariants.rs", "domain/src/job/state_table.rs"].contains(&mutant.file.as_str())
+            ["domain/src/invariants.rs", "domain/src/job/state_table.rs"]
+                .contains(&mutant.file.as_str())
         },
     ),
     (

@@ -28,7 +28,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use copy::TreeCopy;
-use hunt::{MutantFate, HuntResult, Reach, SeedRunner, Setting, try_each, read_outcomes};
+use hunt::{HuntResult, MutantFate, Reach, SeedRunner, Setting, read_outcomes, try_each};
 use listed::Mutant;
 use rewrite::Impossible;
 
@@ -183,7 +183,7 @@ fn plant(cli: &MutantsCli, mut known: KnownMutants) -> Result<()> {
     };
     extract(&cli.tree, &copy.root)?;
     for round in 1..=BUILDS_MAX {
-        let planted = known.planted();
+        let planted = known.planted_mutants();
         copy.write(&cli.tree, &known.mutants, &planted)?;
         let refused = copy.build()?;
         println!(
@@ -256,13 +256,21 @@ fn hunt(
         .open(&results);
     let file = Mutex::new(file.context("cannot write results")?);
     let tried = read_outcomes(&results)?;
-    let new: Vec<u32> = sample.iter().copied().filter(|mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant)).collect();
+    let new: Vec<u32> = sample
+        .iter()
+        .copied()
+        .filter(|mutant: &u32| tried.iter().all(|outcome| outcome.mutant != *mutant))
+        .collect();
     let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
     try_each(&new, at_once, &|mutant| {
         let fate = hunt::run_unit_tests(&programs, mutant, TEST_SECONDS)?;
         fate.map_or(Ok(()), |fate| {
             let setting = settings[0];
-            let outcome = HuntResult { mutant, setting, fate };
+            let outcome = HuntResult {
+                mutant,
+                setting,
+                fate,
+            };
             note_outcome(known, &file, &outcome)
         })
     })?;
@@ -280,7 +288,11 @@ fn hunt(
             let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
             let fate = runner.hunt(mutant, *setting, seeds)?;
             let setting = *setting;
-            let outcome = HuntResult { mutant, setting, fate };
+            let outcome = HuntResult {
+                mutant,
+                setting,
+                fate,
+            };
             note_outcome(known, &file, &outcome)
         })?;
     }
@@ -318,7 +330,7 @@ fn read_or_measure_reach(work: &Path, runner: &SeedRunner, setting: Setting) -> 
         return Ok(serde_json::from_slice(&text)?);
     }
     println!("{seeds} seeds without a mutant");
-    let reach = runner.baseline(setting)?;
+    let reach = runner.measure_reach(setting)?;
     std::fs::write(&path, serde_json::to_vec(&reach)?)?;
     Ok(reach)
 }

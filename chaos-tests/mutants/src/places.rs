@@ -32,10 +32,7 @@ pub(crate) enum MutationPlace {
         binds: bool,
     },
     /// An operator before its operand.
-    Unary {
-        all: ByteRange,
-        operand: ByteRange,
-    },
+    Unary { all: ByteRange, operand: ByteRange },
     /// The pattern of an arm.
     Arm(ByteRange),
     /// The guard of an arm.
@@ -98,7 +95,11 @@ impl MutationPlaces {
             self.const_functions.push(all.clone());
         }
         let iterator = matches!(&signature.output, ReturnType::Type(_, kind) if matches!(**kind, Type::ImplTrait(_)));
-        self.add(Genre::FnValue, first.span(), MutationPlace::Body { all, iterator });
+        self.add(
+            Genre::FnValue,
+            first.span(),
+            MutationPlace::Body { all, iterator },
+        );
     }
 }
 
@@ -161,7 +162,10 @@ impl<'ast> Visit<'ast> for MutationPlaces {
 
     fn visit_expr_match(&mut self, expr: &'ast syn::ExprMatch) {
         // Without such an arm, removing another leaves cases without an arm.
-        let complete = expr.arms.iter().any(|arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_)));
+        let complete = expr
+            .arms
+            .iter()
+            .any(|arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_)));
         for arm in &expr.arms {
             match &arm.guard {
                 Some((_, guard)) => {

@@ -58,7 +58,10 @@ fn mark_mutant(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
 }
 
 /// Chooses one of several expressions at run time.
-fn choose_expression(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>) -> Vec<SourcePiece> {
+fn choose_expression(
+    alternatives: Vec<(u32, Vec<SourcePiece>)>,
+    original: Vec<SourcePiece>,
+) -> Vec<SourcePiece> {
     let mut pieces = vec![SourcePiece::Text("(".to_owned())];
     for (number, alternative) in alternatives {
         pieces.push(SourcePiece::Text(format!("if {} {{(", switch(number))));
@@ -80,9 +83,13 @@ pub(crate) fn check_switchable(places: &MutationPlaces, mutant: &Mutant) -> Resu
         return Err(Impossible::NotFound);
     };
     let at = match place {
-        MutationPlace::Body { all, .. } | MutationPlace::Unary { all, .. } | MutationPlace::Field { all, .. } => all,
+        MutationPlace::Body { all, .. }
+        | MutationPlace::Unary { all, .. }
+        | MutationPlace::Field { all, .. } => all,
         MutationPlace::Binary { binds: true, .. } => return Err(Impossible::Binds),
-        MutationPlace::Binary { operator: at, .. } | MutationPlace::Arm(at) | MutationPlace::Guard(at) => at,
+        MutationPlace::Binary { operator: at, .. }
+        | MutationPlace::Arm(at)
+        | MutationPlace::Guard(at) => at,
     };
     let mut constants = places.constants.iter().chain(&places.const_functions);
     if constants.any(|outer| outer.start <= at.start && at.end <= outer.end) {
@@ -99,7 +106,9 @@ impl Rewriting {
         mutants: impl Iterator<Item = (u32, &'a Mutant)>,
     ) -> Self {
         let mut here: BTreeMap<_, Here<'a>> = BTreeMap::new();
-        for (number, mutant) in mutants.filter(|(_, mutant)| check_switchable(places, mutant).is_ok()) {
+        for (number, mutant) in
+            mutants.filter(|(_, mutant)| check_switchable(places, mutant).is_ok())
+        {
             here.entry((mutant.genre, mutant.span.start))
                 .or_default()
                 .push((number, mutant));
@@ -161,28 +170,32 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
         MutationPlace::Body {
             all,
             iterator: false,
-        } => {
-            Edit {
-                at: all.start..all.start,
-                becomes: mutants.iter().flat_map(|(number, mutant): &(u32, &Mutant)| {
-                let text = format!("return {};", mutant.replacement);
-                let mut pieces = vec![SourcePiece::Text(format!("if {} {{", switch(*number)))];
-                pieces.extend(mark_mutant(*number, vec![SourcePiece::Text(text)]));
-                pieces.push(SourcePiece::Text("}\n".to_owned()));
-                pieces
-            }).collect(),
-            }
-        }
+        } => Edit {
+            at: all.start..all.start,
+            becomes: mutants
+                .iter()
+                .flat_map(|(number, mutant): &(u32, &Mutant)| {
+                    let text = format!("return {};", mutant.replacement);
+                    let mut pieces = vec![SourcePiece::Text(format!("if {} {{", switch(*number)))];
+                    pieces.extend(mark_mutant(*number, vec![SourcePiece::Text(text)]));
+                    pieces.push(SourcePiece::Text("}\n".to_owned()));
+                    pieces
+                })
+                .collect(),
+        },
         MutationPlace::Binary {
             left,
             operator,
             right,
             ..
         } => {
-            let alternatives = mutants.iter().map(|(number, mutant): &(u32, &Mutant)| {
-                let operator = SourcePiece::Text(format!(" {} ", mutant.replacement));
-                (*number, operation(left, operator, right))
-            }).collect();
+            let alternatives = mutants
+                .iter()
+                .map(|(number, mutant): &(u32, &Mutant)| {
+                    let operator = SourcePiece::Text(format!(" {} ", mutant.replacement));
+                    (*number, operation(left, operator, right))
+                })
+                .collect();
             let original = operation(left, SourcePiece::Source(operator.clone()), right);
             Edit {
                 at: left.start..right.end,
@@ -199,21 +212,25 @@ fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
                 becomes: choose_expression(alternatives, vec![SourcePiece::Source(all.clone())]),
             }
         }
-        MutationPlace::Arm(pattern) => {
-            Edit {
-                at: pattern.end..pattern.end,
-                becomes: mutants.iter().flat_map(|(number, _): &(u32, &Mutant)| {
-                mark_mutant(
-                    *number,
-                    vec![SourcePiece::Text(format!(" if !{}", switch(*number)))],
-                )
-            }).collect(),
-            }
-        }
+        MutationPlace::Arm(pattern) => Edit {
+            at: pattern.end..pattern.end,
+            becomes: mutants
+                .iter()
+                .flat_map(|(number, _): &(u32, &Mutant)| {
+                    mark_mutant(
+                        *number,
+                        vec![SourcePiece::Text(format!(" if !{}", switch(*number)))],
+                    )
+                })
+                .collect(),
+        },
         MutationPlace::Guard(guard) => {
-            let alternatives = mutants.iter().map(|(number, mutant): &(u32, &Mutant)| {
-                (*number, vec![SourcePiece::Text(mutant.replacement.clone())])
-            }).collect();
+            let alternatives = mutants
+                .iter()
+                .map(|(number, mutant): &(u32, &Mutant)| {
+                    (*number, vec![SourcePiece::Text(mutant.replacement.clone())])
+                })
+                .collect();
             let original = vec![SourcePiece::Source(guard.clone())];
             Edit {
                 at: guard.clone(),

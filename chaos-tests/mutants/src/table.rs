@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::hunt::{MutantFate, HuntResult};
+use crate::hunt::{HuntResult, MutantFate};
 use crate::listed::{Mutant, reason_beyond_seeds};
 use crate::rewrite::Impossible;
 use crate::{KnownMutants, is_killed};
@@ -36,16 +36,19 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
     let Ok(text) = std::fs::read_to_string(path) else {
         return Ok(BTreeMap::new());
     };
-    Ok(text.lines().filter_map(|line: &str| {
-        let mut parts = line.splitn(3, '\t').map(str::to_owned);
-        Some((
-            parts.next()?,
-            Remark {
-                kind: parts.next()?,
-                text: parts.next()?,
-            },
-        ))
-    }).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line: &str| {
+            let mut parts = line.splitn(3, '\t').map(str::to_owned);
+            Some((
+                parts.next()?,
+                Remark {
+                    kind: parts.next()?,
+                    text: parts.next()?,
+                },
+            ))
+        })
+        .collect())
 }
 
 /// The outcomes of each mutant of the sample, setting by setting.
@@ -94,7 +97,7 @@ fn write_counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u
         + count_impossible(known, Impossible::Binds)
         + count_impossible(known, Impossible::NotFound);
     writeln!(page, "| unviable: they do not compile | {unviable} |")?;
-    writeln!(page, "| planted | {} |", known.planted().len())?;
+    writeln!(page, "| planted | {} |", known.planted_mutants().len())?;
     writeln!(page, "| sampled (seed {seed}) | {sampled} |")?;
     Ok(())
 }
@@ -189,11 +192,14 @@ fn write_killed(
     let left = survivors.len();
     let beyond = beyond.count();
     let killed = all - left;
-    let unreached = fates.values().filter(|outcomes: &&Vec<&HuntResult>| {
-        outcomes
-            .iter()
-            .all(|outcome| outcome.fate == MutantFate::NotReached)
-    }).count();
+    let unreached = fates
+        .values()
+        .filter(|outcomes: &&Vec<&HuntResult>| {
+            outcomes
+                .iter()
+                .all(|outcome| outcome.fate == MutantFate::NotReached)
+        })
+        .count();
     writeln!(
         page,
         "\n**{killed} of {all} were killed: {:.1} %.**",
@@ -256,7 +262,10 @@ fn write_found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
 }
 
 /// Returns the kind of a survivor and the reason: from the remarks, or by its nature.
-fn explain_survivor<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a str, &'a str) {
+fn explain_survivor<'a>(
+    mutant: &Mutant,
+    remarks: &'a BTreeMap<String, Remark>,
+) -> (&'a str, &'a str) {
     match (remarks.get(&mutant.key()), reason_beyond_seeds(mutant)) {
         (Some(remark), _) => (&remark.kind, &remark.text),
         (None, Some(reason)) => (NO_SEED, reason),
@@ -283,7 +292,9 @@ fn survivors(
             (&mutant.file, mutant.span.start.line, *number),
             (mutant, reached),
         );
-        *kinds.entry(explain_survivor(mutant, remarks).0).or_default() += 1;
+        *kinds
+            .entry(explain_survivor(mutant, remarks).0)
+            .or_default() += 1;
     }
     writeln!(page, "\n## Survivors\n\n| kind | mutants |\n|---|---|")?;
     for (kind, count) in kinds {
@@ -295,7 +306,7 @@ fn survivors(
     )?;
     for ((file, line, _), (mutant, reached)) in rows {
         let (kind, text) = explain_survivor(mutant, remarks);
-        let what = mutant.what().replace('|', "\\|");
+        let what = mutant.change().replace('|', "\\|");
         let reached = if reached { "yes" } else { "no" };
         writeln!(
             page,
