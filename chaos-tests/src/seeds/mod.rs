@@ -3,6 +3,7 @@
 //! truth, and every change that became durable.
 
 mod accounts;
+mod attempt_lives;
 pub mod campaign;
 mod counters;
 pub mod coverage;

@@ -16,6 +16,7 @@ use cospan_domain::site::barred_owners_record::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, GateAccounts};
+use super::attempt_lives::{AttemptLife, attempt_lives, still_alive};
 use super::judge_reservations;
 use super::judge_shared_reservations::{self, Sharing};
 use super::peers::{is_parallel, misled_attempts};
@@ -24,7 +25,7 @@ use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use cospan_simulator::world::World;
 use cospan_simulator::world::copies::output_content;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::LedgerEvent;
 use cospan_simulator::world::world_site::LoadStep;
 
 /// Everything an oracle looks at.
@@ -119,21 +120,6 @@ impl RequestedRound {
     }
 }
 
-/// The life of one attempt as the world saw it.
-#[derive(Debug, Default, Clone)]
-struct AttemptLife {
-    started: Option<Timestamp>,
-    ready: Option<Timestamp>,
-    opened: Option<(Timestamp, Round, Vec<Attempt>)>,
-    began: Vec<Timestamp>,
-    ended: Option<(Timestamp, LedgerEvent)>,
-    submitted: Option<Timestamp>,
-    processors: u32,
-    left: Option<Timestamp>,
-    voided: Option<Timestamp>,
-    input_missing: bool,
-}
-
 /// Lists everything that must not be; nothing, if all is well.
 pub fn judge_run(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
@@ -172,7 +158,7 @@ pub fn judge_run(evidence: &SeedEvidence<'_>) -> Vec<String> {
         ),
         (
             "an attempt was held to be over and was not",
-            still_alive(&lives, evidence),
+            still_alive(&lives, evidence.over, evidence.refused),
         ),
         (
             "an acknowledged cancellation had no effect",
@@ -217,38 +203,6 @@ pub fn judge_run(evidence: &SeedEvidence<'_>) -> Vec<String> {
         .into_iter()
         .flat_map(|(rule, found)| found.into_iter().map(move |text| format!("{rule}: {text}")));
     texts.collect()
-}
-
-fn attempt_lives<'a>(
-    entries: impl Iterator<Item = &'a LedgerEntry>,
-) -> BTreeMap<AttemptTag, AttemptLife> {
-    let mut lives: BTreeMap<AttemptTag, AttemptLife> = BTreeMap::new();
-    for entry in entries {
-        let life = lives.entry(entry.tag).or_default();
-        match &entry.deed {
-            LedgerEvent::Submitted { processors } => {
-                life.submitted = Some(entry.at);
-                life.processors = *processors;
-            }
-            LedgerEvent::Left => life.left = Some(entry.at),
-            LedgerEvent::Voided | LedgerEvent::HeldTooLong => life.voided = Some(entry.at),
-            LedgerEvent::InputMissing => life.input_missing = true,
-            LedgerEvent::Started => drop(life.started.get_or_insert(entry.at)),
-            LedgerEvent::Ready => life.ready = Some(entry.at),
-            LedgerEvent::Opened(round, peers) => {
-                life.opened = Some((entry.at, *round, peers.clone()));
-            }
-            LedgerEvent::Began => life.began.push(entry.at),
-            LedgerEvent::Exited(_)
-            | LedgerEvent::Terminated
-            | LedgerEvent::WallTime
-            | LedgerEvent::KilledByNode => {
-                life.ended = Some((entry.at, entry.deed.clone()));
-            }
-            _ => {}
-        }
-    }
-    lives
 }
 
 /// Lists finished jobs whose record states impossible times.
@@ -555,34 +509,6 @@ fn began_late(
         ended.is_some_and(|(_, at)| life.began.iter().any(|began| began > at))
     });
     late.map(|(tag, _)| tag.to_string()).collect()
-}
-
-/// Checks that an attempt that is over uses nothing any more. One whose directory was taken before
-/// its wrapper came may still be in the queue, and ends as soon as it is started; neither it nor a
-/// submission that arrives later ever gets as far as its gate. One that was refused has no
-/// directory to take: if its request comes a second time and is granted then, it waits at its gate
-/// until it gives up, and never begins.
-fn still_alive(
-    lives: &BTreeMap<AttemptTag, AttemptLife>,
-    evidence: &SeedEvidence<'_>,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    for (tag, life) in lives {
-        let key = (tag.job, tag.component, tag.attempt);
-        let Some(over) = evidence.over.get(&key) else {
-            continue;
-        };
-        let lived_on = life.submitted.is_some_and(|at| at <= *over)
-            && life.left.is_none_or(|left| left > *over)
-            && life.voided.is_none_or(|voided| voided > *over);
-        let came_twice = evidence.refused.contains(&key)
-            && life.submitted.is_some_and(|at| at > *over)
-            && life.began.is_empty();
-        if lived_on || (life.ready.is_some_and(|ready| ready > *over) && !came_twice) {
-            found.push(format!("{tag}, since {}", over.0));
-        }
-    }
-    found
 }
 
 fn not_cancelled(evidence: &SeedEvidence<'_>) -> Vec<String> {

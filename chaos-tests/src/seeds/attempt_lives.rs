@@ -1,0 +1,162 @@
+//! The life of each attempt at its site, as the world's ledger has it, and attempts that lived on
+//! after the control plane held them to be over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, Round};
+use cospan_domain::units::Timestamp;
+use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+
+/// The life of one attempt as the world saw it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct AttemptLife {
+    pub(super) started: Option<Timestamp>,
+    pub(super) ready: Option<Timestamp>,
+    pub(super) opened: Option<(Timestamp, Round, Vec<Attempt>)>,
+    pub(super) began: Vec<Timestamp>,
+    pub(super) ended: Option<(Timestamp, LedgerEvent)>,
+    pub(super) submitted: Option<Timestamp>,
+    pub(super) processors: u32,
+    pub(super) left: Option<Timestamp>,
+    pub(super) voided: Option<Timestamp>,
+    pub(super) input_missing: bool,
+}
+
+pub(super) fn attempt_lives<'a>(
+    entries: impl Iterator<Item = &'a LedgerEntry>,
+) -> BTreeMap<AttemptTag, AttemptLife> {
+    let mut lives: BTreeMap<AttemptTag, AttemptLife> = BTreeMap::new();
+    for entry in entries {
+        let life = lives.entry(entry.tag).or_default();
+        match &entry.deed {
+            LedgerEvent::Submitted { processors } => {
+                life.submitted = Some(entry.at);
+                life.processors = *processors;
+            }
+            LedgerEvent::Left => life.left = Some(entry.at),
+            // A gate that is closed stays closed: a late order may take the name of a directory
+            // that was removed, with nothing behind it.
+            LedgerEvent::Voided | LedgerEvent::HeldTooLong => {
+                life.voided.get_or_insert(entry.at);
+            }
+            LedgerEvent::InputMissing => life.input_missing = true,
+            LedgerEvent::Started => drop(life.started.get_or_insert(entry.at)),
+            // Nobody comes to a closed gate, so this one is new.
+            LedgerEvent::Ready => {
+                life.ready = Some(entry.at);
+                life.voided = None;
+            }
+            LedgerEvent::Opened(round, peers) => {
+                life.opened = Some((entry.at, *round, peers.clone()));
+            }
+            LedgerEvent::Began => life.began.push(entry.at),
+            LedgerEvent::Exited(_)
+            | LedgerEvent::Terminated
+            | LedgerEvent::WallTime
+            | LedgerEvent::KilledByNode => {
+                life.ended = Some((entry.at, entry.deed.clone()));
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+/// Checks that an attempt that is over uses nothing any more. One whose directory was taken before
+/// its wrapper came may still be in the queue, and ends as soon as it is started; neither it nor a
+/// submission that arrives later ever gets as far as its gate. One that was refused has no
+/// directory to take: if its request comes a second time and is granted then, it waits at its gate
+/// until it gives up, and never begins.
+pub(super) fn still_alive(
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+    over: &BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    refused: &BTreeSet<(JobId, ComponentIndex, Attempt)>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (tag, life) in lives {
+        let key = (tag.job, tag.component, tag.attempt);
+        let Some(over) = over.get(&key) else {
+            continue;
+        };
+        let lived_on = life.submitted.is_some_and(|at| at <= *over)
+            && life.left.is_none_or(|left| left > *over)
+            && life.voided.is_none_or(|voided| voided > *over);
+        let came_twice = refused.contains(&key)
+            && life.submitted.is_some_and(|at| at > *over)
+            && life.began.is_empty();
+        if lived_on || (life.ready.is_some_and(|ready| ready > *over) && !came_twice) {
+            found.push(format!("{tag}, since {}", over.0));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{InstanceId, SiteName};
+
+    use super::*;
+
+    const KEY: (JobId, ComponentIndex, Attempt) = (JobId(122), ComponentIndex(1), Attempt(2));
+
+    /// Violations of an attempt that the control plane held to be over at a time.
+    fn violations(over: u64, events: &[(u64, LedgerEvent)]) -> usize {
+        let tag = AttemptTag {
+            instance: InstanceId::from_random(7),
+            job: KEY.0,
+            component: KEY.1,
+            attempt: KEY.2,
+        };
+        let entries: Vec<LedgerEntry> = events
+            .iter()
+            .map(|(at, deed)| LedgerEntry {
+                at: Timestamp(*at),
+                site: SiteName::new("delft").unwrap(),
+                tag,
+                deed: deed.clone(),
+            })
+            .collect();
+        let over = BTreeMap::from([(KEY, Timestamp(over))]);
+        still_alive(&attempt_lives(entries.iter()), &over, &BTreeSet::new()).len()
+    }
+
+    #[test]
+    fn attempt_is_over_since_its_gate_was_first_closed() {
+        let closed_again = [
+            (10, LedgerEvent::Submitted { processors: 7 }),
+            (10, LedgerEvent::Started),
+            (20, LedgerEvent::Voided),
+            (40, LedgerEvent::Left),
+            (100, LedgerEvent::Removed),
+            (110, LedgerEvent::Voided),
+            (400, LedgerEvent::Removed),
+        ];
+        assert_eq!(violations(30, &closed_again), 0);
+        assert_eq!(
+            violations(15, &closed_again),
+            1,
+            "its gate was not closed yet"
+        );
+    }
+
+    #[test]
+    fn gate_that_an_attempt_comes_to_is_new() {
+        let came_later = [
+            (1, LedgerEvent::Voided),
+            (5, LedgerEvent::Removed),
+            (10, LedgerEvent::Submitted { processors: 7 }),
+            (20, LedgerEvent::Ready),
+            (40, LedgerEvent::Left),
+        ];
+        assert_eq!(
+            violations(30, &came_later),
+            1,
+            "it was at a gate of its own"
+        );
+        let closed_anew = [
+            &came_later[..4],
+            &[(25, LedgerEvent::Voided), (40, LedgerEvent::Left)],
+        ];
+        assert_eq!(violations(30, &closed_anew.concat()), 0);
+    }
+}
