@@ -59,9 +59,9 @@ pub(super) fn plant_panics(
             again = Some((effect.to_owned(), point, times));
         }
         if strikes {
-            tally.count(super::fault_kinds::FaultKind::ActorPanics, point.as_str());
+            tally.count_fault(super::fault_kinds::FaultKind::ActorPanics, point.as_str());
             let whose = entered.filter(|_| point == CrashPoint::HandlerEntry);
-            lives.note(clock.now(), Lived::Planted(whose));
+            lives.record_event(clock.now(), Lived::Planted(whose));
         }
         strikes
     })));

@@ -78,7 +78,7 @@ pub fn set_panic_hook(hook: Option<Hook>) {
 pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     let planted = parts
-        .map(planted)
+        .map(parse_planted)
         .collect::<Result<Vec<Planted>, String>>()?;
     *lock_plan() = Some(PlantedPlan {
         planted,
@@ -164,8 +164,8 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
     let struck = {
         let mut plan = lock_plan();
         let Some(plan) = plan.as_mut() else { return };
-        plan.note(point, effect);
-        plan.strike(point, effect, in_flight)
+        plan.note_reached(point, effect);
+        plan.count_passage(point, effect, in_flight)
     };
     let Some(planted) = struck else { return };
     match planted.deed {
@@ -199,7 +199,7 @@ impl PlantedPlan {
             let here = planted.point == point.as_str() && planted.effect == effect;
             if here && in_flight >= planted.load {
                 planted.passed += 1;
-                if planted.strikes() {
+                if planted.is_due() {
                     struck = Some(planted.clone());
                 }
             }
@@ -233,7 +233,7 @@ pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
 /// Names the call that a site is due next about shared reservations.
 pub fn due_calls_of(record: &SiteRecord) -> Vec<&'static str> {
     record
-        .shared_question()
+        .next_shared_call()
         .map(|(_, question)| question.name())
         .into_iter()
         .collect()

@@ -53,7 +53,7 @@ async fn is_held_and_released() {
         by,
         what: ApiRequest::Release(vec![ILL]),
     };
-    plane.command(release).await.expect("released");
+    plane.execute_command(release).await.expect("released");
     until("it has finished once it is released", || left().is_empty()).await;
 }
 

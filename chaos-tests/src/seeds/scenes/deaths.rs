@@ -303,7 +303,7 @@ async fn check_held(
 /// Lets an actor on which all depends die too often: the process ends, and names it.
 #[cfg(cospan_chaos)]
 fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
-    let (stage, mut tale) = tale(chance)?;
+    let (stage, mut tale) = draw_tale(chance)?;
     let kinds = [
         (ActorKind::Journal, ActorId::Journal),
         (ActorKind::DataManager, ActorId::DataManager),
@@ -314,10 +314,10 @@ fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
     (tale.kind, tale.who) = kinds[chance.random_range(0..kinds.len())].clone();
     let kind = tale.kind;
     let tick = tale.tick;
-    let times = tale.limit().0;
+    let times = tale.death_limit().0;
     let (at, lived) = stage.play_to_death(move |scene| async move {
         scene.pass(DurationMs(20_000)).await;
-        scene.panics(kind, times);
+        scene.make_actors_panic(kind, times);
         if kind == ActorKind::Journal {
             scene.ask(names()?).await?;
         }

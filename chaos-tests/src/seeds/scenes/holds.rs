@@ -38,7 +38,7 @@ mod dying {
         let stage = SceneStage::with_processors(&[4], chance.random())?;
         let run_time = DurationMs(1_000 * chance.random_range(60..=200));
         let waits = chance.random_bool(0.5);
-        let set = stage.set();
+        let set = stage.set_up();
         let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| async move {
             scene.pass(DurationMs(1_000)).await;
             let first = scene.submit(build_job(&[4], run_time, DAY, 0)?).await?;
@@ -47,11 +47,11 @@ mod dying {
             let id = if waits { second } else { first };
             kill_job_actors(DEATHS);
             let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
-            scene.same("an order", answer, Ok(done(id)));
-            let reason = scene.job(id)?.held.clone();
+            scene.check_same("an order", answer, Ok(done(id)));
+            let reason = scene.job_record(id)?.held.clone();
             let text = "it ended the actor that worked on it again and again; see the log, then \
                         `cospan release` or `cospan cancel`";
-            scene.same("why it is held", reason.as_deref(), Some(text));
+            scene.check_same("why it is held", reason.as_deref(), Some(text));
             check_held(&scene, id, waits).await
         })?;
         let later = ended + DurationMs(chance.random_range(1_000..=50_000));
@@ -82,45 +82,45 @@ mod dying {
     async fn check_held(scene: &StagedScene, id: JobId, waits: bool) -> Result<()> {
         check_at_rest(scene).await;
         let plane = &scene.plane_run.plane;
-        let job = scene.job(id)?;
+        let job = scene.job_record(id)?;
         let Some(reason) = &job.held else {
             scene.check(false, || "it is not held".into());
             return Ok(());
         };
-        let explained = plane.explain(&job);
-        scene.same(
+        let explained = plane.explain_job(&job);
+        scene.check_same(
             "what it waits for",
             explained.wait,
             WaitCause::Held(reason.to_string()),
         );
         let should = StartEstimate::Unknown("it is held".into());
-        scene.same("when it starts", explained.estimate, should);
+        scene.check_same("when it starts", explained.estimate, should);
         let kind = if waits {
             PhaseKind::Queued
         } else {
             PhaseKind::Running
         };
-        scene.same("where it stands", job.phase.kind(), kind);
+        scene.check_same("where it stands", job.phase.kind(), kind);
         if waits {
-            let standing = plane.standing(id).await.map(|standing| standing.condition);
-            scene.same("whether it is tried", standing, Some(Condition::Frozen));
+            let standing = plane.queue_standing(id).await.map(|standing| standing.condition);
+            scene.check_same("whether it is tried", standing, Some(Condition::Frozen));
         }
         let at = scene.now();
         let answer = scene.ask(ApiRequest::Thaw(vec![id])).await;
-        scene.same("a thaw", answer, Ok(done(id)));
+        scene.check_same("a thaw", answer, Ok(done(id)));
         let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
-        scene.same("a freeze", answer, Ok(done(id)));
-        scene.same("when a held one was thawed", scene.now(), at);
+        scene.check_same("a freeze", answer, Ok(done(id)));
+        scene.check_same("when a held one was thawed", scene.now(), at);
         Ok(())
     }
 
     async fn check_released(scene: &StagedScene, id: JobId) -> Result<()> {
         let answer = scene.ask(ApiRequest::Release(vec![id])).await;
-        scene.same("a release", answer, Ok(done(id)));
-        scene.same("why it is held", scene.job(id)?.held.clone(), None);
+        scene.check_same("a release", answer, Ok(done(id)));
+        scene.check_same("why it is held", scene.job_record(id)?.held.clone(), None);
         let answer = scene.ask(ApiRequest::Release(vec![id])).await;
         let so = JobOutcome::Unchanged("it is so already".into());
-        scene.same(
+        scene.check_same(
             "another release",
             answer,
             Ok(ApiAnswer::Jobs(vec![(id, so)])),
@@ -128,11 +128,11 @@ mod dying {
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
         check_at_rest(scene).await;
         scene
-            .when(DAY, move |scene: &StagedScene| {
+            .wait_for_change(DAY, move |scene: &StagedScene| {
                 let mut jobs = [JobId(1), JobId(2)].into_iter();
                 jobs.all(|id| {
                     scene
-                        .job(id)
+                        .job_record(id)
                         .is_ok_and(|job| matches!(job.phase, JobPhase::Finished { .. }))
                 })
             })
