@@ -7,6 +7,8 @@
 
 #[path = "tidy/actors.rs"]
 mod actors;
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/placed_files.rs"]
 mod placed_files;
 #[path = "tidy/printed_text.rs"]
@@ -37,8 +39,15 @@ const FUNCTION_LINES: usize = 100;
 const LONG_FILES: [(&str, usize, &str); 0] = [];
 
 /// Functions that are longer, with the number of lines they may have.
-const LONG_FUNCTIONS: [(&str, &str, usize, &str); 1] =
-    [("actors/src/metrics.rs", "new", 150, "one line a metric")];
+const LONG_FUNCTIONS: [(&str, &str, usize, &str); 2] = [
+    ("actors/src/metrics.rs", "new", 150, "one line a metric"),
+    (
+        "domain/src/job/evolve/evolve_attempts.rs",
+        "apply_attempt_event",
+        105,
+        "one arm an event",
+    ),
+];
 
 /// Where a panic is right.
 const PANICS: [(&str, &str, &str); 3] = [

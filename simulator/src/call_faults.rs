@@ -358,7 +358,7 @@ impl CallFaultModel {
     }
 }
 
-/// How long a message is under way.
+/// Draws the time that a message is under way.
 fn draw_way(max: DurationMs, chance: &mut StdRng) -> DurationMs {
     DurationMs(if max.0 == 0 {
         0

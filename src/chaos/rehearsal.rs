@@ -184,10 +184,12 @@ impl Rehearsal {
     }
 
     fn part_report(&self, part: &RehearsalFault, now: Timestamp) -> InjectionReport {
-        let state = match self.is_active(part, now) {
-            true => "striking",
-            false if self.ended.is_none() && now < part.from => "waiting",
-            false => "over",
+        let state = if self.is_active(part, now) {
+            "striking"
+        } else if self.ended.is_none() && now < part.from {
+            "waiting"
+        } else {
+            "over"
         };
         InjectionReport {
             state: state.into(),

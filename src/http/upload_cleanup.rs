@@ -114,15 +114,15 @@ async fn tidy_upload(
         }
     }
     let upload = upload.clone();
-    match left.is_empty() {
-        true => run_blocking(edge, move |all| all.forget(&upload)).await,
-        false if left == record.touched => Ok(()),
-        false => {
-            run_blocking(edge, move |all| {
-                all.record_change(&upload, |record| record.touched = left)
-            })
-            .await
-        }
+    if left.is_empty() {
+        run_blocking(edge, move |all| all.forget(&upload)).await
+    } else if left == record.touched {
+        Ok(())
+    } else {
+        run_blocking(edge, move |all| {
+            all.record_change(&upload, |record| record.touched = left)
+        })
+        .await
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn map_point(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (
     )
 }
 
-/// How far a point is from the origin in the dimensions of one axis.
+/// The distance of a point from the origin in the dimensions of one axis.
 fn length_along(on_axes: impl Iterator<Item = (Axis, f64)>, axis: Axis) -> f64 {
     let on = on_axes.filter(|(of, _)| *of == axis);
     euclidean_length(on.map(|(_, part)| part))

@@ -104,7 +104,7 @@ impl Accounting {
     }
 }
 
-/// How long it took, once both ends are known.
+/// The time between two events, once both are known.
 fn time_between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<DurationMs> {
     Some(to?.since(from?))
 }

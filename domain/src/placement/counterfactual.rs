@@ -226,7 +226,7 @@ fn least_quota(
     Quota { share, ..quota }
 }
 
-/// How much there is of a resource by name, or of processors.
+/// The amount of a resource by name, or of processors.
 fn count_of(resources: &Resources, name: Option<&str>) -> u64 {
     match name {
         Some(name) => resources.other(name),

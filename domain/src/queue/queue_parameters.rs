@@ -162,7 +162,8 @@ impl QueueParameters {
     }
 }
 
-/// Whose turn is at a position of rounds of two queues with these weights, and for how long.
+/// The queue that has its turn at a position of rounds of two queues with these weights, and the
+/// length of that turn.
 fn turn_at(position: u64, upper: (Priority, u32), lower: (Priority, u32)) -> (Priority, u64) {
     let first = u64::from(upper.1);
     let second = u64::from(lower.1);

@@ -371,13 +371,13 @@ impl PlacementQueues {
                 return TriedQueue::OutOfBudget;
             }
             let (_, job, shape) = place;
-            let attempted = match scan.refused.contains(&shape) {
-                true => Attempted::Refused,
-                false if !self.was_ready_since(class, place, scan.arrivals) => {
-                    self.advance_lane(scan, class, place);
-                    continue;
-                }
-                false => self.try_job(scan, job, shape, budget),
+            let attempted = if scan.refused.contains(&shape) {
+                Attempted::Refused
+            } else if !self.was_ready_since(class, place, scan.arrivals) {
+                self.advance_lane(scan, class, place);
+                continue;
+            } else {
+                self.try_job(scan, job, shape, budget)
             };
             match attempted {
                 Attempted::Announce(job, request) => return TriedQueue::Announce(job, request),

@@ -313,7 +313,7 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    /// Whether all parts are there, at this stage.
+    /// True if all parts are known and at this stage.
     fn is_all_at(&self, stage: &SharedStage) -> bool {
         self.others.len() + 1 == self.part.wish.parts.len()
             && self.part.stage == *stage

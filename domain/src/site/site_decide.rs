@@ -595,7 +595,7 @@ impl SiteDecider<'_> {
     }
 }
 
-/// What happens, unless it is so already.
+/// The event, or a rejection if its effect is there already.
 fn happen_unless(already: bool, event: SiteHappening) -> Result<SiteHappening, SiteRejection> {
     if already {
         Err(SiteRejection::AlreadySo)

@@ -33,7 +33,7 @@ const QUEUE: &str = "queue {number}|{state}|{reason}|{processors}|{submitted}|{s
 |{root}|{tag}|{tag}
 ";
 
-/// What a wrapper writes when its payload begins.
+/// The text that a wrapper writes when its payload begins.
 const BEGUN: &str = "pid 13\nstart 35\n";
 
 /// Time that Slurm remembers a job that is over.
@@ -199,12 +199,12 @@ impl World {
     fn live_line(&self, site: SiteIndex, tag: AttemptTag, number: LrmJobId) -> Option<SqueueLine> {
         let cluster = &self.sites[site.0];
         let attempt = cluster.attempts.get(&tag)?;
-        let (state, reason) = match cluster.batch.is_running(number) {
-            true => ("RUNNING", "None"),
-            false if cluster.batch.is_queued(number) => {
-                ("PENDING", pending_reason(cluster, number))
-            }
-            false => ("PENDING", "BeginTime"),
+        let (state, reason) = if cluster.batch.is_running(number) {
+            ("RUNNING", "None")
+        } else if cluster.batch.is_queued(number) {
+            ("PENDING", pending_reason(cluster, number))
+        } else {
+            ("PENDING", "BeginTime")
         };
         let processors = attempt.processors;
         let submitted = attempt.submitted_at;

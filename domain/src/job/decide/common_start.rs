@@ -36,7 +36,7 @@ pub(super) fn find_torn_component(draft: &Draft<'_>) -> Option<ComponentIndex> {
     (last.0.abs_diff(first.0) > draft.parameters.go_grace.0).then_some(component)
 }
 
-/// How far from its last moment a component began, if it did.
+/// The distance between the last moment of a component and its begin, if it began.
 fn start_skew(
     (index, component): (ComponentIndex, &Component),
 ) -> Option<(ClockSkew, ComponentIndex)> {

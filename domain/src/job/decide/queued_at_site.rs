@@ -101,7 +101,7 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// Whether a component in its site's queue must not begin before this time and later.
+/// True if a component in its site's queue may begin only after this time.
 fn is_deferred(component: &Component, soon: Timestamp) -> bool {
     matches!(component.run, AttemptState::Submitted { .. })
         && !component.given_back

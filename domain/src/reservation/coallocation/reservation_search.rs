@@ -310,7 +310,7 @@ impl ReservationSearch {
     }
 }
 
-/// What to ask of the last of those that are left.
+/// The call to the last of the sites that are left.
 fn ask_last(
     left: &[PartReservation],
     ask: fn(SiteName, Serial) -> ReservationCall,
