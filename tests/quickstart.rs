@@ -176,15 +176,18 @@ fn masked(line: &str) -> String {
 }
 
 #[test]
-fn the_readme_shows_what_it_prints() {
-    let readme = include_str!("../README.md");
-    let (_, shown) = readme.split_once("```text\n1. A control plane").unwrap();
-    let shown = shown
-        .split("```")
-        .next()
-        .unwrap()
-        .lines()
-        .skip(1)
+fn readme_and_book_show_what_it_prints() {
+    let pages = [
+        include_str!("../README.md"),
+        include_str!("../docs/src/quickstart.md"),
+    ];
+    let transcripts = pages.map(|page| {
+        let (_, shown) = page.split_once("```text\n1. A control plane").unwrap();
+        shown.split("```").next().unwrap()
+    });
+    let shown = transcripts
+        .iter()
+        .flat_map(|transcript| transcript.lines().skip(1))
         .map(masked);
     let home = home();
     let output = quickstart(&home.path().join("shown"), &[])
