@@ -69,10 +69,7 @@ impl<'a> ClaimPass<'a> {
         };
         let holdings = self.view.holdings.get(site);
         for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
-            let unseen = holding
-                .visible_from
-                .is_none_or(|from| from > belief.asked_at);
-            if holding.live && unseen {
+            if holding.live && !holding.is_counted(belief.asked_at, self.now) {
                 idle.subtract(&holding.resources);
             }
         }

@@ -163,6 +163,43 @@ fn submitted_to(id: u64, partition: Option<&str>) -> Job {
     job
 }
 
+/// Two processors, of a job that was submitted so long from now by our clock, in what a claim and a
+/// placement find idle of the ten that Delft says it has.
+async fn idle_beside_one_submitted_in(length: DurationMs) -> (u32, u32) {
+    let world = MemoryWorld::new(&["Delft"]);
+    world.settle().await;
+    let submitted_at = world.shared.clock.now() + length;
+    let mut job = submitted_to(1, None);
+    for component in &mut job.components {
+        if let AttemptState::Submitted { at, .. } = &mut component.run {
+            *at = submitted_at;
+        }
+    }
+    says(&world, "Delft", 10);
+    world
+        .append(JournalChange::NewJobs(vec![Arc::new(job)]))
+        .await;
+    let mut grid = GridMaker::default();
+    let place = ClaimPlace::site_default(site("Delft"));
+    let claimable = ClaimPass::new(&world.shared, &mut grid).idle_at(&place);
+    let usable = grid.snapshot(&world.shared).usable()[0].processors;
+    (claimable.expect("Delft has said so").processors, usable)
+}
+
+#[test]
+fn what_was_submitted_before_the_clock_was_set_back_is_not_counted_twice() {
+    paused(async || {
+        let hour = DurationMs::from_secs(3_600);
+        assert_eq!(idle_beside_one_submitted_in(hour).await, (10, 10));
+        let after_the_report = DurationMs(1);
+        assert_eq!(
+            idle_beside_one_submitted_in(after_the_report).await,
+            (8, 8),
+            "Delft has not counted it yet"
+        );
+    });
+}
+
 #[test]
 fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
     paused(async || {

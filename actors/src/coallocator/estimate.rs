@@ -319,9 +319,7 @@ fn release_of(shared: &Shared, job: &Job, holding: &Holding, now: Timestamp) -> 
     };
     let report = shared.live.site_report(&holding.site);
     let asked = report.and_then(|report| Some(report.idle.as_ref()?.0));
-    let visible = holding
-        .visible_from
-        .is_some_and(|from| asked.is_some_and(|asked| from <= asked));
+    let visible = asked.is_some_and(|asked| holding.is_counted(asked, now));
     Some(Release {
         at: begins + waits + job.spec.wall_time,
         site: holding.site.clone(),

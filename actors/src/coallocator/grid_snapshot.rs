@@ -67,13 +67,12 @@ impl GridMaker {
     /// Makes a snapshot as it would be if this job had nothing: what its sites are to it.
     pub fn snapshot_without(&mut self, shared: &Shared, job: &Job) -> GridSnapshot {
         let held = holdings(job);
+        let now = shared.clock.now();
         self.build_snapshot(shared, |mut site| {
             for holding in held.iter().filter(|holding| holding.site == site.name) {
-                let is_visible =
-                    |at: Timestamp| holding.visible_from.is_some_and(|from| from <= at);
                 site.ours.subtract(&holding.resources);
                 match &mut site.idle {
-                    Some(belief) if is_visible(belief.asked_at) => {
+                    Some(belief) if holding.is_counted(belief.asked_at, now) => {
                         belief.idle.add(&holding.resources);
                     }
                     _ => site.pending.subtract(&holding.resources),
@@ -154,7 +153,7 @@ fn grid_site(
         .get(name)
         .map_or(&fresh, |record| record.as_ref());
     let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
-    let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at);
+    let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at, now);
     let state = site_state(record, report.contact, held, now);
     GridSite {
         name: name.clone(),
@@ -203,6 +202,7 @@ fn acceptance_for_claims(of_state: PlacementAcceptance, report: &KnownSite) -> P
 pub(crate) fn holding_sums(
     holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     asked_at: Option<Timestamp>,
+    now: Timestamp,
 ) -> (Resources, Resources, u32) {
     let mut pending = Resources::default();
     let mut ours = Resources::default();
@@ -211,10 +211,7 @@ pub(crate) fn holding_sums(
         ours.add(&holding.resources);
         held += 1;
         // The site's own count includes everything submitted before it was asked.
-        if holding
-            .visible_from
-            .is_none_or(|from| asked_at.is_none_or(|asked| from > asked))
-        {
+        if !asked_at.is_some_and(|asked| holding.is_counted(asked, now)) {
             pending.add(&holding.resources);
         }
     }

@@ -47,7 +47,8 @@ impl SeenHoldings {
             lives |= !holding.queued;
             is_awaited |= holding.awaited;
             if holding.queued {
-                queued = queued.max(Some(holding.visible_from.unwrap_or(now)));
+                // A time to come was noted before the clock was set back.
+                queued = queued.max(Some(holding.visible_from.unwrap_or(now).min(now)));
             }
         }
         self.live = lives.then(|| self.live.unwrap_or(now));

@@ -141,7 +141,7 @@ impl ClusterActor {
             .as_ref()
             .is_some_and(|held| held.is_of(holdings, asked_at))
         {
-            let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
+            let (pending, ours, _) = holding_sums(holdings, Some(asked_at), now);
             self.bidder.held = Some(HoldingsAtAsk {
                 holdings: holdings.cloned(),
                 asked_at,

@@ -12,7 +12,10 @@ use crate::ids::{
 use crate::job::job_state::{AttemptState, Collected, Component, Job, JobPhase, RestartStep};
 use crate::job::spec::{Collect, OutputSpec};
 use crate::resources::Resources;
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
+
+/// Corrections of a clock set it back by less than this between two looks at it.
+const CORRECTION: DurationMs = DurationMs(5_000);
 
 /// The resources of one component at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,15 @@ pub struct Holding {
 }
 
 impl Holding {
+    /// Returns true if the site's own count of what is idle includes it, if the site was asked at
+    /// this time and it is `now`. A time that is still to come was noted before the last start of the
+    /// control plane, by a clock that has been set back since: whatever was asked after that start
+    /// was asked later.
+    pub fn is_counted(&self, asked_at: Timestamp, now: Timestamp) -> bool {
+        self.visible_from
+            .is_some_and(|from| from <= asked_at || from > now + CORRECTION)
+    }
+
     /// Returns the tag of its last attempt, given our instance and its job.
     pub fn attempt_tag(&self, ours: InstanceId, job: JobId) -> AttemptTag {
         let instance = self.origin.unwrap_or(ours);
