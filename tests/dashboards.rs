@@ -220,7 +220,9 @@ fn metrics_elsewhere() -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.file_name().is_some_and(|name| name != "metrics.rs")
+            } else if path
+                .file_name()
+                .is_some_and(|name| !name.to_string_lossy().ends_with("metrics.rs"))
                 && fs::read_to_string(&path)
                     .unwrap_or_default()
                     .contains("Counter::new(")
