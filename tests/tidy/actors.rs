@@ -59,7 +59,7 @@ fn every_handler_begins_where_chaos_can_strike() {
             lines.get(at + opens + 1)
         });
         let kind = actor.strip_suffix("Actor").unwrap_or(actor);
-        let expected = format!("chaos::enter(ActorKind::{kind});");
+        let expected = format!("chaos::enter_handler(ActorKind::{kind});");
         match body {
             Some((_, line)) if line.trim() == expected => {}
             Some((number, _)) => problems.push(format!("{path}:{number}: begin with {expected}")),
@@ -113,7 +113,7 @@ fn answered(sources: &[Source]) -> BTreeSet<(String, String)> {
     found
 }
 
-/// `(cluster, Call)` and `(cluster, Charge)` of `crate::cluster::{Call, Charge}`.
+/// `(site, Call)` and `(site, Charge)` of `crate::site::{Call, Charge}`.
 fn named(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for after in text.split("crate::").skip(1) {
@@ -176,7 +176,7 @@ fn no_actor_waits_for_one_that_may_wait_for_it() {
     for (from, to) in [
         ("intake", "job"),
         ("coallocator", "job"),
-        ("job", "cluster"),
+        ("job", "site"),
         ("job", "journal"),
     ] {
         assert!(
