@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_sites::exec::Exec;
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::exec::ssh::{SshConfig, SshExec};
+use cospan_sites::exec::CommandExecutor;
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::SlurmConfig;
+use cospan_sites::slurm_site::SlurmSiteConfig;
 
 use crate::config::sections::{Site as Section, SiteAcquisition};
 
@@ -24,26 +24,31 @@ const DIRECTORY_MAX: usize = 60;
 const NAME_MAX: usize = 24;
 
 /// The way to a cluster.
-pub(crate) enum ClusterWay {
+pub(crate) enum ClusterConnection {
     /// The commands of the cluster work on this machine.
-    Here(Arc<ChildExec>),
+    Here(Arc<ChildProcessExecutor>),
     /// The cluster is reached over a network.
-    Ssh(Arc<SshExec>),
+    Ssh(Arc<SshExecutor>),
 }
 
-impl ClusterWay {
+impl ClusterConnection {
     /// Returns the executor of commands there.
-    pub(crate) fn exec(&self) -> Arc<dyn Exec> {
+    pub(crate) fn exec(&self) -> Arc<dyn CommandExecutor> {
         match self {
-            ClusterWay::Here(exec) => exec.clone(),
-            ClusterWay::Ssh(exec) => exec.clone(),
+            ClusterConnection::Here(exec) => exec.clone(),
+            ClusterConnection::Ssh(exec) => exec.clone(),
         }
     }
 }
 
 /// Converts the section of a Slurm cluster into the settings of its adapter.
-pub(crate) fn slurm_config(section: &Section, root: PathBuf, agent: Vec<OsString>) -> SlurmConfig {
-    let mut slurm = SlurmConfig::new(section.name.clone(), root, section.total_resources(), agent);
+pub(crate) fn slurm_config(
+    section: &Section,
+    root: PathBuf,
+    agent: Vec<OsString>,
+) -> SlurmSiteConfig {
+    let mut slurm =
+        SlurmSiteConfig::new(section.name.clone(), root, section.total_resources(), agent);
     slurm.labels = section.labels.clone();
     slurm.slurm_conf = section.slurm_conf.clone();
     slurm.partition = section.partition.clone();
@@ -71,10 +76,10 @@ pub(crate) fn identify_place(section: &Section) -> String {
 /// # Errors
 ///
 /// The host or the socket cannot be used.
-pub(crate) fn open_way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
+pub(crate) fn open_way(section: &Section, socket: &Path) -> Result<ClusterConnection, SiteError> {
     Ok(match section.ssh {
-        Some(_) => ClusterWay::Ssh(open_ssh(section, socket)?),
-        None => ClusterWay::Here(Arc::new(ChildExec::of_this_process())),
+        Some(_) => ClusterConnection::Ssh(open_ssh(section, socket)?),
+        None => ClusterConnection::Here(Arc::new(ChildProcessExecutor::of_this_process())),
     })
 }
 
@@ -82,7 +87,7 @@ pub(crate) fn open_way(section: &Section, socket: &Path) -> Result<ClusterWay, S
 ///
 /// # Errors
 /// As for [`open_way`].
-pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, SiteError> {
+pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExecutor>, SiteError> {
     let ssh = SshConfig {
         host: section.ssh.clone().unwrap_or_default(),
         config: section.ssh_config.clone(),
@@ -90,7 +95,9 @@ pub(crate) fn open_ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>,
         wanted: "sbatch",
         patience: PATIENCE,
     };
-    SshExec::new(ssh).map(Arc::new).map_err(SiteError::Refused)
+    SshExecutor::new(ssh)
+        .map(Arc::new)
+        .map_err(SiteError::Refused)
 }
 
 /// Returns the path of the socket of a site's connection, for a server with this data directory.

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD};
 use thiserror::Error;
 
 const ROOT: u32 = 0;
@@ -111,6 +112,21 @@ pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
             mode: found.mode() & 0o777,
         }),
     }
+}
+
+/// Returns true if the directory is this account's: it belongs to it, or could be made by it.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let us = rustix::process::geteuid().as_raw();
+    if let Ok(found) = std::fs::symlink_metadata(&whole) {
+        return found.uid() == us;
+    }
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    whole
+        .ancestors()
+        .skip(1)
+        .find(|above| above.exists())
+        .is_some_and(|above| rustix::fs::accessat(CWD, above, rights, AtFlags::EACCESS).is_ok())
 }
 
 fn unusable_error(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError + '_ {

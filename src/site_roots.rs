@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use cospan_sites::root_place::{self, RootStanding, Unfit};
+use cospan_sites::root_place::{self, RootPlaceState, UnfitRootError};
 
 use crate::cluster_config;
 use crate::config::Config;
@@ -13,28 +13,28 @@ use crate::config::sections::Site;
 
 /// An invalid root.
 #[derive(Debug)]
-pub(crate) struct WrongRoot {
+pub(crate) struct InvalidSiteRoot {
     site: String,
     root: PathBuf,
-    why: Why,
+    why: RootProblem,
 }
 
 #[derive(Debug)]
-enum Why {
-    Unfit(Unfit),
-    Data(Lies, PathBuf),
-    Other(Lies, String, PathBuf),
+enum RootProblem {
+    Unfit(UnfitRootError),
+    Data(DirectoryRelation, PathBuf),
+    Other(DirectoryRelation, String, PathBuf),
 }
 
 /// The relation of a directory to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lies {
+enum DirectoryRelation {
     At,
     Within,
     Around,
 }
 
-impl Lies {
+impl DirectoryRelation {
     fn of(one: &Path, other: &Path) -> Option<Self> {
         match (one.starts_with(other), other.starts_with(one)) {
             (true, true) => Some(Self::At),
@@ -45,7 +45,7 @@ impl Lies {
     }
 }
 
-impl fmt::Display for Lies {
+impl fmt::Display for DirectoryRelation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::At => "is",
@@ -55,40 +55,37 @@ impl fmt::Display for Lies {
     }
 }
 
-impl fmt::Display for WrongRoot {
+impl fmt::Display for InvalidSiteRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { site, root, why } = self;
-        write!(
-            f,
-            "{} cannot be the root of site {site}: it ",
-            root.display()
-        )?;
+        write!(f, "{} cannot be the root of site {site}: ", root.display())?;
         match why {
-            Why::Unfit(unfit) => {
-                let text = unfit.to_string();
-                f.write_str(text.strip_prefix("it ").unwrap_or(&text))
-            }
-            Why::Data(lies, data) => write!(
+            RootProblem::Unfit(unfit) => write!(f, "{unfit}"),
+            RootProblem::Data(lies, data) => write!(
                 f,
-                "{lies} the data directory {}; give the site a directory of its own, beside it",
+                "it {lies} the data directory {}; give the site a directory of its own, beside it",
                 data.display()
             ),
-            Why::Other(lies, other, theirs) => write!(
+            RootProblem::Other(lies, other, theirs) => write!(
                 f,
-                "{lies} the root of site {other}, {}; give each site a directory of its own",
+                "it {lies} the root of site {other}, {}; give each site a directory of its own",
                 theirs.display()
             ),
         }
     }
 }
 
-impl WrongRoot {
+impl InvalidSiteRoot {
     /// Returns true if another account may come to a different result: it may see more, or have
     /// made the root.
     pub(crate) fn depends_on_account(&self) -> bool {
         match &self.why {
-            Why::Unfit(Unfit::Foreign { .. }) => true,
-            Why::Unfit(Unfit::Unseen { source, .. }) => {
+            RootProblem::Unfit(
+                UnfitRootError::Foreign { .. }
+                | UnfitRootError::AboveForeign { .. }
+                | UnfitRootError::Closed { .. },
+            ) => true,
+            RootProblem::Unfit(UnfitRootError::Unseen { source, .. }) => {
                 source.kind() == ErrorKind::PermissionDenied
             }
             _ => false,
@@ -98,7 +95,7 @@ impl WrongRoot {
 
 /// Lists the invalid roots, with one problem each. A site that is known to this data directory, or
 /// bears its mark, keeps its root.
-pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<WrongRoot> {
+pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<InvalidSiteRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let store = data.join(&config.store.directory);
     let kept = [
@@ -111,25 +108,34 @@ pub(crate) fn find_wrong_roots(config: &Config, data: &Path) -> Vec<WrongRoot> {
         let (root, is_known) = match locate_root(site, &data) {
             Ok((root, is_known)) => (root, is_known),
             Err(unfit) => {
-                all.push(wrong_root(site, Why::Unfit(unfit)));
+                all.push(wrong_root(site, RootProblem::Unfit(unfit)));
                 continue;
             }
         };
         let other = before.iter().find_map(|(other, theirs, knew)| {
             let may_be = site.ssh == other.ssh && !(is_known && *knew);
-            let lies = Lies::of(&root, theirs).filter(|_| may_be)?;
-            Some(Why::Other(lies, other.name.to_string(), other.root.clone()))
+            let lies = DirectoryRelation::of(&root, theirs).filter(|_| may_be)?;
+            Some(RootProblem::Other(
+                lies,
+                other.name.to_string(),
+                other.root.clone(),
+            ))
         });
         let mut kept = kept.iter().filter(|_| site.ssh.is_none() && !is_known);
-        let in_data = kept.find_map(|kept| Some(Why::Data(Lies::of(&root, kept)?, kept.clone())));
+        let in_data = kept.find_map(|kept| {
+            Some(RootProblem::Data(
+                DirectoryRelation::of(&root, kept)?,
+                kept.clone(),
+            ))
+        });
         all.extend(in_data.or(other).map(|why| wrong_root(site, why)));
         before.push((site, root, is_known));
     }
     all
 }
 
-fn wrong_root(site: &Site, why: Why) -> WrongRoot {
-    WrongRoot {
+fn wrong_root(site: &Site, why: RootProblem) -> InvalidSiteRoot {
+    InvalidSiteRoot {
         site: site.name.to_string(),
         root: site.root.clone(),
         why,
@@ -138,7 +144,7 @@ fn wrong_root(site: &Site, why: Why) -> WrongRoot {
 
 /// Returns the path of a root, and true if it is the site's already. Roots on other machines are
 /// checked there.
-fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
+fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), UnfitRootError> {
     let is_known = is_known(site, data);
     if site.ssh.is_some() {
         let root: PathBuf = site.root.components().collect();
@@ -148,7 +154,7 @@ fn locate_root(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
         return Ok((root, is_known));
     }
     let is_ours =
-        is_known || root_place::check_place(&site.root, &site.name)? == RootStanding::Ours;
+        is_known || root_place::check_place(&site.root, &site.name)? == RootPlaceState::Ours;
     Ok((root_place::resolve_existing(&site.root), is_ours))
 }
 

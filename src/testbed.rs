@@ -41,13 +41,13 @@ pub(crate) struct TestbedCluster {
 
 /// An ordinary user of this machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Account {
+pub(crate) struct TestbedAccount {
     pub(crate) name: String,
     user: u32,
     group: u32,
 }
 
-impl Account {
+impl TestbedAccount {
     /// Makes a process run as this user, with this home.
     pub(crate) fn run_as(&self, command: &mut Command, home: &Path) {
         command.uid(self.user).gid(self.group);
@@ -84,11 +84,11 @@ impl Testbed {
     }
 
     /// Returns the user that tests run as; makes it if missing.
-    pub(crate) fn ensure_account(&self) -> Result<Account, TestbedError> {
+    pub(crate) fn ensure_account(&self) -> Result<TestbedAccount, TestbedError> {
         let name = self.run_script(&["user"])?;
         let user = read_number("-u", &name)?;
         let group = read_number("-g", &name)?;
-        Ok(Account { name, user, group })
+        Ok(TestbedAccount { name, user, group })
     }
 
     /// Starts the daemons of a cluster that do not run.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cospan::chaos::ChaosMetrics;
 use cospan::http::HttpMetrics;
-use cospan_actors::metrics::Metrics;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn read(path: impl AsRef<Path>) -> String {
 /// shows itself only once it has a series, so each gets one.
 fn registered() -> BTreeMap<String, bool> {
     let registry = Registry::new();
-    let m = Metrics::new(&registry).unwrap();
+    let m = ControlPlaneMetrics::new(&registry).unwrap();
     let x = &["x"];
     m.jobs.with_label_values(x).set(1);
     m.queue_length.with_label_values(x).set(1);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::job::state_table;
 use cospan_domain::units::Bytes;
 
@@ -202,7 +202,7 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
                 let specs = specs.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
                 specs
                     .iter()
-                    .for_each(|spec| spec.validate(&SpecLimits::default()).unwrap());
+                    .for_each(|spec| spec.validate(&JobSpecLimits::default()).unwrap());
             }
             count += 1;
         }

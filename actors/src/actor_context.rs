@@ -11,8 +11,8 @@ use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, Seq, SiteName};
 use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job, JobPhase};
-use cospan_domain::labels::Labels;
-use cospan_domain::placement::{PairHistory, PlacementRequest};
+use cospan_domain::labels::SiteLabels;
+use cospan_domain::placement::{PlacementRequest, SitePairHistory};
 use cospan_domain::queue::StarvationGuard;
 use cospan_domain::site::site_state::{AttemptId, Breaker};
 use cospan_domain::transfer::copy_state::CopyRecord;
@@ -21,28 +21,28 @@ use cospan_sites::port::Site;
 use tokio::sync::broadcast;
 
 use crate::actor_registry::ActorRegistry;
-use crate::actor_settings::Settings;
-use crate::api::View;
+use crate::actor_settings::ActorSettings;
+use crate::api::CommittedView;
 use crate::chaos;
 use crate::clock::Clock;
 use crate::deductions::Deductions;
-use crate::intake::PendingNames;
-use crate::job::{JobActor, Put, count_live_reservations};
+use crate::intake::PendingReservationNames;
+use crate::job::{JobActor, MadeReservationCalls, count_live_reservations};
 use crate::journal::{JournalActor, JournalChange};
 use crate::link_measurements::LinkTable;
 use crate::live_state::LiveState;
-use crate::metrics::Metrics;
-use crate::notifier::Messenger;
-use crate::seeded_random::Chance;
+use crate::metrics::ControlPlaneMetrics;
+use crate::notifier::NoticeSender;
+use crate::seeded_random::RandomSource;
 use crate::site::AttemptOver;
-use crate::spec_cache::Recent;
-use crate::supervision::{ActorId, StartActor, Supervisor, SupervisorVerdict};
+use crate::spec_cache::SpecCache;
+use crate::supervision::{ActorId, Escalation, StartActor, Supervisor};
 use crate::transfer;
-use crate::watched_state::Published;
+use crate::watched_state::PublishedState;
 
 /// A committed change with its position, as followers receive it.
 #[derive(Debug, Clone)]
-pub struct Committed {
+pub struct CommittedChange {
     /// The change's position in the journal.
     pub seq: Seq,
     /// The change.
@@ -50,11 +50,11 @@ pub struct Committed {
 }
 
 /// Called when the process must end, with the reason.
-pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+pub type FatalErrorHandler = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Sets of things to look at again, coalesced.
 #[derive(Debug, Default)]
-pub struct DirtySets {
+pub struct ChangedObjectSets {
     jobs: Mutex<BTreeSet<JobId>>,
     copies: Mutex<BTreeSet<(Digest, SiteName)>>,
     claims: Mutex<BTreeSet<JobId>>,
@@ -65,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl DirtySets {
+impl ChangedObjectSets {
     /// Takes the jobs whose place in the placement queues may have changed.
     pub fn take_jobs(&self) -> BTreeSet<JobId> {
         std::mem::take(&mut lock(&self.jobs))
@@ -88,14 +88,14 @@ impl DirtySets {
 }
 
 /// The state that every actor can reach.
-pub struct Shared {
+pub struct SharedState {
     pub clock: Arc<dyn Clock>,
     /// The source of random numbers.
-    pub chance: Arc<Chance>,
+    pub chance: Arc<RandomSource>,
     /// The time when this control plane was started.
     pub started_at: Timestamp,
     /// Settings, frozen.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<ActorSettings>,
     /// The number of this control plane among others at the same sites.
     pub instance: InstanceId,
     /// The instances whose store it took over.
@@ -103,28 +103,28 @@ pub struct Shared {
     /// This run's epoch over the store.
     pub epoch: Epoch,
     /// The committed state.
-    pub view: Published<View>,
+    pub view: PublishedState<CommittedView>,
     /// The sites' last reports.
     pub live: LiveState,
     /// Knowledge of the links.
     pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
-    pub history: ArcSwap<PairHistory>,
+    pub history: ArcSwap<SitePairHistory>,
     /// Processors that the last scan withheld for one job.
     pub starvation_guard: ArcSwap<Option<StarvationGuard>>,
     /// The addresses of all actors.
     pub actors: ActorRegistry,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ControlPlaneMetrics>,
     /// The sites, by name.
     pub sites: BTreeMap<SiteName, Arc<dyn Site>>,
     /// Things to look at again.
-    pub dirty: DirtySets,
+    pub dirty: ChangedObjectSets,
     pub(crate) supervisor: OnceLock<Addr<Supervisor>>,
     pub(crate) journal: OnceLock<Addr<JournalActor>>,
     pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
-    pub(crate) messenger: Arc<dyn Messenger>,
+    pub(crate) messenger: Arc<dyn NoticeSender>,
     /// Knowledge of the last specifications.
-    pub(crate) recent: Recent,
+    pub(crate) recent: SpecCache,
     /// Input that may come to be staged any moment.
     pub(crate) promised: transfer::StagingDeductions,
     /// Deductions from sites that no job owns yet.
@@ -132,62 +132,62 @@ pub struct Shared {
     /// The number of times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
     /// Shared reservations that are just being made.
-    pub(crate) names: PendingNames,
+    pub(crate) names: PendingReservationNames,
     /// Calls of jobs whose users may have only a limited share.
-    pub(crate) put: Put,
-    stream: broadcast::Sender<Committed>,
-    on_fatal: OnFatal,
+    pub(crate) put: MadeReservationCalls,
+    stream: broadcast::Sender<CommittedChange>,
+    on_fatal: FatalErrorHandler,
     stopping: AtomicBool,
 }
 
-/// The parts that [`Shared::new`] is made from.
-pub struct SharedParts {
-    /// See the field of the same name in [`Shared`].
+/// The parts that [`SharedState::new`] is made from.
+pub struct SharedStateParts {
+    /// See the field of the same name in [`SharedState`].
     pub clock: Arc<dyn Clock>,
     /// Seed of all chance.
     pub seed: u64,
-    /// See [`Shared`].
-    pub settings: Settings,
-    /// See [`Shared`].
+    /// See [`SharedState`].
+    pub settings: ActorSettings,
+    /// See [`SharedState`].
     pub instance: InstanceId,
-    /// See [`Shared`].
+    /// See [`SharedState`].
     pub former: Vec<InstanceId>,
-    /// See [`Shared`].
+    /// See [`SharedState`].
     pub epoch: Epoch,
     /// State as loaded from the store.
-    pub view: View,
+    pub view: CommittedView,
     /// Metrics, registered.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ControlPlaneMetrics>,
     /// The sites.
     pub sites: Vec<Arc<dyn Site>>,
     /// The open store.
     pub store: Arc<dyn cospan_storage::port::Journal>,
     /// Carries notifications.
-    pub messenger: Arc<dyn Messenger>,
+    pub messenger: Arc<dyn NoticeSender>,
     /// Ends the process.
-    pub on_fatal: OnFatal,
+    pub on_fatal: FatalErrorHandler,
 }
 
-impl Shared {
+impl SharedState {
     /// Committed changes kept for a slow follower of the event stream.
     const STREAM_BOUND: usize = 16_384;
 
     /// Makes the shared state, before any actor lives.
-    pub fn new(parts: SharedParts) -> Self {
+    pub fn new(parts: SharedStateParts) -> Self {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
         let settings = Arc::new(parts.settings);
         let live = LiveState::new(names, settings.isolation_window);
         let deductions = Deductions::new(parts.metrics.provisional_plans.clone());
-        let put = Put::from_view(&parts.view);
+        let put = MadeReservationCalls::from_view(&parts.view);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
-            chance: Arc::new(Chance::from_seed(parts.seed)),
+            chance: Arc::new(RandomSource::from_seed(parts.seed)),
             instance: parts.instance,
             former: parts.former,
             epoch: parts.epoch,
-            view: Published::new(parts.view),
+            view: PublishedState::new(parts.view),
             links: Mutex::new(LinkTable::new(settings.clone())),
             history: ArcSwap::from_pointee(settings.history_seed.clone()),
             settings,
@@ -200,16 +200,16 @@ impl Shared {
                 .into_iter()
                 .map(|site| (site.name().clone(), site))
                 .collect(),
-            dirty: DirtySets::default(),
+            dirty: ChangedObjectSets::default(),
             supervisor: OnceLock::new(),
             journal: OnceLock::new(),
             store: parts.store,
             messenger: parts.messenger,
-            recent: Recent::default(),
+            recent: SpecCache::default(),
             promised: transfer::StagingDeductions::default(),
             deductions,
             suspects: Mutex::default(),
-            names: PendingNames::default(),
+            names: PendingReservationNames::default(),
             put,
             stream,
             on_fatal: parts.on_fatal,
@@ -246,7 +246,7 @@ impl Shared {
     }
 
     /// Follows committed changes from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
+    pub fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
         self.stream.subscribe()
     }
 
@@ -276,7 +276,7 @@ impl Shared {
     }
 
     /// Ends the process.
-    pub(crate) fn end_process(&self, actor: &ActorId, _: SupervisorVerdict, problem: &str) {
+    pub(crate) fn end_process(&self, actor: &ActorId, _: Escalation, problem: &str) {
         (self.on_fatal)(&format!("{actor}: {problem}"));
     }
 
@@ -315,7 +315,7 @@ impl Shared {
     }
 
     /// The labels of a site; none until it answered.
-    pub(crate) fn site_labels(&self, site: &SiteName) -> Labels {
+    pub(crate) fn site_labels(&self, site: &SiteName) -> SiteLabels {
         let report = self.live.site_report(site);
         let description = report.and_then(|report| report.description.clone());
         description
@@ -391,7 +391,7 @@ impl Shared {
             | JournalChange::Barrier => {}
         }
         if self.stream.receiver_count() > 0 {
-            let _ = self.stream.send(Committed {
+            let _ = self.stream.send(CommittedChange {
                 seq,
                 change: Arc::new(change),
             });

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use actix::prelude::SendError;
 use actix::{Actor, Addr, Handler, Message};
 use cospan_domain::ids::{Digest, JobId, SiteName};
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 
 /// Asks an actor to look at its world again. It carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
@@ -17,9 +17,9 @@ pub struct LookAgain;
 /// A bit per actor: set while a look is owed. Whoever sets it first sends the message. A full
 /// mailbox loses nothing, because the bit stays.
 #[derive(Debug, Clone, Default)]
-pub struct Dirty(Arc<AtomicBool>);
+pub struct DirtyFlag(Arc<AtomicBool>);
 
-impl Dirty {
+impl DirtyFlag {
     /// Clears the bit; returns true if it was set.
     pub fn take_look(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
@@ -43,7 +43,7 @@ impl Dirty {
 /// The entry of one actor: its address and its dirty bit.
 pub struct RegisteredActor<A: Actor> {
     addr: Addr<A>,
-    dirty: Dirty,
+    dirty: DirtyFlag,
 }
 
 impl<A: Actor> Clone for RegisteredActor<A> {
@@ -60,7 +60,7 @@ where
     A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
 {
     /// Makes the entry of a new life.
-    pub fn new(addr: Addr<A>, dirty: Dirty) -> Self {
+    pub fn new(addr: Addr<A>, dirty: DirtyFlag) -> Self {
         Self { addr, dirty }
     }
 
@@ -75,7 +75,7 @@ where
             return;
         }
         if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
-            && !bug(Bug::DropLook)
+            && !bug(PlantedBug::DropLook)
         {
             // Later callers find the bit set and send nothing, so this call waits for room. The bit
             // allows one such wait an actor.

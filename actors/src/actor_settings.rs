@@ -3,40 +3,40 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::Scores;
+use cospan_domain::acquisition::BenchmarkScores;
 use cospan_domain::ids::{HostName, SiteName, TargetName};
 use cospan_domain::job::job_parameters::JobParameters;
-use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
-use cospan_domain::placement::{BidBandwidths, DefaultPolicies, PairHistory, Quota};
-use cospan_domain::transfer::measured_bandwidth::RateParameters;
+use cospan_domain::placement::{BidBandwidthChoice, PlacementDefaults, SitePairHistory, SiteQuota};
+use cospan_domain::transfer::measured_bandwidth::BandwidthParameters;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 /// All settings of the actors.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ActorSettings {
     /// Times and limits of a job's life at its sites.
     pub job: JobParameters,
     /// Bounds that a submission must keep.
-    pub limits: SpecLimits,
+    pub limits: JobSpecLimits,
     /// Policies of jobs that name none.
-    pub default_policies: DefaultPolicies,
+    pub default_policies: PlacementDefaults,
     /// Pairs of sites that Close-to-Files considers from the start.
-    pub history_seed: PairHistory,
+    pub history_seed: SitePairHistory,
     /// The quota of each site; a site that is missing has no bound.
-    pub quotas: BTreeMap<SiteName, Quota>,
+    pub quotas: BTreeMap<SiteName, SiteQuota>,
     /// The power of each processor of a site, where configured.
     pub powers: BTreeMap<SiteName, Mflops>,
     /// Results of sites in benchmarks, where configured.
-    pub scores: BTreeMap<SiteName, Scores>,
+    pub scores: BTreeMap<SiteName, BenchmarkScores>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
     /// Rules for the priority that a job gets, and may ask for; the first rule that matches counts.
-    pub classes: Vec<cospan_domain::queue::ClassRule>,
+    pub classes: Vec<cospan_domain::queue::JobClassRule>,
     /// A report of a site older than this is asked for again before placing.
     pub information_expiry: DurationMs,
     /// Times of queries to sites.
-    pub information: InformationSettings,
+    pub information: SiteQuerySettings,
     /// Breaker and probes.
     pub site: cospan_domain::site::site_parameters::SiteParameters,
     /// Limits for a site to count as unreachable.
@@ -59,7 +59,7 @@ pub struct Settings {
     pub network: NetworkSettings,
     /// The space that copies may take at a site, by site; a site that is missing has no bound, and
     /// keeps nothing.
-    pub staging: BTreeMap<SiteName, Staging>,
+    pub staging: BTreeMap<SiteName, StagingLimits>,
     /// The most calls to one site that may be under way at once.
     pub calls_per_site: usize,
     /// The time for which attempt directories are kept after their job ended.
@@ -67,7 +67,7 @@ pub struct Settings {
     /// The time for which a job is kept in the live state after it ended.
     pub keep_jobs: DurationMs,
     /// The memory that jobs may take.
-    pub job_memory: JobMemory,
+    pub job_memory: JobMemoryLimits,
     /// The number of commands that may wait at the intake before clients are told to come back.
     pub intake_bound: usize,
     /// Addresses for notifications about a site, by site; those of no site get all.
@@ -87,13 +87,13 @@ pub struct NetworkSettings {
     /// sends what the link carries.
     pub uploads: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     /// The bandwidths by which sites bid.
-    pub bids: BidBandwidths,
+    pub bids: BidBandwidthChoice,
     /// The latency from a site to another; zero for one that is missing.
     pub latencies: BTreeMap<(SiteName, SiteName), DurationMs>,
     /// The size of one exchange between components of a job.
     pub message: Bytes,
     /// Parameters by which past transfers count as measurements of bandwidth.
-    pub rates: RateParameters,
+    pub rates: BandwidthParameters,
     /// The host under which others measure their latency to a site; a site that is missing is not
     /// measured.
     pub hosts: BTreeMap<SiteName, HostName>,
@@ -105,10 +105,10 @@ impl Default for NetworkSettings {
     fn default() -> Self {
         Self {
             uploads: BTreeMap::new(),
-            bids: BidBandwidths::default(),
+            bids: BidBandwidthChoice::default(),
             latencies: BTreeMap::new(),
             message: DEFAULT_MESSAGE,
-            rates: RateParameters::default(),
+            rates: BandwidthParameters::default(),
             hosts: BTreeMap::new(),
             latency_interval: DurationMs::from_secs(600),
         }
@@ -117,7 +117,7 @@ impl Default for NetworkSettings {
 
 /// Times of queries to sites for their reports.
 #[derive(Debug, Clone)]
-pub struct InformationSettings {
+pub struct SiteQuerySettings {
     /// The time before its report expires at which a site with jobs is asked again.
     pub refresh_ahead: DurationMs,
     /// A query that takes longer has no answer.
@@ -126,7 +126,7 @@ pub struct InformationSettings {
     pub query_timeouts: BTreeMap<SiteName, DurationMs>,
 }
 
-impl Default for InformationSettings {
+impl Default for SiteQuerySettings {
     fn default() -> Self {
         Self {
             refresh_ahead: DurationMs::from_secs(15),
@@ -136,7 +136,7 @@ impl Default for InformationSettings {
     }
 }
 
-impl InformationSettings {
+impl SiteQuerySettings {
     /// Returns how long a query to this site may take.
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts
@@ -173,16 +173,16 @@ impl Default for BidSettings {
 ///
 /// [`footprint`]: cospan_domain::job::spec::JobSpec::footprint
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobMemory {
+pub struct JobMemoryLimits {
     /// The bound for all jobs together.
     pub in_all: Bytes,
     /// The bound for the jobs of one key.
     pub per_key: Bytes,
 }
 
-impl JobMemory {
+impl JobMemoryLimits {
     /// No bound, for simulated worlds of any size.
-    pub const UNBOUNDED: JobMemory = JobMemory {
+    pub const UNBOUNDED: JobMemoryLimits = JobMemoryLimits {
         in_all: Bytes(u64::MAX),
         per_key: Bytes(u64::MAX),
     };
@@ -190,7 +190,7 @@ impl JobMemory {
 
 /// The space that copies may take at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Staging {
+pub struct StagingLimits {
     /// The space for copies that jobs need; `None` for no bound.
     pub budget: Option<Bytes>,
     /// The space for copies that no job needs and that are kept as replicas for later ones.

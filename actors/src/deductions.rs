@@ -3,12 +3,14 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::deduction::{Deducted, DeductionKey, DeductionLedger, Leak, PlanHolder};
+use cospan_domain::deduction::{
+    DeductedAmounts, DeductionKey, DeductionLedger, LeakedDeduction, PlannerLife,
+};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
 use prometheus::IntGauge;
 
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 
 /// The longest time for which a deduction stands that is neither committed nor dropped.
 pub(crate) const LEASE: DurationMs = DurationMs(5_000);
@@ -48,9 +50,9 @@ impl Drop for LockedLedgers<'_> {
 }
 
 /// A life of an actor that makes plans: when it is dropped, its deductions end.
-pub(crate) struct HolderLife {
-    shared: Arc<Shared>,
-    holder: PlanHolder,
+pub(crate) struct DeductionHolder {
+    shared: Arc<SharedState>,
+    holder: PlannerLife,
 }
 
 impl Deductions {
@@ -71,7 +73,7 @@ impl Deductions {
     }
 
     /// Returns what is deducted from a site.
-    pub fn deducted_at(&self, site: &SiteName) -> Deducted {
+    pub fn deducted_at(&self, site: &SiteName) -> DeductedAmounts {
         self.lock().deducted_at(site).cloned().unwrap_or_default()
     }
 
@@ -86,8 +88,8 @@ impl Deductions {
     }
 }
 
-impl HolderLife {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+impl DeductionHolder {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Self {
         let holder = shared.deductions.lock().new_holder();
         Self { shared, holder }
     }
@@ -110,7 +112,7 @@ impl HolderLife {
         &self,
         job: JobId,
         now: Timestamp,
-        uses: impl Iterator<Item = (SiteName, Deducted)>,
+        uses: impl Iterator<Item = (SiteName, DeductedAmounts)>,
     ) -> DeductionKey {
         let key = self.open_plan(job, now + LEASE);
         let mut ledgers = self.shared.deductions.lock();
@@ -142,7 +144,7 @@ impl HolderLife {
     }
 }
 
-impl Drop for HolderLife {
+impl Drop for DeductionHolder {
     fn drop(&mut self) {
         self.shared
             .deductions
@@ -151,10 +153,10 @@ impl Drop for HolderLife {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Lists what is deducted from sites and owned by no job: there must be nothing. A deduction
     /// that ended just now is no fault.
-    pub fn provisional_leaks(&self) -> Vec<Leak> {
+    pub fn provisional_leaks(&self) -> Vec<LeakedDeduction> {
         let view = self.view.load();
         let now = self.clock.now();
         self.deductions

@@ -3,32 +3,32 @@
 
 use std::sync::Arc;
 
-use cospan_domain::machine::Machine;
+use cospan_domain::machine::StateMachine;
 use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
 /// The channel for the answer to a command.
-pub(crate) type CommandReply<M> = Option<ResultSender<M>>;
-type ResultSender<M> = oneshot::Sender<CommandResult<M>>;
-type CommandResult<M> = Result<(), <M as Machine>::Rejection>;
+pub(crate) type CommandReplySender<M> = Option<CommandResultSender<M>>;
+type CommandResultSender<M> = oneshot::Sender<CommandResult<M>>;
+type CommandResult<M> = Result<(), <M as StateMachine>::Rejection>;
 /// Answers that are due, with their channels.
-type CommandResults<M> = Vec<(ResultSender<M>, CommandResult<M>)>;
+type DueCommandAnswers<M> = Vec<(CommandResultSender<M>, CommandResult<M>)>;
 
 /// A record, and the commands that wait for it.
-pub(crate) struct Steps<M: Machine> {
+pub(crate) struct RecordInbox<M: StateMachine> {
     state: Arc<M::State>,
-    inbox: Vec<(M::Command, CommandReply<M>)>,
-    noted: Option<Ahead<M>>,
+    inbox: Vec<(M::Command, CommandReplySender<M>)>,
+    noted: Option<UnwrittenRecord<M>>,
     writing: bool,
 }
 
 /// A record with events that are not durable yet.
-struct Ahead<M: Machine> {
+struct UnwrittenRecord<M: StateMachine> {
     state: M::State,
     events: Vec<M::Event>,
 }
 
-impl<M: Machine> Ahead<M> {
+impl<M: StateMachine> UnwrittenRecord<M> {
     fn from_state(state: &M::State) -> Self {
         Self {
             state: state.clone(),
@@ -45,13 +45,13 @@ impl<M: Machine> Ahead<M> {
 }
 
 /// A decision that must become durable before anything follows from it.
-pub(crate) struct DecidedStep<M: Machine> {
+pub(crate) struct DecidedStep<M: StateMachine> {
     pub(crate) next: M::State,
     pub(crate) events: Vec<M::Event>,
-    answers: CommandResults<M>,
+    answers: DueCommandAnswers<M>,
 }
 
-impl<M: Machine> Steps<M> {
+impl<M: StateMachine> RecordInbox<M> {
     /// The most commands that wait; further ones with an asker are refused.
     const INBOX_BOUND: usize = 4_096;
 
@@ -79,7 +79,7 @@ impl<M: Machine> Steps<M> {
 
     /// Takes a command in. One that does not fit is dropped with its reply, which tells the asker
     /// that nothing was decided.
-    pub(crate) fn push_command(&mut self, command: M::Command, reply: CommandReply<M>) {
+    pub(crate) fn push_command(&mut self, command: M::Command, reply: CommandReplySender<M>) {
         if reply.is_none() || self.inbox.len() < Self::INBOX_BOUND {
             self.inbox.push((command, reply));
         }
@@ -112,7 +112,7 @@ impl<M: Machine> Steps<M> {
             return;
         };
         self.noted
-            .get_or_insert_with(|| Ahead::<M>::from_state(&self.state))
+            .get_or_insert_with(|| UnwrittenRecord::<M>::from_state(&self.state))
             .apply_events(decided);
     }
 
@@ -136,14 +136,16 @@ impl<M: Machine> Steps<M> {
             let answer = M::decide(state, parameters, command, now).map(|decided| {
                 if !decided.is_empty() {
                     ahead
-                        .get_or_insert_with(|| Ahead::<M>::from_state(&self.state))
+                        .get_or_insert_with(|| UnwrittenRecord::<M>::from_state(&self.state))
                         .apply_events(decided);
                 }
             });
             answers.extend(reply.map(|asker| (asker, answer)));
         }
         match ahead {
-            Some(Ahead { state, events }) if events.len() > known || !answers.is_empty() => {
+            Some(UnwrittenRecord { state, events })
+                if events.len() > known || !answers.is_empty() =>
+            {
                 self.writing = true;
                 Some(DecidedStep {
                     next: state,
@@ -160,7 +162,7 @@ impl<M: Machine> Steps<M> {
     }
 
     /// Takes over the state that is durable now, and sends the answers.
-    pub(crate) fn finish_write(&mut self, next: Arc<M::State>, answers: CommandResults<M>) {
+    pub(crate) fn finish_write(&mut self, next: Arc<M::State>, answers: DueCommandAnswers<M>) {
         self.state = next;
         self.writing = false;
         send_answers::<M>(answers);
@@ -179,15 +181,15 @@ impl<M: Machine> Steps<M> {
     }
 }
 
-impl<M: Machine> DecidedStep<M> {
+impl<M: StateMachine> DecidedStep<M> {
     /// The next state, the events, and the answers that are due once they are durable.
-    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, CommandResults<M>) {
+    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, DueCommandAnswers<M>) {
         (self.next, self.events, self.answers)
     }
 }
 
 /// Sends answers. The askers may be gone.
-fn send_answers<M: Machine>(answers: CommandResults<M>) {
+fn send_answers<M: StateMachine>(answers: DueCommandAnswers<M>) {
     answers
         .into_iter()
         .for_each(|(asker, answer)| drop(asker.send(answer)));
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_what_it_rests_on_is_durable() {
-        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
         let (reply, mut refused) = oneshot::channel();
         steps.push_command(JobCommand::Cancel(key()), None);
         steps.push_command(JobCommand::SetPriority(Priority::High, key()), Some(reply));
@@ -225,7 +227,7 @@ mod tests {
     fn what_was_noted_counts_at_once_and_is_written_with_the_next_change() {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
-        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
         steps.note_ahead(
             JobCommand::SetPriority(Priority::High, key()),
             &parameters,
@@ -258,7 +260,7 @@ mod tests {
     fn who_is_refused_because_of_what_was_noted_hears_it_once_that_is_durable() {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
-        let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
+        let mut steps = RecordInbox::<JobMachine>::new(Arc::new(queued(1, content(1))));
         steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
         let (reply, mut refused) = oneshot::channel();
         steps.push_command(JobCommand::Freeze(key()), Some(reply));
@@ -280,7 +282,7 @@ mod tests {
         let parameters = JobParameters::default();
         let now = Timestamp(1_000_000);
         let job = Arc::new(queued(1, content(1)));
-        let mut steps = Steps::<JobMachine>::new(job.clone());
+        let mut steps = RecordInbox::<JobMachine>::new(job.clone());
         steps.note_ahead(JobCommand::Cancel(key()), &parameters, now);
         steps.reset_to(job);
         assert!(steps.noted_state().is_none());

@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::placement::{Link, Network};
-use cospan_domain::transfer::measured_bandwidth::{Measured, Rates};
-use cospan_domain::transfer::measured_latency::{Latencies, MeasuredLatency};
+use cospan_domain::placement::{SiteLink, SiteNetwork};
+use cospan_domain::transfer::measured_bandwidth::{MeasuredBandwidth, TransferRates};
+use cospan_domain::transfer::measured_latency::{MeasuredLatency, SiteLatencies};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timestamp};
 
-use crate::actor_context::Shared;
-use crate::actor_settings::Settings;
+use crate::actor_context::SharedState;
+use crate::actor_settings::ActorSettings;
 
 type SitePair = (SiteName, SiteName);
 
 /// A link in one direction, as it is known now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkStanding {
+pub struct LinkFigures {
     /// The site where the link begins.
     pub from: SiteName,
     /// The site where the link ends.
@@ -26,7 +26,7 @@ pub struct LinkStanding {
     /// The configured bandwidth.
     pub configured: BitsPerSecond,
     /// The bandwidth of past transfers, if there were any lately.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredBandwidth>,
     /// The latency by which placement counts, if it is known.
     pub latency: Option<DurationUs>,
     /// The configured latency, if any.
@@ -38,10 +38,10 @@ pub struct LinkStanding {
 /// Every link, and the network that policies look at. The network follows each measurement when
 /// that is made, since there are as many links as sites squared.
 pub(crate) struct LinkTable {
-    settings: Arc<Settings>,
-    rates: Rates,
-    latencies: Latencies,
-    network: Arc<Network>,
+    settings: Arc<ActorSettings>,
+    rates: TransferRates,
+    latencies: SiteLatencies,
+    network: Arc<SiteNetwork>,
     /// Links whose figures differ from the configured ones.
     measured: BTreeSet<SitePair>,
     /// The time at which the first of these measurements is too old.
@@ -50,12 +50,12 @@ pub(crate) struct LinkTable {
 
 impl LinkTable {
     /// Makes the table as configured.
-    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+    pub(crate) fn new(settings: Arc<ActorSettings>) -> Self {
         let network = &settings.network;
         let links = settings
             .links
             .iter()
-            .map(|(pair, bandwidth): (&SitePair, &BitsPerSecond)| Link {
+            .map(|(pair, bandwidth): (&SitePair, &BitsPerSecond)| SiteLink {
                 from: pair.0.clone(),
                 to: pair.1.clone(),
                 bandwidth: *bandwidth,
@@ -68,23 +68,23 @@ impl LinkTable {
                     .into(),
             });
         Self {
-            rates: Rates::new(network.rates.clone()),
-            latencies: Latencies::new(network.latency_interval),
-            network: Arc::new(Network::new(links, network.message).with_bids_by(network.bids)),
+            rates: TransferRates::new(network.rates.clone()),
+            latencies: SiteLatencies::new(network.latency_interval),
+            network: Arc::new(SiteNetwork::new(links, network.message).with_bids_by(network.bids)),
             measured: BTreeSet::new(),
             fresh_until: None,
             settings,
         }
     }
 
-    fn link_standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkStanding> {
+    fn link_standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkFigures> {
         let configured = *self.settings.links.get(&pair)?;
         let configured_latency = self.settings.network.latencies.get(&pair).copied();
         let (from, to) = pair;
         let measured = self.rates.rate_of(&from, &to, now);
         let measured_latency = self.latencies.latency_of(&from, &to, now);
         let latency = measured_latency.map(|measured| measured.latency);
-        Some(LinkStanding {
+        Some(LinkFigures {
             bandwidth: effective_bandwidth(configured, measured.as_ref()),
             configured,
             measured,
@@ -108,14 +108,14 @@ impl LinkTable {
             .measured_latency
             .map(|measured| self.latencies.latency_expires_at(&measured));
         let upload = self.upload_bandwidth(&standing);
-        let LinkStanding {
+        let LinkFigures {
             from,
             to,
             bandwidth,
             latency: known,
             ..
         } = standing;
-        let link = Link {
+        let link = SiteLink {
             from,
             to,
             bandwidth,
@@ -130,7 +130,7 @@ impl LinkTable {
     }
 
     /// Returns what the site where a link begins sends: as measured, else as configured.
-    fn upload_bandwidth(&self, link: &LinkStanding) -> BitsPerSecond {
+    fn upload_bandwidth(&self, link: &LinkFigures) -> BitsPerSecond {
         if link.measured.is_some() {
             return link.bandwidth;
         }
@@ -140,7 +140,7 @@ impl LinkTable {
     }
 
     /// The network as it is known now.
-    fn current_network(&mut self, now: Timestamp) -> Arc<Network> {
+    fn current_network(&mut self, now: Timestamp) -> Arc<SiteNetwork> {
         if self.fresh_until.is_some_and(|until| until <= now) {
             self.fresh_until = None;
             for pair in std::mem::take(&mut self.measured) {
@@ -151,7 +151,7 @@ impl LinkTable {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn lock_links(&self) -> MutexGuard<'_, LinkTable> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,13 +162,13 @@ impl Shared {
     }
 
     /// Returns what is known of a link; `None` if there is none.
-    pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
+    pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkFigures> {
         self.lock_links()
             .link_standing((from.clone(), to.clone()), self.clock.now())
     }
 
     /// Lists all links that end at a site, by where they begin.
-    pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkStanding> {
+    pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkFigures> {
         self.sites
             .keys()
             .filter_map(|from| self.link(from, to))
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// The links as policies look at them.
-    pub(crate) fn network(&self) -> Arc<Network> {
+    pub(crate) fn network(&self) -> Arc<SiteNetwork> {
         self.lock_links().current_network(self.clock.now())
     }
 
@@ -222,6 +222,9 @@ impl Shared {
 
 /// Returns the bandwidth in force. A copy keeps to what is configured: a measurement above it is
 /// chance.
-fn effective_bandwidth(configured: BitsPerSecond, measured: Option<&Measured>) -> BitsPerSecond {
+fn effective_bandwidth(
+    configured: BitsPerSecond,
+    measured: Option<&MeasuredBandwidth>,
+) -> BitsPerSecond {
     measured.map_or(configured, |measured| measured.bandwidth.min(configured))
 }

@@ -4,29 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::acquisition::{Obtainable, PartitionAccount, PartitionDemand, PartitionOptions};
+use cospan_domain::acquisition::{
+    PartitionAccount, PartitionDemand, PartitionOptionPrefixes, SiteExperience,
+};
 use cospan_domain::ids::{AttemptTag, ComponentIndex, Digest, KeyName, SiteName};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::placement::{Hindrance, PlacementAcceptance, SiteShape};
+use cospan_domain::placement::{PlacementAcceptance, PlacementHindrance, SiteProperties};
 use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
-use cospan_domain::site::contact::Contact;
-use cospan_domain::site::isolation::Isolation;
+use cospan_domain::site::contact::SiteContact;
+use cospan_domain::site::isolation::IsolationDetector;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
-use cospan_sites::port::{Observation, SiteDescription};
+use cospan_sites::port::{AttemptObservation, SiteDescription};
+
+use crate::site::AwaitedInspections;
 
 /// The latest knowledge of one site.
 #[derive(Debug, Clone)]
-pub struct KnownSite {
+pub struct LatestSiteReport {
     /// The site's contact: whether it answers.
-    pub contact: Contact,
+    pub contact: SiteContact,
     /// The reason why it did not answer the latest query.
     pub trouble: Option<Arc<str>>,
     /// The site's description; `None` until it answered for the first time since our start.
     pub description: Option<Arc<SiteDescription>>,
     /// The same as policies see it.
-    pub shape: Option<Arc<SiteShape>>,
+    pub shape: Option<Arc<SiteProperties>>,
     /// Idle resources, and when the site was asked for them.
     pub idle: Option<(Timestamp, Resources)>,
     /// The same for each of its partitions.
@@ -34,9 +38,9 @@ pub struct KnownSite {
     /// The times from when on less of that is left, as it is reserved for others.
     pub ebbs: Arc<[IdleDrop]>,
     /// The latest observations of our attempts there.
-    pub observed: Arc<Observed>,
+    pub observed: Arc<AttemptObservations>,
     /// Resources that could be got there lately.
-    pub obtainable: Arc<Obtainable>,
+    pub obtainable: Arc<SiteExperience>,
     /// The time since which it has not answered, while it still counts as answering.
     pub silent_since: Option<Timestamp>,
     /// The site was reached, and is not as it must be: `trouble` says why.
@@ -49,16 +53,16 @@ pub struct KnownSite {
 
 /// A site's observations of our attempts there.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct AttemptObservations {
     /// The time when it was asked.
     pub asked_at: Timestamp,
     /// The lead of its clock over ours.
     pub clock: ClockSkew,
     /// The observation of each attempt.
-    pub attempts: BTreeMap<AttemptTag, Observation>,
+    pub attempts: BTreeMap<AttemptTag, AttemptObservation>,
 }
 
-impl KnownSite {
+impl LatestSiteReport {
     /// Returns the state as people see it. It shows also that a site has just stopped answering, by
     /// which nothing is decided yet.
     pub fn shown_state(&self, state: SiteState) -> &'static str {
@@ -70,7 +74,7 @@ impl KnownSite {
 
     /// Takes over a site's description of itself.
     pub fn set_description(&mut self, description: SiteDescription) {
-        self.shape = Some(Arc::new(SiteShape {
+        self.shape = Some(Arc::new(SiteProperties {
             total: description.total.clone(),
             largest_component: description.largest_component.clone(),
             labels: description.labels.clone(),
@@ -86,7 +90,7 @@ impl KnownSite {
     /// options that choose a partition. `None` where the site knows no such difference.
     pub fn partition_demand(
         &self,
-        words: Option<PartitionOptions>,
+        words: Option<PartitionOptionPrefixes>,
         site: &SiteName,
         job: &Job,
         index: ComponentIndex,
@@ -106,10 +110,10 @@ impl KnownSite {
     }
 }
 
-impl Default for KnownSite {
+impl Default for LatestSiteReport {
     fn default() -> Self {
         Self {
-            contact: Contact::NeverAnswered,
+            contact: SiteContact::NeverAnswered,
             trouble: None,
             description: None,
             shape: None,
@@ -128,7 +132,7 @@ impl Default for KnownSite {
 
 /// The progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyForecast {
+pub struct CopyProgressForecast {
     /// Bytes that arrived.
     pub done: Bytes,
     /// The time when they had arrived.
@@ -140,9 +144,9 @@ pub struct CopyForecast {
 /// Reports of all sites, and progress of all copies.
 #[derive(Debug)]
 pub struct LiveState {
-    sites: Mutex<BTreeMap<SiteName, Arc<KnownSite>>>,
-    progress: Mutex<BTreeMap<(Digest, SiteName), CopyForecast>>,
-    isolation: Mutex<Isolation>,
+    sites: Mutex<BTreeMap<SiteName, Arc<LatestSiteReport>>>,
+    progress: Mutex<BTreeMap<(Digest, SiteName), CopyProgressForecast>>,
+    isolation: Mutex<IsolationDetector>,
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
     doubted_at: Mutex<Option<Timestamp>>,
@@ -153,21 +157,23 @@ pub struct LiveState {
     /// The time when a claim was refused at a site, and the most processors that it can have had
     /// then.
     refused: Mutex<BTreeMap<SiteName, (Timestamp, u32)>>,
-    standings: Mutex<Standings>,
+    standings: Mutex<AllSiteStates>,
     /// Barred owners, by site.
     suspects: Mutex<BTreeMap<SiteName, BTreeSet<KeyName>>>,
+    /// Files whose content somebody waits to know.
+    pub inspections: AwaitedInspections,
 }
 
 /// The state of each site; `none_left` once it was reported that none of them takes work.
 #[derive(Debug, Default)]
-struct Standings {
+struct AllSiteStates {
     sites: BTreeMap<SiteName, SiteState>,
     none_left: bool,
 }
 
 /// A change for all sites together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SitesLeft {
+pub enum SiteAvailabilityChange {
     /// No site takes work any more; the state of each.
     None(Vec<(SiteName, SiteState)>),
     /// A site takes work again.
@@ -182,7 +188,7 @@ impl LiveState {
     /// An empty state for these sites. If half of them fall silent within `window`, the fault must
     /// be ours.
     pub fn new<'a>(sites: impl Iterator<Item = &'a SiteName>, window: DurationMs) -> Self {
-        let mut isolation = Isolation::new(window);
+        let mut isolation = IsolationDetector::new(window);
         sites.for_each(|site| isolation.watch_site(site.clone()));
         Self {
             sites: Mutex::default(),
@@ -195,16 +201,17 @@ impl LiveState {
             refused: Mutex::default(),
             standings: Mutex::default(),
             suspects: Mutex::default(),
+            inspections: AwaitedInspections::default(),
         }
     }
 
     /// The last report of a site.
-    pub fn site_report(&self, site: &SiteName) -> Option<Arc<KnownSite>> {
+    pub fn site_report(&self, site: &SiteName) -> Option<Arc<LatestSiteReport>> {
         lock(&self.sites).get(site).cloned()
     }
 
     /// All reports, by site.
-    pub fn all_reports(&self) -> Vec<(SiteName, Arc<KnownSite>)> {
+    pub fn all_reports(&self) -> Vec<(SiteName, Arc<LatestSiteReport>)> {
         lock(&self.sites)
             .iter()
             .map(|(name, report)| (name.clone(), report.clone()))
@@ -212,17 +219,22 @@ impl LiveState {
     }
 
     /// Publishes a new report.
-    pub fn publish_report(&self, site: SiteName, report: Arc<KnownSite>) {
+    pub fn publish_report(&self, site: SiteName, report: Arc<LatestSiteReport>) {
         lock(&self.sites).insert(site, report);
     }
 
     /// The progress of a copy, while it is being made.
-    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
+    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyProgressForecast> {
         lock(&self.progress).get(&(digest, site.clone())).copied()
     }
 
     /// Notes the progress of a copy; `None` when it is over.
-    pub fn note_progress(&self, digest: Digest, site: &SiteName, progress: Option<CopyForecast>) {
+    pub fn note_progress(
+        &self,
+        digest: Digest,
+        site: &SiteName,
+        progress: Option<CopyProgressForecast>,
+    ) {
         let key = (digest, site.clone());
         match progress {
             Some(progress) => drop(lock(&self.progress).insert(key, progress)),
@@ -314,12 +326,12 @@ impl LiveState {
         site: &SiteName,
         state: SiteState,
         all: usize,
-    ) -> Option<SitesLeft> {
+    ) -> Option<SiteAvailabilityChange> {
         let mut standings = lock(&self.standings);
         standings.sites.insert(site.clone(), state);
         let none_left = standings.sites.len() == all && standings.sites.values().all(|state: &SiteState| {
             *state != SiteState::Unknown
-                && matches!(state.acceptance(), PlacementAcceptance::Closed(why) if why != Hindrance::Probing)
+                && matches!(state.acceptance(), PlacementAcceptance::Closed(why) if why != PlacementHindrance::Probing)
         });
         if none_left == std::mem::replace(&mut standings.none_left, none_left) {
             return None;
@@ -329,9 +341,9 @@ impl LiveState {
             .iter()
             .map(|(site, state)| (site.clone(), *state));
         Some(if none_left {
-            SitesLeft::None(states.collect())
+            SiteAvailabilityChange::None(states.collect())
         } else {
-            SitesLeft::Some
+            SiteAvailabilityChange::Some
         })
     }
 

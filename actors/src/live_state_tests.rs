@@ -26,7 +26,7 @@ fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
         "it may still answer"
     );
     assert_eq!(stands(&leiden, SiteState::Usable), None);
-    let none = SitesLeft::None(vec![
+    let none = SiteAvailabilityChange::None(vec![
         (delft.clone(), SiteState::Unusable),
         (leiden.clone(), SiteState::Draining),
     ]);
@@ -40,7 +40,7 @@ fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
                 any: false
             }
         ),
-        Some(SitesLeft::Some)
+        Some(SiteAvailabilityChange::Some)
     );
     assert_eq!(
         stands(

@@ -3,7 +3,7 @@
 mod costs;
 mod reservations;
 
-pub use costs::JobCosts;
+pub use costs::JobCostMetrics;
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
@@ -24,7 +24,7 @@ const COUNT: [f64; 11] = [
 
 /// The control plane's metrics.
 #[derive(Debug, Clone)]
-pub struct Metrics {
+pub struct ControlPlaneMetrics {
     /// Jobs by phase.
     pub jobs: IntGaugeVec,
     /// Memory that jobs take, and its limit.
@@ -100,12 +100,12 @@ pub struct Metrics {
     /// Counts of reservations.
     pub reservations: ReservationMetrics,
     /// Costs of jobs that ended.
-    pub costs: JobCosts,
+    pub costs: JobCostMetrics,
 }
 
-struct Maker<'a>(&'a Registry);
+struct MetricMaker<'a>(&'a Registry);
 
-impl Maker<'_> {
+impl MetricMaker<'_> {
     fn register_collector<C: prometheus::core::Collector + Clone + 'static>(
         &self,
         collector: prometheus::Result<C>,
@@ -147,14 +147,14 @@ impl Maker<'_> {
     }
 }
 
-impl Metrics {
+impl ControlPlaneMetrics {
     /// Makes and registers all of them.
     ///
     /// # Errors
     ///
     /// One of the names is taken in this registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let make = Maker(registry);
+        let make = MetricMaker(registry);
         Ok(Self {
             jobs: make.gauges("cospan_jobs", "Jobs by phase.", &["phase"])?,
             job_memory: JobMemoryGauges::new(&make)?,
@@ -292,7 +292,7 @@ impl Metrics {
             bid_messages: bid_messages(&make)?,
             provisional_plans: provisional_plans(&make)?,
             reservations: ReservationMetrics::new(&make)?,
-            costs: JobCosts::new(&make)?,
+            costs: JobCostMetrics::new(&make)?,
         })
     }
 }
@@ -307,7 +307,7 @@ pub struct JobMemoryGauges {
 }
 
 impl JobMemoryGauges {
-    fn new(make: &Maker<'_>) -> prometheus::Result<Self> {
+    fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
         let taken = "Memory that all jobs take that are not archived, as it is estimated.";
         let limit = "Memory that they may take: limits.max_job_memory.";
         Ok(Self {
@@ -317,22 +317,22 @@ impl JobMemoryGauges {
     }
 }
 
-fn bid_rounds(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
+fn bid_rounds(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
     let help = "Rounds in which sites bid for a job, by what came of them.";
     make.counters("cospan_bid_rounds_total", help, "outcome")
 }
 
-fn bid_messages(make: &Maker<'_>) -> prometheus::Result<IntCounter> {
+fn bid_messages(make: &MetricMaker<'_>) -> prometheus::Result<IntCounter> {
     let help = "Messages by which sites bid: announcements, answers, clears, cancels and others.";
     make.counter("cospan_bid_messages_total", help)
 }
 
-fn provisional_plans(make: &Maker<'_>) -> prometheus::Result<IntGauge> {
+fn provisional_plans(make: &MetricMaker<'_>) -> prometheus::Result<IntGauge> {
     let help = "Plans neither committed nor rejected, for which something of sites is set aside.";
     make.gauge("cospan_provisional_plans", help)
 }
 
-fn components_failed(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
+fn components_failed(make: &MetricMaker<'_>) -> prometheus::Result<IntCounterVec> {
     let help = "Components that failed and were restarted alone, by cause and site.";
     make.counters_by("cospan_components_failed_total", help, &["cause", "site"])
 }

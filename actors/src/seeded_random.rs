@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 /// The purposes of chance, each with a stream of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum RandomPurpose {
     /// Spreading of restarts and retries.
     Jitter,
     /// Names of partial data.
@@ -19,17 +19,17 @@ pub enum Purpose {
 
 /// The source of all chance in one control plane.
 #[derive(Debug)]
-pub struct Chance {
-    streams: Mutex<BTreeMap<Purpose, StdRng>>,
+pub struct RandomSource {
+    streams: Mutex<BTreeMap<RandomPurpose, StdRng>>,
 }
 
-impl Chance {
+impl RandomSource {
     /// Makes a source whose draws all follow from `seed`.
     pub fn from_seed(seed: u64) -> Self {
         Self {
             streams: Mutex::new(
-                [Purpose::Jitter, Purpose::Nonce]
-                    .map(|purpose: Purpose| {
+                [RandomPurpose::Jitter, RandomPurpose::Nonce]
+                    .map(|purpose: RandomPurpose| {
                         (
                             purpose,
                             StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)),
@@ -41,7 +41,7 @@ impl Chance {
     }
 
     /// Draws 64 random bits.
-    pub fn draw_bits(&self, purpose: Purpose) -> u64 {
+    pub fn draw_bits(&self, purpose: RandomPurpose) -> u64 {
         let mut streams = self
             .streams
             .lock()
@@ -57,7 +57,7 @@ impl Chance {
         DurationMs(
             length
                 .0
-                .saturating_add(self.draw_bits(Purpose::Jitter) % most),
+                .saturating_add(self.draw_bits(RandomPurpose::Jitter) % most),
         )
     }
 }

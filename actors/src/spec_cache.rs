@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cospan_domain::ids::KeyName;
 use cospan_domain::job::job_state::{Job, TermsChange};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
+use cospan_domain::placement::{PlacementDefaults, PlacementRequest};
 
 /// A specification that was found to be valid, and its request to sites.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckedSpec {
     /// The copy that all jobs share.
     pub spec: Arc<JobSpec>,
     /// The request of a job that avoids no site, whoever owns it.
@@ -25,7 +25,7 @@ pub struct Checked {
 
 /// Knowledge of one specification.
 #[derive(Debug)]
-struct KnownSpec {
+struct CachedSpec {
     /// The copy that all jobs share.
     spec: Arc<JobSpec>,
     /// The request of a job that avoids no site, once somebody asked for it.
@@ -35,7 +35,7 @@ struct KnownSpec {
     came: VecDeque<Arc<JobSpec>>,
 }
 
-impl KnownSpec {
+impl CachedSpec {
     fn new(spec: Arc<JobSpec>, request: Option<Arc<PlacementRequest>>) -> Self {
         Self {
             spec,
@@ -47,12 +47,12 @@ impl KnownSpec {
 
 /// The last few distinct specifications, those that were asked for last before the others.
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<VecDeque<KnownSpec>>);
+pub struct SpecCache(Mutex<VecDeque<CachedSpec>>);
 
-impl Recent {
+impl SpecCache {
     const KEPT: usize = 8;
 
-    fn lock_last(&self) -> MutexGuard<'_, VecDeque<KnownSpec>> {
+    fn lock_last(&self) -> MutexGuard<'_, VecDeque<CachedSpec>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,12 +62,12 @@ impl Recent {
     }
 
     /// Returns what was found out about this very copy when it came in, if it is one of the last.
-    pub fn find_checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
+    pub fn find_checked(&self, came: &Arc<JobSpec>) -> Option<CheckedSpec> {
         let mut last = self.lock_last();
-        let known = bring_to_front(&mut last, |known: &KnownSpec| {
+        let known = bring_to_front(&mut last, |known: &CachedSpec| {
             known.came.iter().any(|other| Arc::ptr_eq(other, came))
         })?;
-        Some(Checked {
+        Some(CheckedSpec {
             spec: known.spec.clone(),
             request: known.request.clone()?,
         })
@@ -75,13 +75,13 @@ impl Recent {
 
     /// Remembers a copy that came in and is valid, and its request; it shares both with an equal
     /// one among the last.
-    pub fn remember_checked(&self, came: Arc<JobSpec>, request: PlacementRequest) -> Checked {
+    pub fn remember_checked(&self, came: Arc<JobSpec>, request: PlacementRequest) -> CheckedSpec {
         let mut last = self.lock_last();
         let known = enter_spec(&mut last, &came);
         let request = known.request.get_or_insert_with(|| request.into()).clone();
         known.came.truncate(Self::KEPT - 1);
         known.came.push_front(came);
-        Checked {
+        CheckedSpec {
             spec: known.spec.clone(),
             request,
         }
@@ -89,7 +89,7 @@ impl Recent {
 
     /// Returns the request of a job; `defaults` serve jobs that name no policy, and are always the
     /// same.
-    pub fn request_of(&self, job: &Job, defaults: &DefaultPolicies) -> Arc<PlacementRequest> {
+    pub fn request_of(&self, job: &Job, defaults: &PlacementDefaults) -> Arc<PlacementRequest> {
         // The sites that a job avoids after a failure are its own affair, and so are the terms that
         // it wants now.
         let avoids = job
@@ -99,7 +99,7 @@ impl Recent {
         if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
-        let known = bring_to_front(&mut self.lock_last(), |known: &KnownSpec| {
+        let known = bring_to_front(&mut self.lock_last(), |known: &CachedSpec| {
             Arc::ptr_eq(&known.spec, &job.spec)
         })
         .and_then(|known| known.request.clone());
@@ -121,7 +121,7 @@ impl Recent {
             Some(known) => known.request = Some(request.clone()),
             None => {
                 last.truncate(Self::KEPT - 1);
-                last.push_back(KnownSpec::new(spec.clone(), Some(request.clone())));
+                last.push_back(CachedSpec::new(spec.clone(), Some(request.clone())));
             }
         }
     }
@@ -131,7 +131,7 @@ impl Recent {
 pub fn request_for_owner(
     anybodys: Arc<PlacementRequest>,
     owner: &KeyName,
-    defaults: &DefaultPolicies,
+    defaults: &PlacementDefaults,
 ) -> Arc<PlacementRequest> {
     if defaults.site_keys.is_empty() {
         return anybodys;
@@ -141,9 +141,9 @@ pub fn request_for_owner(
 
 /// Finds one of the last, and puts it first.
 fn bring_to_front(
-    last: &mut VecDeque<KnownSpec>,
-    is_it: impl Fn(&KnownSpec) -> bool,
-) -> Option<&mut KnownSpec> {
+    last: &mut VecDeque<CachedSpec>,
+    is_it: impl Fn(&CachedSpec) -> bool,
+) -> Option<&mut CachedSpec> {
     let at = last.iter().position(is_it)?;
     if at > 0 {
         let known = last.remove(at)?;
@@ -153,12 +153,12 @@ fn bring_to_front(
 }
 
 /// Finds the entry of an equal specification, or makes a new one.
-fn enter_spec<'a>(last: &'a mut VecDeque<KnownSpec>, spec: &Arc<JobSpec>) -> &'a mut KnownSpec {
+fn enter_spec<'a>(last: &'a mut VecDeque<CachedSpec>, spec: &Arc<JobSpec>) -> &'a mut CachedSpec {
     // Comparing them takes longer.
     let same = bring_to_front(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
     if !same && bring_to_front(last, |known| known.spec == *spec).is_none() {
-        last.truncate(Recent::KEPT - 1);
-        last.push_front(KnownSpec::new(spec.clone(), None));
+        last.truncate(SpecCache::KEPT - 1);
+        last.push_front(CachedSpec::new(spec.clone(), None));
     }
     &mut last[0]
 }
@@ -175,14 +175,14 @@ mod tests {
         queued(1, content(number)).spec
     }
 
-    fn remember(recent: &Recent, spec: &Arc<JobSpec>) -> Checked {
+    fn remember(recent: &SpecCache, spec: &Arc<JobSpec>) -> CheckedSpec {
         let request =
-            PlacementRequest::of_spec(spec, &DefaultPolicies::default(), |_| BTreeSet::new());
+            PlacementRequest::of_spec(spec, &PlacementDefaults::default(), |_| BTreeSet::new());
         recent.remember_checked(spec.clone(), request)
     }
 
-    fn request_of(recent: &Recent, job: &Job) -> Arc<PlacementRequest> {
-        recent.request_of(job, &DefaultPolicies::default())
+    fn request_of(recent: &SpecCache, job: &Job) -> Arc<PlacementRequest> {
+        recent.request_of(job, &PlacementDefaults::default())
     }
 
     fn of(spec: &Arc<JobSpec>) -> Job {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn equal_copies_share_what_the_check_of_one_found() {
-        let recent = Recent::default();
+        let recent = SpecCache::default();
         let one = spec(1);
         let equal = spec(1);
         let first = remember(&recent, &one);
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn only_the_last_few_are_remembered_and_those_that_are_asked_for_longest() {
-        let recent = Recent::default();
-        let specs: Vec<_> = (1..=Recent::KEPT as u8 + 1).map(spec).collect();
+        let recent = SpecCache::default();
+        let specs: Vec<_> = (1..=SpecCache::KEPT as u8 + 1).map(spec).collect();
         let (late, early) = specs.split_last().unwrap();
         early.iter().for_each(|spec| drop(remember(&recent, spec)));
         assert!(recent.find_checked(&early[0]).is_some());
@@ -224,25 +224,25 @@ mod tests {
                 .iter()
                 .filter(|spec| recent.find_checked(spec).is_some())
                 .count()
-                == Recent::KEPT
+                == SpecCache::KEPT
         );
     }
 
     #[test]
     fn what_was_worked_out_when_it_came_in_is_what_its_jobs_need() {
-        let recent = Recent::default();
+        let recent = SpecCache::default();
         let checked = remember(&recent, &spec(1));
         let job = of(&checked.spec);
         assert!(Arc::ptr_eq(&request_of(&recent, &job), &checked.request));
         assert_eq!(
             *checked.request,
-            PlacementRequest::of_job(&job, &DefaultPolicies::default())
+            PlacementRequest::of_job(&job, &PlacementDefaults::default())
         );
     }
 
     #[test]
     fn jobs_only_looked_at_share_what_they_need_and_do_not_count_as_arrivals() {
-        let recent = Recent::default();
+        let recent = SpecCache::default();
         let one = queued(1, content(1));
         let other = queued(3, content(2));
         let another = Job {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn jobs_that_are_looked_at_once_leave_those_that_come_in_their_place() {
-        let recent = Recent::default();
+        let recent = SpecCache::default();
         let hot = spec(1);
         remember(&recent, &hot);
         (2..40).for_each(|number| drop(request_of(&recent, &of(&spec(number)))));
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn one_that_failed_somewhere_avoids_that_site_and_nobody_else_does() {
-        let recent = Recent::default();
-        let defaults = DefaultPolicies::default();
+        let recent = SpecCache::default();
+        let defaults = PlacementDefaults::default();
         let fresh = queued(1, content(1));
         let avoid = [SiteName::new("delft").expect("a name")].into();
         let components = vec![Component {
@@ -301,11 +301,11 @@ mod tests {
         let key = |name: &str| KeyName::new(name).expect("a name");
         let delft = SiteName::new("delft").expect("a name");
         let site_keys = [(delft.clone(), [key("bob")].into())].into();
-        let defaults = DefaultPolicies {
+        let defaults = PlacementDefaults {
             site_keys,
-            ..DefaultPolicies::default()
+            ..PlacementDefaults::default()
         };
-        let recent = Recent::default();
+        let recent = SpecCache::default();
         for owner in ["bob", "alice", "bob"] {
             let job = Job {
                 owner: key(owner),

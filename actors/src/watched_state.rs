@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The latest state. A reader keeps the state that it loaded. While there is no reader, the state
 /// is changed in place, which spares a copy of every node on the way to each change.
 #[derive(Debug)]
-pub struct Published<T>(Mutex<Arc<T>>);
+pub struct PublishedState<T>(Mutex<Arc<T>>);
 
-impl<T: Clone> Published<T> {
+impl<T: Clone> PublishedState<T> {
     /// Begins with this state.
     pub fn new(state: T) -> Self {
         Self(Mutex::new(Arc::new(state)))
@@ -22,7 +22,7 @@ impl<T: Clone> Published<T> {
     }
 
     /// Changes the state. Readers wait meanwhile: `by` must be short, and must not call
-    /// [`Published::load`].
+    /// [`PublishedState::load`].
     pub(crate) fn change_with<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
         by(Arc::make_mut(
             &mut self.0.lock().unwrap_or_else(PoisonError::into_inner),
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn who_holds_a_state_sees_no_later_change() {
-        let published = Published::new(vec![1]);
+        let published = PublishedState::new(vec![1]);
         let held = published.load();
         published.change_with(|state| state.push(2));
         assert_eq!(*held, [1]);
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_nobody_holds_is_changed_where_it_is() {
-        let published = Published::new(vec![1]);
+        let published = PublishedState::new(vec![1]);
         let before = Arc::as_ptr(&published.load());
         published.change_with(|state| state.push(2));
         assert_eq!(Arc::as_ptr(&published.load()), before);

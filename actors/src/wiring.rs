@@ -9,14 +9,14 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::site::site_state::SiteRecord;
-use cospan_storage::port::{CommitReport, Key};
+use cospan_storage::port::{CommitReport, StoreKey};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::actor_context::{Shared, SharedParts};
-use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
+use crate::actor_context::{SharedState, SharedStateParts};
+use crate::actor_registry::{ActorDirectory, DirtyFlag, LookAgain, RegisteredActor};
 use crate::api::ControlPlane;
 use crate::catalogue::InformationActor;
 use crate::chaos::{self, CrashPoint};
@@ -24,28 +24,28 @@ use crate::claimer::{ClaimTimer, Claimer};
 use crate::coallocator::CoAllocator;
 use crate::intake::Intake;
 use crate::job::{JobActor, count_live_reservations};
-use crate::journal::{Append, JournalActor, JournalChange, JournalReport};
+use crate::journal::{AppendChange, JournalActor, JournalChange, JournalReport};
 use crate::notifier::Notifier;
 use crate::site::ClusterActor;
-use crate::supervision::life_events::{self, ActorTurn};
-use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
+use crate::supervision::life_events::{self, ActorLifecycleEvent};
+use crate::supervision::{ActorBuilder, ActorId, Escalation, LifeGuard, Supervisor};
 use crate::transfer::{DataManager, TransferActor, blank_of};
 
 /// Builds actors for the supervisor.
-struct Workshop(Arc<Shared>);
+struct ControlPlaneActorBuilder(Arc<SharedState>);
 
 /// Starts the control plane on the current arbiter. The store's sink feeds `reports`; make it with
 /// [`report_channel`] before opening the store. `remains` are keys that the store should not have
 /// any more.
 pub fn start_control_plane(
-    parts: SharedParts,
-    remains: Vec<Key>,
+    parts: SharedStateParts,
+    remains: Vec<StoreKey>,
     reports: mpsc::UnboundedReceiver<JournalReport>,
 ) -> ControlPlane {
-    let shared = Arc::new(Shared::new(parts));
+    let shared = Arc::new(SharedState::new(parts));
     let clock = shared.clock.clone();
     let chance = shared.chance.clone();
-    let workshop = Box::new(Workshop(shared.clone()));
+    let workshop = Box::new(ControlPlaneActorBuilder(shared.clone()));
     let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
     let _ = shared.supervisor.set(supervisor.clone());
     let guard = LifeGuard::new(ActorId::Journal, supervisor);
@@ -55,7 +55,7 @@ pub fn start_control_plane(
         // Deleted some time later; until then they are found and passed over again.
         shared
             .journal()
-            .do_send(Append(JournalChange::Swept(remains)));
+            .do_send(AppendChange(JournalChange::Swept(remains)));
     }
     count_phases(&shared);
     warn_of_removed_sites(&shared);
@@ -69,7 +69,7 @@ pub fn start_control_plane(
 /// Makes the channel between a store's thread and the journal actor: the sink to open the store
 /// with, and the end to [`start_control_plane`] with.
 pub fn report_channel() -> (
-    cospan_storage::port::Sink,
+    cospan_storage::port::CommitReportSink,
     mpsc::UnboundedReceiver<JournalReport>,
 ) {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -80,7 +80,7 @@ pub fn report_channel() -> (
     (sink, receiver)
 }
 
-fn count_phases(shared: &Shared) {
+fn count_phases(shared: &SharedState) {
     let mut phases = BTreeMap::<&str, i64>::new();
     let mut held = 0;
     for job in shared.view.load().jobs.values() {
@@ -102,7 +102,7 @@ fn count_phases(shared: &Shared) {
 }
 
 /// Warns of jobs that have something at a site where nobody will look any more.
-fn warn_of_removed_sites(shared: &Shared) {
+fn warn_of_removed_sites(shared: &SharedState) {
     let view = shared.view.load();
     for (site, holdings) in view.holdings.iter() {
         if shared.sites.contains_key(site) {
@@ -118,7 +118,7 @@ fn warn_of_removed_sites(shared: &Shared) {
 }
 
 /// Starts all actors. Sites first, so that attempts are seen before anything is decided about them.
-fn start_all(shared: &Arc<Shared>) {
+fn start_all(shared: &Arc<SharedState>) {
     for site in shared.sites.keys() {
         shared.start_actor(ActorId::Cluster(site.clone()));
     }
@@ -148,19 +148,19 @@ fn start_all(shared: &Arc<Shared>) {
 }
 
 /// Returns true if a job has an actor from the start. A job that only waits in its queue gets its
-/// actor when something is wanted of it; see [`Shared::job_actor`].
+/// actor when something is wanted of it; see [`SharedState::job_actor`].
 fn is_under_way(job: &Job) -> bool {
     let asks = job
         .reservation
         .as_deref()
         .is_some_and(|reservation| !reservation.spent);
     let waits = matches!(job.phase, JobPhase::Queued { .. }) && job.components.is_empty() && !asks;
-    !job.is_final() && job.held.is_none() && !waits && !bug(Bug::ForgetJobs)
+    !job.is_final() && job.held.is_none() && !waits && !bug(PlantedBug::ForgetJobs)
 }
 
 /// Starts the actors of jobs under way, a few at a time: each asks its sites and writes down the
 /// answers, and nobody else should wait until the last has done so.
-async fn start_jobs_under_way(shared: Arc<Shared>, jobs: Vec<JobId>) {
+async fn start_jobs_under_way(shared: Arc<SharedState>, jobs: Vec<JobId>) {
     const AT_ONCE: usize = 64;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
     for some in jobs.chunks(AT_ONCE) {
@@ -171,7 +171,7 @@ async fn start_jobs_under_way(shared: Arc<Shared>, jobs: Vec<JobId>) {
 }
 
 /// Marks everything dirty now and then. Safety and progress never depend on it.
-async fn run_fallback_tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
+async fn run_fallback_tick(shared: Arc<SharedState>, every: cospan_domain::units::DurationMs) {
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
         shared
@@ -198,19 +198,19 @@ async fn run_fallback_tick(shared: Arc<Shared>, every: cospan_domain::units::Dur
 fn start_and_enter<K, A>(
     directory: &ActorDirectory<K, A>,
     key: K,
-    make: impl FnOnce(Dirty) -> A,
+    make: impl FnOnce(DirtyFlag) -> A,
 ) -> Addr<A>
 where
     K: Ord + Clone,
     A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
-    let dirty = Dirty::default();
+    let dirty = DirtyFlag::default();
     let addr = make(dirty.clone()).start();
     directory.enter_actor(key, RegisteredActor::new(addr.clone(), dirty));
     addr
 }
 
-impl Builder for Workshop {
+impl ActorBuilder for ControlPlaneActorBuilder {
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool) {
         let shared = self.0.clone();
         if !restarted {
@@ -220,32 +220,35 @@ impl Builder for Workshop {
         // here is a death like any other.
         let id = id.clone();
         actix_rt::spawn(async move {
-            let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
+            let _ = shared
+                .journal()
+                .send(AppendChange(JournalChange::Barrier))
+                .await;
             build_actor(&shared, &id, guard);
         });
     }
 
-    fn judge(&self, id: &ActorId, verdict: SupervisorVerdict) {
-        life_events::record(id, ActorTurn::Judged(verdict));
+    fn judge(&self, id: &ActorId, verdict: Escalation) {
+        life_events::record(id, ActorLifecycleEvent::Judged(verdict));
         match (verdict, id) {
-            (SupervisorVerdict::Exit, _) => self.0.end_process(id, verdict, "died too often"),
-            (SupervisorVerdict::Hold, ActorId::Job(job)) => {
+            (Escalation::Exit, _) => self.0.end_process(id, verdict, "died too often"),
+            (Escalation::Hold, ActorId::Job(job)) => {
                 let shared = self.0.clone();
                 let job = *job;
                 actix_rt::spawn(async move { hold_job(&shared, job).await });
             }
-            (SupervisorVerdict::Hold, ActorId::Cluster(site)) => {
+            (Escalation::Hold, ActorId::Cluster(site)) => {
                 let shared = self.0.clone();
                 let site = site.clone();
                 actix_rt::spawn(async move { hold_site(&shared, site).await });
             }
-            (SupervisorVerdict::Hold, _) => restart_later(self.0.clone(), id.clone()),
+            (Escalation::Hold, _) => restart_later(self.0.clone(), id.clone()),
         }
     }
 }
 
 /// Tries an actor again after a long pause, for which nothing durable can be held.
-fn restart_later(shared: Arc<Shared>, id: ActorId) {
+fn restart_later(shared: Arc<SharedState>, id: ActorId) {
     const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
     actix_rt::spawn(async move {
         tokio::time::sleep(PAUSE).await;
@@ -253,7 +256,7 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
     });
 }
 
-fn build_actor(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
+fn build_actor(shared: &Arc<SharedState>, id: &ActorId, guard: LifeGuard) {
     chaos::reach_point(CrashPoint::Factory);
     let actors = &shared.actors;
     let shared = shared.clone();
@@ -294,7 +297,7 @@ fn build_actor(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
     }
 }
 
-fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
+fn build_transfer(shared: &Arc<SharedState>, key: (Digest, SiteName), mut guard: LifeGuard) {
     let view = shared.view.load();
     let Some(blank) = blank_of(&view, &key) else {
         return guard.disarm();
@@ -308,7 +311,7 @@ fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: Life
     });
 }
 
-fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
+fn build_cluster(shared: &Arc<SharedState>, name: &SiteName, mut guard: LifeGuard) {
     let Some(site) = shared.sites.get(name).cloned() else {
         return guard.disarm();
     };
@@ -319,7 +322,7 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
     });
 }
 
-fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
+fn build_job(shared: &Arc<SharedState>, id: JobId, mut guard: LifeGuard) {
     let job = shared.view.load().jobs.get(&id).cloned();
     let Some(job) = job.filter(|job| !job.is_final()) else {
         return guard.disarm();
@@ -336,10 +339,13 @@ fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
 
 /// Holds a job whose turn ends actors again and again. Its own actor is gone or takes no part; the
 /// version of the record decides between us and a late one.
-pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
+pub(crate) async fn hold_job(shared: &Arc<SharedState>, id: JobId) {
     const REASON: &str = "it ended the actor that worked on it again and again; \
                           see the log, then `cospan release` or `cospan cancel`";
-    let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
+    let _ = shared
+        .journal()
+        .send(AppendChange(JournalChange::Barrier))
+        .await;
     let Some(old) = shared.view.load().jobs.get(&id).cloned() else {
         return;
     };
@@ -356,15 +362,15 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
         new: Arc::new(next),
         events,
     };
-    if let Err(problem) = shared.journal().send(Append(change)).await {
+    if let Err(problem) = shared.journal().send(AppendChange(change)).await {
         error!(job = %id, %problem, "could not be held");
     }
 }
 
 /// Makes a site unusable whose actor ends again and again; the actor is tried again later.
-async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
+async fn hold_site(shared: &Arc<SharedState>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
-    let report = crate::live_state::KnownSite::default();
+    let report = crate::live_state::LatestSiteReport::default();
     shared.live.publish_report(site.clone(), Arc::new(report));
     shared.actors.co_allocator.request_look_of(&());
     restart_later(shared.clone(), ActorId::Cluster(site));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use cospan_domain::planted_bugs::Bug;
+use cospan_domain::planted_bugs::PlantedBug;
 
 /// Progress is shown after this many seeds of one bug.
 #[cfg(cospan_chaos)]
@@ -15,7 +15,7 @@ const SHOWN_EVERY: u64 = 25;
 /// This program has no planted bugs.
 #[cfg(not(cospan_chaos))]
 pub fn hunt_all(
-    _: &[Bug],
+    _: &[PlantedBug],
     _: Range<u64>,
     _: bool,
     _: &dyn Fn(&str),
@@ -31,7 +31,7 @@ pub fn hunt_all(
 /// None in a chaos build.
 #[cfg(cospan_chaos)]
 pub fn hunt_all(
-    bugs: &[Bug],
+    bugs: &[PlantedBug],
     within: Range<u64>,
     markdown: bool,
     say: &dyn Fn(&str),

@@ -11,7 +11,7 @@ use cospan_chaos_tests::command::bench::run_bench;
 use cospan_chaos_tests::command::deaths_command::{self, DeathsArgs};
 use cospan_chaos_tests::command::run_command::{self, SeedsArgs};
 use cospan_chaos_tests::{bugs, differ, faults, kills, parallel, points, power, shared_points};
-use cospan_domain::planted_bugs::{Bug, RARE};
+use cospan_domain::planted_bugs::{PlantedBug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -268,11 +268,11 @@ fn run(cli: &ChaosCli) -> Result<bool> {
             most,
             markdown,
         } => {
-            let all = Bug::ALL.into_iter().filter(|bug| {
+            let all = PlantedBug::ALL.into_iter().filter(|bug| {
                 let shows = markdown || !only.is_empty() || !RARE.contains(bug);
                 shows && format!("{bug:?}").contains(only.as_str())
             });
-            let mut chosen: Vec<Bug> = all.collect();
+            let mut chosen: Vec<PlantedBug> = all.collect();
             let count = chosen.len().max(1);
             chosen.rotate_left(rotation * pick % count);
             chosen.truncate(pick);

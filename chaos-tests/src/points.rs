@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use cospan_actors::supervision::ActorKind;
-use cospan_domain::job::job_due::EffectKind;
+use cospan_domain::job::job_due::JobEffectKind;
 use cospan_domain::transfer::copy_due::CopyEffect;
 
 use crate::api::Api;
@@ -132,7 +132,7 @@ impl Strike {
 /// Lists the effects of jobs and copies at sites. The crowd's jobs ask for no reservations;
 /// `tests/start` kills a server that has some.
 fn effect_names() -> impl Iterator<Item = &'static str> {
-    let of_jobs = EffectKind::NAMES
+    let of_jobs = JobEffectKind::NAMES
         .into_iter()
         .filter(|name| *name != "Reserve");
     of_jobs.chain(CopyEffect::NAMES)

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use cospan_domain::site::shared_reservation::SharedQuestion;
+use cospan_domain::site::shared_reservation::SharedReservationCall;
 use serde_json::{Value, json};
 
 use crate::api::{Api, ApiReply};
@@ -30,7 +30,7 @@ const ORDER: &str = "Site";
 /// Lists crashes around each call, at the first site and at the second; and before each command is
 /// answered.
 pub fn list_crashes() -> Vec<Strike> {
-    let asked = SharedQuestion::NAMES.into_iter();
+    let asked = SharedReservationCall::NAMES.into_iter();
     let mut strikes: Vec<Strike> = asked
         .flat_map(|effect| {
             [1, 2].map(|passage| AROUND.map(|point| crash_at(point, effect, passage)))
@@ -55,7 +55,7 @@ fn crash_at(point: &'static str, effect: &'static str, passage: u64) -> Strike {
 /// Returns true if a strike is one of [`list_crashes`].
 pub fn is_shared_strike(what: &Strike) -> bool {
     let at_order = (what.point, what.effect) == ("before-answer", ORDER);
-    at_order || SharedQuestion::NAMES.contains(&what.effect)
+    at_order || SharedReservationCall::NAMES.contains(&what.effect)
 }
 
 /// Fails the server once, in an environment of its own.
@@ -512,7 +512,7 @@ mod tests {
     #[test]
     fn every_question_has_a_crash_on_each_side_of_journal_and_site() {
         let strikes = list_crashes();
-        for effect in SharedQuestion::NAMES {
+        for effect in SharedReservationCall::NAMES {
             for (point, passage) in AROUND
                 .into_iter()
                 .flat_map(|point| [(point, 1), (point, 2)])

@@ -1,7 +1,7 @@
 //! Draws jobs: of every type of request, under every policy, by every runner, in every priority;
 //! with inputs, shared whole or in chunks, outputs and failures.
 
-use cospan_domain::job::spec::{Flexible, RequestType};
+use cospan_domain::job::spec::{FlexibleBounds, RequestType};
 use cospan_domain::placement::policy::POLICIES;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -255,7 +255,7 @@ impl DrawnWorkload {
 /// Lists every policy that serves such jobs.
 fn policies(kind: DrawnKind) -> Vec<&'static str> {
     let request = match kind {
-        DrawnKind::Flexible => RequestType::Flexible(Flexible::default()),
+        DrawnKind::Flexible => RequestType::Flexible(FlexibleBounds::default()),
         _ => RequestType::NonFixed,
     };
     let serving = POLICIES.iter().filter(|policy| policy.serves(&request));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// A type with one shared value that stands for all that equal the default.
-pub trait Usual: Default + PartialEq + 'static {
+pub trait SharedDefault: Default + PartialEq + 'static {
     /// Returns that value, equal to the default.
     fn usual() -> &'static Self;
 }
@@ -12,21 +12,21 @@ pub trait Usual: Default + PartialEq + 'static {
 /// A value that takes no memory of its own while it equals the default. It is read like the value
 /// itself; the first mutable access allocates it.
 #[derive(Clone)]
-pub struct Sparse<T>(Option<Box<T>>);
+pub struct BoxedUnlessDefault<T>(Option<Box<T>>);
 
-impl<T> Default for Sparse<T> {
+impl<T> Default for BoxedUnlessDefault<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Usual> From<T> for Sparse<T> {
+impl<T: SharedDefault> From<T> for BoxedUnlessDefault<T> {
     fn from(value: T) -> Self {
         Self((value != *T::usual()).then(|| Box::new(value)))
     }
 }
 
-impl<T: Usual> Deref for Sparse<T> {
+impl<T: SharedDefault> Deref for BoxedUnlessDefault<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -34,21 +34,21 @@ impl<T: Usual> Deref for Sparse<T> {
     }
 }
 
-impl<T: Usual> DerefMut for Sparse<T> {
+impl<T: SharedDefault> DerefMut for BoxedUnlessDefault<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }
 
-impl<T: Usual> PartialEq for Sparse<T> {
+impl<T: SharedDefault> PartialEq for BoxedUnlessDefault<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: Usual + Eq> Eq for Sparse<T> {}
+impl<T: SharedDefault + Eq> Eq for BoxedUnlessDefault<T> {}
 
-impl<T: Usual + fmt::Debug> fmt::Debug for Sparse<T> {
+impl<T: SharedDefault + fmt::Debug> fmt::Debug for BoxedUnlessDefault<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -57,24 +57,24 @@ impl<T: Usual + fmt::Debug> fmt::Debug for Sparse<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::job_state::Instants;
+    use crate::job::job_state::JobInstants;
     use crate::units::Timestamp;
 
     #[test]
     fn what_is_as_by_default_takes_no_room_and_equals_what_does() {
-        let mut instants = Sparse::from(Instants::default());
+        let mut instants = BoxedUnlessDefault::from(JobInstants::default());
         assert!(instants.0.is_none());
         instants.placed = Some(Timestamp(1));
         assert_eq!(instants.placed, Some(Timestamp(1)));
-        assert_ne!(instants, Sparse::default());
+        assert_ne!(instants, BoxedUnlessDefault::default());
         instants.placed = None;
         assert!(instants.0.is_some());
-        assert_eq!(instants, Sparse::default());
+        assert_eq!(instants, BoxedUnlessDefault::default());
     }
 
     #[test]
     fn what_stands_for_the_default_is_the_default() {
-        assert_eq!(*Instants::usual(), Instants::default());
+        assert_eq!(*JobInstants::usual(), JobInstants::default());
         let usual = crate::runner::RunOptions::usual();
         assert_eq!(*usual, crate::runner::RunOptions::default());
     }

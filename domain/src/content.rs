@@ -14,7 +14,7 @@ pub struct Content {
 
 /// A chunk: consecutive bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Chunk {
+pub struct FileChunk {
     /// The file.
     pub of: Content,
     /// The offset of the chunk in the file.
@@ -25,7 +25,7 @@ pub struct Chunk {
 
 /// A component's part of a file that several components share, in numbers of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FilePart {
+pub struct ComponentFilePart {
     /// Processors of the components before this one.
     pub before: u64,
     /// Processors of the component itself.
@@ -34,9 +34,9 @@ pub struct FilePart {
     pub total: u64,
 }
 
-impl Chunk {
+impl FileChunk {
     /// Returns the chunk of a part. Chunks of all parts follow each other without gap or overlap.
-    pub fn of_part(of: Content, part: FilePart) -> Self {
+    pub fn of_part(of: Content, part: ComponentFilePart) -> Self {
         let begin = bytes_before(of.size, part.before, part.total);
         let end = bytes_before(of.size, part.before.saturating_add(part.own), part.total);
         Self {
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn a_chunk_is_proportional_to_its_processors() {
         let chunk = |before, own| {
-            Chunk::of_part(
+            FileChunk::of_part(
                 file(100),
-                FilePart {
+                ComponentFilePart {
                     before,
                     own,
                     total: 16,
@@ -134,8 +134,8 @@ mod tests {
         fn no_chunk_is_longer_than_the_longest_of_as_many_processors(
             size in 0..1_000u64, before in 0..99u64, own in 0..99u64,
         ) {
-            let length = Chunk::of_part(file(size), FilePart { before, own, total: 99 }).length;
-            let longest = Chunk::longest_length(file(size), own, 99);
+            let length = FileChunk::of_part(file(size), ComponentFilePart { before, own, total: 99 }).length;
+            let longest = FileChunk::longest_length(file(size), own, 99);
             prop_assert!(length <= longest);
             prop_assert!(longest.0 <= (size * own).div_ceil(99));
         }
@@ -144,7 +144,7 @@ mod tests {
         fn different_chunks_have_different_names(
             one in (0..99u64, 0..99u64), other in (0..99u64, 0..99u64),
         ) {
-            let chunk = |(offset, length)| Chunk {
+            let chunk = |(offset, length)| FileChunk {
                 of: file(1_000), offset: Bytes(offset), length: Bytes(length),
             };
             let same_name = chunk(one).content().digest == chunk(other).content().digest;

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// The reason why a text is not the identifier that it was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind} {text:?} {problem}")]
-pub struct InvalidId {
+pub struct IdentifierError {
     /// The kind of identifier that was expected.
     pub kind: &'static str,
     /// The text as given.
@@ -20,8 +20,8 @@ pub struct InvalidId {
     pub problem: String,
 }
 
-fn invalid(kind: &'static str, text: &str, problem: impl Into<String>) -> InvalidId {
-    InvalidId {
+fn invalid(kind: &'static str, text: &str, problem: impl Into<String>) -> IdentifierError {
+    IdentifierError {
         kind,
         text: text.chars().take(80).collect(),
         problem: problem.into(),
@@ -41,9 +41,9 @@ macro_rules! number {
         }
 
         impl FromStr for $name {
-            type Err = InvalidId;
+            type Err = IdentifierError;
 
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
+            fn from_str(text: &str) -> Result<Self, IdentifierError> {
                 text.parse().map($name).map_err(|_| {
                     invalid(stringify!($name), text, "is not a whole number")
                 })
@@ -88,7 +88,7 @@ macro_rules! name {
             ///
             /// # Errors
             /// Empty, too long, or with a character that is not allowed.
-            pub fn new(text: &str) -> Result<Self, InvalidId> {
+            pub fn new(text: &str) -> Result<Self, IdentifierError> {
                 let valid: fn(usize, char) -> bool = $valid;
                 if text.is_empty() {
                     return Err(invalid($kind, text, "is empty"));
@@ -125,9 +125,9 @@ macro_rules! name {
         }
 
         impl FromStr for $name {
-            type Err = InvalidId;
+            type Err = IdentifierError;
 
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
+            fn from_str(text: &str) -> Result<Self, IdentifierError> {
                 Self::new(text)
             }
         }
@@ -262,9 +262,9 @@ impl fmt::Display for InstanceId {
 }
 
 impl FromStr for InstanceId {
-    type Err = InvalidId;
+    type Err = IdentifierError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, IdentifierError> {
         match <[u8; 8]>::try_from(text.as_bytes()) {
             Ok(bytes) if bytes.iter().all(|b| Self::ALPHABET.contains(b)) => Ok(Self(bytes)),
             _ => Err(invalid(
@@ -304,9 +304,9 @@ impl fmt::Display for AttemptTag {
 }
 
 impl FromStr for AttemptTag {
-    type Err = InvalidId;
+    type Err = IdentifierError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, IdentifierError> {
         parse_tag(text).ok_or_else(|| {
             invalid(
                 "tag",
@@ -345,9 +345,9 @@ impl fmt::Debug for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = InvalidId;
+    type Err = IdentifierError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, IdentifierError> {
         let bytes = text.as_bytes();
         let mut digest = [0; 32];
         let mut nibbles = bytes.iter().map(|b| (*b as char).to_digit(16));
@@ -377,7 +377,7 @@ impl RelPath {
     /// # Errors
     /// Empty, absolute, longer than 1,024 bytes, with a NUL, or with an empty,
     /// `.` or `..` part.
-    pub fn new(text: &str) -> Result<Self, InvalidId> {
+    pub fn new(text: &str) -> Result<Self, IdentifierError> {
         let problem = if text.is_empty() {
             "is empty"
         } else if text.len() > 1024 {
@@ -422,9 +422,9 @@ impl fmt::Display for RelPath {
 }
 
 impl FromStr for RelPath {
-    type Err = InvalidId;
+    type Err = IdentifierError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, IdentifierError> {
         Self::new(text)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Labels of a site; a key may have several values (`software` = gcc, mpi).
-pub type Labels = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+pub type SiteLabels = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 /// A value that stands for any: the site takes whatever is asked for under this key.
 pub const ANY: &str = "*";
@@ -21,7 +21,7 @@ pub const NODE_GPUS: &str = "node_gpus";
 
 /// A constraint on a label of a site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Constraint {
+pub struct LabelConstraint {
     /// The label's key.
     pub key: Arc<str>,
     /// The rule for its values.
@@ -41,9 +41,9 @@ pub enum LabelRule {
     AtLeast(u64),
 }
 
-impl Constraint {
+impl LabelConstraint {
     /// Returns true if a site with these labels satisfies the constraint.
-    pub fn holds(&self, labels: &Labels) -> bool {
+    pub fn holds(&self, labels: &SiteLabels) -> bool {
         let values = labels.get(&self.key);
         let has = |value: &str| values.is_some_and(|values| values.contains(value));
         match &self.rule {
@@ -61,7 +61,7 @@ impl Constraint {
     }
 }
 
-impl fmt::Display for Constraint {
+impl fmt::Display for LabelConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rule {
             LabelRule::Is(value) => write!(f, "{} = {value}", self.key),
@@ -79,13 +79,13 @@ impl fmt::Display for Constraint {
 mod tests {
     use super::*;
 
-    fn labels() -> Labels {
+    fn labels() -> SiteLabels {
         [("software".into(), ["gcc".into(), "mpi".into()].into())].into()
     }
 
     #[test]
     fn one_of_several_values_is_enough() {
-        let demand = |rule| Constraint {
+        let demand = |rule| LabelConstraint {
             key: "software".into(),
             rule,
         };
@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn the_largest_of_several_numbers_decides_whether_there_is_enough() {
-        let labels: Labels = [(
+        let labels: SiteLabels = [(
             "nodes".into(),
             ["4".into(), "12".into(), "many".into()].into(),
         )]
         .into();
         let holds = |least| {
-            Constraint {
+            LabelConstraint {
                 key: "nodes".into(),
                 rule: LabelRule::AtLeast(least),
             }
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_site_with_any_value_takes_whatever_is_asked_for() {
-        let labels: Labels = [("account".into(), [ANY.into()].into())].into();
-        let demand = |rule| Constraint {
+        let labels: SiteLabels = [("account".into(), [ANY.into()].into())].into();
+        let demand = |rule| LabelConstraint {
             key: "account".into(),
             rule,
         };
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_label_that_the_site_lacks_satisfies_only_a_not() {
-        let demand = |rule| Constraint {
+        let demand = |rule| LabelConstraint {
             key: "arch".into(),
             rule,
         };

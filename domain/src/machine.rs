@@ -7,7 +7,7 @@
 use crate::units::Timestamp;
 
 /// A pure state machine with a durable state.
-pub trait Machine {
+pub trait StateMachine {
     /// The durable state.
     type State: Clone;
     /// Requests to it, and reports of what was observed.

@@ -7,7 +7,7 @@ use crate::ids::JobId;
 
 /// A mistake that somebody might make, by what it gets wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bug {
+pub enum PlantedBug {
     /// A submission without an answer counts as not sent, and another follows at once.
     RetryBlind,
     /// An absence counts although the submission may still be on its way.
@@ -161,93 +161,97 @@ pub enum Bug {
     HoldBeyondShare,
 }
 
-impl Bug {
+impl PlantedBug {
     /// All of them.
-    pub const ALL: [Bug; 74] = [
-        Bug::RetryBlind,
-        Bug::TrustEarlyAbsence,
-        Bug::UnknownIsGone,
-        Bug::GoEarly,
-        Bug::GoWithoutInput,
-        Bug::FinishEarly,
-        Bug::RunEarly,
-        Bug::OpenStale,
-        Bug::ChargeForTheJob,
-        Bug::ForgetCharge,
-        Bug::ForgetEnd,
-        Bug::SilentGateIsClosed,
-        Bug::AbandonEarly,
-        Bug::IdsUnreserved,
-        Bug::ForgetKeys,
-        Bug::AnswerEarly,
-        Bug::KeepCopies,
-        Bug::DeleteNeeded,
-        Bug::ReadyEarly,
-        Bug::ForgetDiscard,
-        Bug::ForgetDelete,
-        Bug::TouchOthers,
-        Bug::KeepAttempts,
-        Bug::DropAttempt,
-        Bug::KeepHoldings,
-        Bug::ForgetLook,
-        Bug::ForgetCancel,
-        Bug::StalePeers,
-        Bug::ForgetJobs,
-        Bug::PerformTwice,
-        Bug::RenewUnclosed,
-        Bug::DeleteOvertaken,
-        Bug::SweepForJobsOnly,
-        Bug::ChargeWhenCutOff,
-        Bug::SplitCountsAnew,
-        Bug::SplitAsWhole,
-        Bug::ForgetWaste,
-        Bug::KeepGivenBack,
-        Bug::FreeUnended,
-        Bug::MoveUnended,
-        Bug::GoPartial,
-        Bug::PreemptInWaves,
-        Bug::PreemptEquals,
-        Bug::PreemptOnce,
-        Bug::PromotedPreempt,
-        Bug::ChargePreempted,
-        Bug::HoardForEver,
-        Bug::HoardWhole,
-        Bug::IgnorePlaced,
-        Bug::IgnoreOffered,
-        Bug::TellTwice,
-        Bug::TellNobody,
-        Bug::TrustNumber,
-        Bug::DropTag,
-        Bug::LetInAgain,
-        Bug::SkipSync,
-        Bug::RestartUnfed,
-        Bug::LeaveRestarted,
-        Bug::ProbeMore,
-        Bug::ProbeEach,
-        Bug::LookFirst,
-        Bug::StageTogether,
-        Bug::Overtake,
-        Bug::ForgetDeaths,
-        Bug::CountOldDeaths,
-        Bug::EscalateLate,
-        Bug::DropLook,
-        Bug::SayOnce,
-        Bug::KeepShared,
-        Bug::ConfirmShared,
-        Bug::LetAllIn,
-        Bug::AnswerOfBefore,
-        Bug::LoseInSilence,
-        Bug::HoldBeyondShare,
+    pub const ALL: [PlantedBug; 74] = [
+        PlantedBug::RetryBlind,
+        PlantedBug::TrustEarlyAbsence,
+        PlantedBug::UnknownIsGone,
+        PlantedBug::GoEarly,
+        PlantedBug::GoWithoutInput,
+        PlantedBug::FinishEarly,
+        PlantedBug::RunEarly,
+        PlantedBug::OpenStale,
+        PlantedBug::ChargeForTheJob,
+        PlantedBug::ForgetCharge,
+        PlantedBug::ForgetEnd,
+        PlantedBug::SilentGateIsClosed,
+        PlantedBug::AbandonEarly,
+        PlantedBug::IdsUnreserved,
+        PlantedBug::ForgetKeys,
+        PlantedBug::AnswerEarly,
+        PlantedBug::KeepCopies,
+        PlantedBug::DeleteNeeded,
+        PlantedBug::ReadyEarly,
+        PlantedBug::ForgetDiscard,
+        PlantedBug::ForgetDelete,
+        PlantedBug::TouchOthers,
+        PlantedBug::KeepAttempts,
+        PlantedBug::DropAttempt,
+        PlantedBug::KeepHoldings,
+        PlantedBug::ForgetLook,
+        PlantedBug::ForgetCancel,
+        PlantedBug::StalePeers,
+        PlantedBug::ForgetJobs,
+        PlantedBug::PerformTwice,
+        PlantedBug::RenewUnclosed,
+        PlantedBug::DeleteOvertaken,
+        PlantedBug::SweepForJobsOnly,
+        PlantedBug::ChargeWhenCutOff,
+        PlantedBug::SplitCountsAnew,
+        PlantedBug::SplitAsWhole,
+        PlantedBug::ForgetWaste,
+        PlantedBug::KeepGivenBack,
+        PlantedBug::FreeUnended,
+        PlantedBug::MoveUnended,
+        PlantedBug::GoPartial,
+        PlantedBug::PreemptInWaves,
+        PlantedBug::PreemptEquals,
+        PlantedBug::PreemptOnce,
+        PlantedBug::PromotedPreempt,
+        PlantedBug::ChargePreempted,
+        PlantedBug::HoardForEver,
+        PlantedBug::HoardWhole,
+        PlantedBug::IgnorePlaced,
+        PlantedBug::IgnoreOffered,
+        PlantedBug::TellTwice,
+        PlantedBug::TellNobody,
+        PlantedBug::TrustNumber,
+        PlantedBug::DropTag,
+        PlantedBug::LetInAgain,
+        PlantedBug::SkipSync,
+        PlantedBug::RestartUnfed,
+        PlantedBug::LeaveRestarted,
+        PlantedBug::ProbeMore,
+        PlantedBug::ProbeEach,
+        PlantedBug::LookFirst,
+        PlantedBug::StageTogether,
+        PlantedBug::Overtake,
+        PlantedBug::ForgetDeaths,
+        PlantedBug::CountOldDeaths,
+        PlantedBug::EscalateLate,
+        PlantedBug::DropLook,
+        PlantedBug::SayOnce,
+        PlantedBug::KeepShared,
+        PlantedBug::ConfirmShared,
+        PlantedBug::LetAllIn,
+        PlantedBug::AnswerOfBefore,
+        PlantedBug::LoseInSilence,
+        PlantedBug::HoldBeyondShare,
     ];
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 3] = [Bug::ChargePreempted, Bug::LookFirst, Bug::SayOnce];
+pub const RARE: [PlantedBug; 3] = [
+    PlantedBug::ChargePreempted,
+    PlantedBug::LookFirst,
+    PlantedBug::SayOnce,
+];
 
 /// Returns true if this bug is planted.
 #[cfg(not(cospan_chaos))]
 #[inline(always)]
-pub fn bug(_: Bug) -> bool {
+pub fn bug(_: PlantedBug) -> bool {
     false
 }
 
@@ -256,13 +260,13 @@ static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(u
 
 /// Returns true if this bug is planted.
 #[cfg(cospan_chaos)]
-pub fn bug(bug: Bug) -> bool {
+pub fn bug(bug: PlantedBug) -> bool {
     PLANTED.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
 /// Plants one bug, or none.
 #[cfg(cospan_chaos)]
-pub fn plant(bug: Option<Bug>) {
+pub fn plant(bug: Option<PlantedBug>) {
     let number = bug.map_or(u8::MAX, |bug| bug as u8);
     PLANTED.store(number, std::sync::atomic::Ordering::Relaxed);
 }

@@ -44,7 +44,7 @@ impl Resources {
     }
 
     /// Returns the first resource of which `need` wants more than there is here.
-    pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
+    pub fn first_shortage(&self, need: &Resources) -> Option<ResourceShortage> {
         shortage_of("processors", need.processors.into(), self.processors.into()).or_else(|| {
             need.others
                 .iter()
@@ -138,8 +138,8 @@ impl Resources {
     }
 }
 
-fn shortage_of(name: &str, needed: u64, available: u64) -> Option<Shortage> {
-    (needed > available).then(|| Shortage {
+fn shortage_of(name: &str, needed: u64, available: u64) -> Option<ResourceShortage> {
+    (needed > available).then(|| ResourceShortage {
         resource: name.into(),
         needed,
         available,
@@ -148,7 +148,7 @@ fn shortage_of(name: &str, needed: u64, available: u64) -> Option<Shortage> {
 
 /// A shortage: a resource of which there is not enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shortage {
+pub struct ResourceShortage {
     pub resource: Arc<str>,
     /// The count that is needed.
     pub needed: u64,
@@ -156,7 +156,7 @@ pub struct Shortage {
     pub available: u64,
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for ResourceShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

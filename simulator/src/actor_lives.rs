@@ -5,13 +5,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_actors::clock::Clock;
-use cospan_actors::supervision::life_events::{ActorTurn, watch_lives};
-use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
+use cospan_actors::supervision::life_events::{ActorLifecycleEvent, watch_lives};
+use cospan_actors::supervision::{ActorId, ActorKind, Escalation};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// An event in the life of an actor or of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lived {
+pub enum RecordedActorEvent {
     /// A panic was planted: in a handler of an actor of this kind, or elsewhere.
     Planted(Option<ActorKind>),
     /// An actor died.
@@ -19,7 +19,7 @@ pub enum Lived {
     /// An actor was to be built: for the first time, or again (`true`) after a death.
     Built(ActorId, bool),
     /// The verdict that the supervisor carried out because an actor died.
-    Judged(ActorId, SupervisorVerdict),
+    Judged(ActorId, Escalation),
     /// An actor was made to take no message for this long, with its mailbox full (`true`) or not.
     Stalled(ActorId, DurationMs, bool),
     /// The disk failed.
@@ -30,16 +30,16 @@ pub enum Lived {
 
 /// The lives of one run of the control plane.
 #[derive(Debug, Clone, Default)]
-pub struct RunLives {
+pub struct RunActorLives {
     /// Events in order.
-    pub lived: Vec<(Timestamp, Lived)>,
+    pub lived: Vec<(Timestamp, RecordedActorEvent)>,
     /// Time at which the run was over.
     pub ended: Option<Timestamp>,
     /// Deaths that the supervisor says it was told of.
     pub counted: u64,
 }
 
-impl RunLives {
+impl RunActorLives {
     /// Returns for how much of the time from `since` to `now` at least one of these actors stalled.
     pub fn stalled_time(
         &self,
@@ -50,7 +50,7 @@ impl RunLives {
         let mut total = DurationMs::ZERO;
         let mut until = since;
         for (at, lived) in &self.lived {
-            let Lived::Stalled(id, lasts, _) = lived else {
+            let RecordedActorEvent::Stalled(id, lasts, _) = lived else {
                 continue;
             };
             let from = (*at).max(until);
@@ -66,15 +66,15 @@ impl RunLives {
 
 /// The lives of actors in all runs.
 #[derive(Debug, Default)]
-pub struct Lives(Mutex<Vec<RunLives>>);
+pub struct ActorLives(Mutex<Vec<RunActorLives>>);
 
-impl Lives {
-    fn with_runs<T>(&self, act: impl FnOnce(&mut Vec<RunLives>) -> T) -> T {
+impl ActorLives {
+    fn with_runs<T>(&self, act: impl FnOnce(&mut Vec<RunActorLives>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn begin(&self) {
-        self.with_runs(|control_plane_runs| control_plane_runs.push(RunLives::default()));
+        self.with_runs(|control_plane_runs| control_plane_runs.push(RunActorLives::default()));
     }
 
     /// Ends the record of a run: later deaths come from the simulator, which drops all that is
@@ -88,7 +88,7 @@ impl Lives {
         });
     }
 
-    pub(super) fn record_event(&self, now: Timestamp, lived: Lived) {
+    pub(super) fn record_event(&self, now: Timestamp, lived: RecordedActorEvent) {
         self.with_runs(|control_plane_runs| {
             if let Some(plane_run) = control_plane_runs
                 .last_mut()
@@ -99,14 +99,14 @@ impl Lives {
         });
     }
 
-    /// Returns the same as [`RunLives::stalled_time`], for the current run of the control plane.
+    /// Returns the same as [`RunActorLives::stalled_time`], for the current run of the control plane.
     pub fn stalled_time(
         &self,
         since: Timestamp,
         now: Timestamp,
         which: impl Fn(&ActorId) -> bool,
     ) -> DurationMs {
-        self.with_runs(|control_plane_runs: &mut Vec<RunLives>| {
+        self.with_runs(|control_plane_runs: &mut Vec<RunActorLives>| {
             Some(control_plane_runs.last()?.stalled_time(since, now, which))
         })
         .unwrap_or_default()
@@ -116,26 +116,26 @@ impl Lives {
     pub fn born_at(&self, id: &ActorId) -> Option<Timestamp> {
         self.with_runs(|control_plane_runs| {
             let lived = control_plane_runs.last()?.lived.iter().rev();
-            let mut births =
-                lived.filter(|(_, lived)| matches!(lived, Lived::Built(of, _) if of == id));
+            let mut births = lived
+                .filter(|(_, lived)| matches!(lived, RecordedActorEvent::Built(of, _) if of == id));
             births.next().map(|(at, _)| *at)
         })
     }
 
     /// Returns the records of all runs so far.
-    pub fn control_plane_runs(&self) -> Vec<RunLives> {
+    pub fn control_plane_runs(&self) -> Vec<RunActorLives> {
         self.with_runs(|control_plane_runs| control_plane_runs.clone())
     }
 }
 
 /// Records the lives of actors on this thread from now on.
-pub(super) fn watch_actors(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
+pub(super) fn watch_actors(lives: Arc<ActorLives>, clock: Arc<dyn Clock>) {
     watch_lives(Some(Box::new(move |id, turn| {
         let id = id.clone();
         let lived = match turn {
-            ActorTurn::Built { anew } => Lived::Built(id, anew),
-            ActorTurn::Died => Lived::Died(id),
-            ActorTurn::Judged(verdict) => Lived::Judged(id, verdict),
+            ActorLifecycleEvent::Built { anew } => RecordedActorEvent::Built(id, anew),
+            ActorLifecycleEvent::Died => RecordedActorEvent::Died(id),
+            ActorLifecycleEvent::Judged(verdict) => RecordedActorEvent::Judged(id, verdict),
         };
         lives.record_event(clock.now(), lived);
     })));
@@ -152,16 +152,21 @@ mod tests {
 
     #[test]
     fn overlapping_stalls_count_once_and_only_within_what_is_asked_for() {
-        let stall = |at, id, lasts| (Timestamp(at), Lived::Stalled(id, DurationMs(lasts), false));
+        let stall = |at, id, lasts| {
+            (
+                Timestamp(at),
+                RecordedActorEvent::Stalled(id, DurationMs(lasts), false),
+            )
+        };
         let lived = vec![
             stall(100, ActorId::Journal, 100),
             stall(150, ActorId::Claimer, 100),
             stall(160, ActorId::Journal, 10),
             stall(400, ActorId::Journal, 100),
         ];
-        let plane_run = RunLives {
+        let plane_run = RunActorLives {
             lived,
-            ..RunLives::default()
+            ..RunActorLives::default()
         };
         let stalled = |since, now, which: fn(&ActorId) -> bool| {
             plane_run

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::site::site_state::NotificationId;
+use cospan_domain::site::site_state::SiteNotificationId;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::CallKind;
+use cospan_sites::port::SiteCallKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::fault_kinds::FaultKind;
-use super::fault_tally::StrikeTally;
+use super::fault_tally::FaultEffectTally;
 
 /// Properties of faults of single calls.
 impl FaultKind {
@@ -36,18 +36,18 @@ impl FaultKind {
     }
 
     /// Returns true if the fault makes sense for this kind of call.
-    pub fn applies_to_call(self, call: CallKind) -> bool {
+    pub fn applies_to_call(self, call: SiteCallKind) -> bool {
         match self {
-            FaultKind::Truncated | FaultKind::WrongIdle => call == CallKind::Status,
+            FaultKind::Truncated | FaultKind::WrongIdle => call == SiteCallKind::Status,
             // A refusal is an answer: calls that only ask are not refused.
             FaultKind::Refused => {
                 matches!(
                     call,
-                    CallKind::Submit
-                        | CallKind::StartCopy
-                        | CallKind::DecideGate
-                        | CallKind::Cancel
-                        | CallKind::Reserve
+                    SiteCallKind::Submit
+                        | SiteCallKind::StartCopy
+                        | SiteCallKind::DecideGate
+                        | SiteCallKind::Cancel
+                        | SiteCallKind::Reserve
                 )
             }
             // Work on files runs under a time-out at the site that is shorter than ours. What the
@@ -56,16 +56,19 @@ impl FaultKind {
             // together with everything else.
             FaultKind::Late => matches!(
                 call,
-                CallKind::Submit | CallKind::Cancel | CallKind::DecideGate | CallKind::Reserve
+                SiteCallKind::Submit
+                    | SiteCallKind::Cancel
+                    | SiteCallKind::DecideGate
+                    | SiteCallKind::Reserve
             ),
             // A second arrival of any other call changes neither the site nor the answer.
-            FaultKind::Doubled => matches!(call, CallKind::Submit | CallKind::Reserve),
-            FaultKind::WrongStart => call == CallKind::Reserve,
+            FaultKind::Doubled => matches!(call, SiteCallKind::Submit | SiteCallKind::Reserve),
+            FaultKind::WrongStart => call == SiteCallKind::Reserve,
             // The next status shows what became of these. A deletion is believed.
             FaultKind::NoEffect => {
                 matches!(
                     call,
-                    CallKind::Submit | CallKind::StartCopy | CallKind::Cancel
+                    SiteCallKind::Submit | SiteCallKind::StartCopy | SiteCallKind::Cancel
                 )
             }
             _ => true,
@@ -85,12 +88,12 @@ pub struct FaultRates {
     /// Share of syncs that fail, in parts per million.
     pub failing_syncs: u32,
     /// Other faults of the disk.
-    pub disk: DiskTrouble,
+    pub disk: StoreDiskFaults,
 }
 
 /// Faults of the disk of a store, other than failing syncs.
 #[derive(Debug, Clone, Default)]
-pub struct DiskTrouble {
+pub struct StoreDiskFaults {
     /// Share of records that cannot be written, in parts per million.
     pub failing_writes: u32,
     /// True if the first record that a death keeps from the disk is partly written.
@@ -99,7 +102,7 @@ pub struct DiskTrouble {
     pub full: Vec<(Timestamp, Timestamp)>,
 }
 
-impl DiskTrouble {
+impl StoreDiskFaults {
     fn is_full(&self, now: Timestamp) -> bool {
         self.full
             .iter()
@@ -133,7 +136,7 @@ pub(super) enum WriteFault {
 
 /// A call that reached its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Called {
+pub struct RecordedCall {
     /// Time of the call.
     pub at: Timestamp,
     pub site: SiteName,
@@ -145,7 +148,7 @@ pub struct Called {
 #[derive(Debug)]
 pub struct CallFaultModel {
     state: Mutex<CallFaultState>,
-    tally: Arc<StrikeTally>,
+    tally: Arc<FaultEffectTally>,
 }
 
 #[derive(Debug)]
@@ -153,13 +156,13 @@ struct CallFaultState {
     fault_rates: FaultRates,
     chance: StdRng,
     /// Messages that arrived, with the time of the last arrival.
-    arrived: BTreeMap<(SiteName, NotificationId), Timestamp>,
+    arrived: BTreeMap<(SiteName, SiteNotificationId), Timestamp>,
     /// Ends of jobs that were delivered, with the addresses that got them.
     told: BTreeSet<(JobId, Box<str>)>,
     /// Messages that nobody should have got.
     idle_talk: Vec<String>,
     /// All calls, if they are recorded.
-    calls: Option<Vec<Called>>,
+    calls: Option<Vec<RecordedCall>>,
 }
 
 impl CallFaultModel {
@@ -186,7 +189,7 @@ impl CallFaultModel {
         let mut state = self.lock();
         state.fault_rates.faults.clear();
         state.fault_rates.failing_syncs = 0;
-        state.fault_rates.disk = DiskTrouble::default();
+        state.fault_rates.disk = StoreDiskFaults::default();
     }
 
     /// Returns true if this kind of fault may hit calls.
@@ -200,13 +203,13 @@ impl CallFaultModel {
     }
 
     /// Returns all recorded calls.
-    pub fn recorded_calls(&self) -> Vec<Called> {
+    pub fn recorded_calls(&self) -> Vec<RecordedCall> {
         self.lock().calls.clone().unwrap_or_default()
     }
 
     pub(super) fn record_call(&self, at: Timestamp, site: &SiteName, call: &'static str) {
         if let Some(calls) = &mut self.lock().calls {
-            calls.push(Called {
+            calls.push(RecordedCall {
                 at,
                 site: site.clone(),
                 call,
@@ -215,7 +218,7 @@ impl CallFaultModel {
     }
 
     /// Returns the counts of faults that had an effect.
-    pub fn tally(&self) -> &Arc<StrikeTally> {
+    pub fn tally(&self) -> &Arc<FaultEffectTally> {
         &self.tally
     }
 
@@ -306,7 +309,7 @@ impl CallFaultModel {
     pub(super) fn draw_message_arrival(
         &self,
         site: SiteName,
-        id: NotificationId,
+        id: SiteNotificationId,
         now: Timestamp,
     ) -> bool {
         let mut state = self.lock();
@@ -318,7 +321,7 @@ impl CallFaultModel {
     }
 
     /// Returns when this message about a site last reached the administrators.
-    pub fn arrived_at(&self, site: &SiteName, id: NotificationId) -> Option<Timestamp> {
+    pub fn arrived_at(&self, site: &SiteName, id: SiteNotificationId) -> Option<Timestamp> {
         self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 

@@ -8,38 +8,38 @@ use std::time::Duration;
 
 use actix::System;
 use anyhow::{Result, anyhow};
-use cospan_actors::actor_context::SharedParts;
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_context::SharedStateParts;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::Clock;
 use cospan_actors::journal::view_of;
-use cospan_actors::metrics::Metrics;
-use cospan_actors::notifier::{Messenger, Notice};
+use cospan_actors::metrics::ControlPlaneMetrics;
+use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
 use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start_control_plane};
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use cospan_storage::port::StoreError;
-use cospan_storage::record::Loader;
+use cospan_storage::record::RecordLoader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::actor_lives::{self, Lived, Lives};
+use super::actor_lives::{self, ActorLives, RecordedActorEvent};
 use super::call_faults::CallFaultModel;
 use super::clock::{WorldClock, count_runtime_rest};
 use super::fault_kinds::FaultKind;
-use super::journal::{Hasty, MortalJournal, SimulatedDisk, StoreDisk};
+use super::journal::{EarlyAckStore, KillableJournal, SimulatedDisk, StoreDisk};
 use super::journal_hash::EventHash;
 use super::kill_switch::{KillPoint, KillSwitch};
-use super::panics::{self, Panics};
+use super::panics::{self, PanicRates};
 use super::site::SimulatedSite;
-use super::slurm_site::SlurmCluster;
-use super::stalls::{self, Patient, Stalls};
+use super::slurm_site::SimulatedSlurmSite;
+use super::stalls::{self, StallSettings, StallingControlPlane};
 use super::world_handle::WorldHandle;
-use crate::world::World;
+use crate::world::SimulatedWorld;
 
 /// Turns that the runtime makes after a death.
 const LAST_TURNS: usize = 8;
@@ -55,11 +55,11 @@ pub struct SimEnvironment {
     /// Hash of everything that became durable.
     pub hash: Arc<EventHash>,
     /// Settings of every control plane.
-    pub settings: Settings,
+    pub settings: ActorSettings,
     /// True if sites send hints about changes.
     pub hints: bool,
     /// Lives and deaths of actors.
-    pub lives: Arc<Lives>,
+    pub lives: Arc<ActorLives>,
     /// True if the disk keeps archived records; otherwise nobody may read them.
     pub keeps_archive: bool,
 }
@@ -67,7 +67,11 @@ pub struct SimEnvironment {
 impl SimEnvironment {
     /// Makes an environment with a world whose sites send hints about changes, and an empty disk
     /// that keeps no archive.
-    pub fn new(world: World, call_faults: CallFaultModel, settings: Settings) -> Self {
+    pub fn new(
+        world: SimulatedWorld,
+        call_faults: CallFaultModel,
+        settings: ActorSettings,
+    ) -> Self {
         Self {
             world: WorldHandle::new(world),
             disk: StoreDisk::default(),
@@ -95,9 +99,9 @@ pub struct RunPlan {
     /// Milliseconds by which its machine's clock is ahead of the true time; negative: behind.
     pub clock_ahead_ms: i64,
     /// Frequency with which its actors panic.
-    pub panics: Option<Panics>,
+    pub panics: Option<PanicRates>,
     /// Frequency with which its actors stall.
-    pub stalls: Option<Stalls>,
+    pub stalls: Option<StallSettings>,
 }
 
 impl RunPlan {
@@ -142,7 +146,7 @@ pub struct ControlPlaneRun {
     /// Time until which the mailbox of its intake counts as full, in milliseconds.
     pub intake_full_until: Arc<AtomicU64>,
     /// Lives, stalls and deaths of actors.
-    pub lives: Arc<Lives>,
+    pub lives: Arc<ActorLives>,
 }
 
 impl ControlPlaneRun {
@@ -182,15 +186,19 @@ impl SimMessenger {
     }
 }
 
-impl Messenger for SimMessenger {
-    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+impl NoticeSender for SimMessenger {
+    fn send(
+        &self,
+        address: &str,
+        notice: OutgoingNotice,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
-            Notice::Site { site, notification } => {
+            OutgoingNotice::Site { site, notification } => {
                 self.call_faults
                     .draw_message_arrival(site, notification.id, self.clock.now())
             }
-            Notice::JobEnded(job) => self.deliver_end(&job, address),
-            Notice::Start { .. } => true,
+            OutgoingNotice::JobEnded(job) => self.deliver_end(&job, address),
+            OutgoingNotice::Start { .. } => true,
         };
         let arrives = if taken {
             Ok(())
@@ -309,8 +317,8 @@ where
     Ok(end)
 }
 
-fn build_patient(plane_run: &ControlPlaneRun) -> Patient {
-    Patient {
+fn build_patient(plane_run: &ControlPlaneRun) -> StallingControlPlane {
+    StallingControlPlane {
         shared: plane_run.plane.shared().clone(),
         clock: plane_run.clock.clone(),
         tally: plane_run.call_faults.tally().clone(),
@@ -340,10 +348,10 @@ fn open_control_plane(
     kill_switch: &Arc<KillSwitch>,
 ) -> Result<(ControlPlane, Arc<SimulatedDisk>)> {
     let (sink, reports) = report_channel();
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let mut damage = None;
     let instance = InstanceId::from_random(plan.seed);
-    let heard = if bug(Bug::SkipSync) {
+    let heard = if bug(PlantedBug::SkipSync) {
         Arc::new(|_| {})
     } else {
         sink.clone()
@@ -356,8 +364,8 @@ fn open_control_plane(
                 damage = loader.take_value(stored).err();
             }
         })?;
-    let hasty = bug(Bug::SkipSync)
-        .then(|| Hasty::over_disk(&environment.disk, instance, sink.clone()))
+    let hasty = bug(PlantedBug::SkipSync)
+        .then(|| EarlyAckStore::over_disk(&environment.disk, instance, sink.clone()))
         .transpose()?
         .flatten();
     damage.map_or(Ok(()), Err)?;
@@ -382,7 +390,7 @@ fn open_control_plane(
     let registry = prometheus::Registry::new();
     let lives = environment.lives.clone();
     let true_clock = clock.clone();
-    let parts = SharedParts {
+    let parts = SharedStateParts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: environment.settings.clone(),
@@ -390,9 +398,9 @@ fn open_control_plane(
         former: opened.former,
         epoch: opened.epoch,
         view: view_of(loaded),
-        metrics: Arc::new(Metrics::new(&registry)?),
+        metrics: Arc::new(ControlPlaneMetrics::new(&registry)?),
         sites: build_sites(environment, clock, kill_switch, opened.instance)?,
-        store: Arc::new(MortalJournal(disk.clone())),
+        store: Arc::new(KillableJournal(disk.clone())),
         messenger: Arc::new(SimMessenger {
             call_faults: environment.call_faults.clone(),
             clock: clock.clone(),
@@ -401,7 +409,7 @@ fn open_control_plane(
         }),
         // The server does the same: it ends, and its service manager starts it again.
         on_fatal: Box::new(move |problem| {
-            lives.record_event(true_clock.now(), Lived::Fatal(problem.into()));
+            lives.record_event(true_clock.now(), RecordedActorEvent::Fatal(problem.into()));
             fatal.kill();
         }),
     };
@@ -416,13 +424,15 @@ fn build_sites(
 ) -> Result<Vec<Arc<dyn Site>>> {
     let by_slurm = environment
         .world
-        .read(crate::world::World::is_driven_by_slurm);
-    let named = environment.world.read(|world: &crate::world::World| {
-        let names = world.sites().iter().map(|site| site.name().clone());
-        names
-            .filter_map(|name| Some((world.index_of(&name)?, name)))
-            .collect::<Vec<_>>()
-    });
+        .read(crate::world::SimulatedWorld::is_driven_by_slurm);
+    let named = environment
+        .world
+        .read(|world: &crate::world::SimulatedWorld| {
+            let names = world.sites().iter().map(|site| site.name().clone());
+            names
+                .filter_map(|name| Some((world.index_of(&name)?, name)))
+                .collect::<Vec<_>>()
+        });
     let mut sites: Vec<Arc<dyn Site>> = Vec::with_capacity(named.len());
     for (index, name) in named {
         let plain = SimulatedSite {
@@ -437,7 +447,7 @@ fn build_sites(
             hints: environment.hints,
         };
         if by_slurm {
-            sites.push(Arc::new(SlurmCluster::new(plain)?));
+            sites.push(Arc::new(SimulatedSlurmSite::new(plain)?));
         } else {
             sites.push(Arc::new(plain));
         }

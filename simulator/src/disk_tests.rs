@@ -6,7 +6,7 @@ use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 
-use super::call_faults::{CallFaultModel, DiskTrouble, FaultRates};
+use super::call_faults::{CallFaultModel, FaultRates, StoreDiskFaults};
 use super::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
 use super::fault_kinds::FaultKind;
 use super::journal::StoreDisk;
@@ -15,7 +15,7 @@ use super::probe_tests::{BEGINS, SECOND, environment, submit};
 
 const MINUTE: DurationMs = DurationMs(60_000);
 
-fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
+fn on_faulty_disk(disk: StoreDiskFaults, sync_max: DurationMs) -> SimEnvironment {
     let fault_rates = FaultRates {
         disk,
         sync_max,
@@ -55,9 +55,9 @@ fn minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
 fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     let full = BEGINS + MINUTE + SECOND;
     let room = BEGINS + MINUTE + MINUTE;
-    let disk = DiskTrouble {
+    let disk = StoreDiskFaults {
         full: vec![(full, room)],
-        ..DiskTrouble::default()
+        ..StoreDiskFaults::default()
     };
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
     assert_eq!(
@@ -94,14 +94,14 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
 
 #[test]
 fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
-    let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
+    let environment = on_faulty_disk(StoreDiskFaults::default(), DurationMs::ZERO);
     assert_eq!(
         minute(&environment, plan(BEGINS, None)),
         RunEnd::Done(BEGINS + MINUTE, 1)
     );
-    let disk = DiskTrouble {
+    let disk = StoreDiskFaults {
         failing_writes: 1_000_000,
-        ..DiskTrouble::default()
+        ..StoreDiskFaults::default()
     };
     let call_faults = Arc::new(CallFaultModel::new(
         FaultRates {
@@ -133,9 +133,9 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
 
 #[test]
 fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
-    let disk = DiskTrouble {
+    let disk = StoreDiskFaults {
         tears: true,
-        ..DiskTrouble::default()
+        ..StoreDiskFaults::default()
     };
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
     let mut begins = BEGINS;

@@ -1,23 +1,24 @@
 //! Flexible jobs that are promised a start: divided over two sites, and divided anew when local
 //! jobs end early, under control planes that die.
 
-use cospan_domain::acquisition::{Molding, OtherShape, ReservationTerms};
+use cospan_domain::acquisition::{AlternativeShape, MoldingOptions, ReservationTerms};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
-use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
+use cospan_domain::job::spec::{FlexibleBounds, JobSpec, RequestType};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::PerMillion;
 
 use super::control_plane_run::SimEnvironment;
 use super::jobs::build_job;
 use super::rescheduling_tests::{
-    BEGINS, MINUTE, Story, began, busy, environment, held, local, minutes, only_ever_earlier, run,
+    BEGINS, MINUTE, RescheduledJob, began, busy, environment, held, local, minutes,
+    only_ever_earlier, run,
 };
 
 /// So many processors for ten minutes, or six for thirty if it may be molded, a fifth longer over
 /// both sites, within ten hours from now.
 fn divided(processors: u32, flexible: bool, molds: bool) -> JobSpec {
     let mut spec = build_job(&[processors], MINUTE, minutes(10), 0).unwrap();
-    spec.request = RequestType::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(FlexibleBounds::default());
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationTerms {
         window,
@@ -26,12 +27,12 @@ fn divided(processors: u32, flexible: bool, molds: bool) -> JobSpec {
         ..Default::default()
     };
     spec.run.reservation = Some(wish);
-    let six = OtherShape {
+    let six = AlternativeShape {
         processors: 6,
         run_time: minutes(30),
     };
     let shapes = if molds { vec![six] } else { Vec::new() };
-    spec.run.molding = Molding {
+    spec.run.molding = MoldingOptions {
         overhead: 20,
         shapes,
     };
@@ -55,7 +56,7 @@ fn soon_free(seed: u64) -> SimEnvironment {
 #[test]
 fn a_flexible_job_begins_over_two_sites_when_it_was_promised_to() {
     let environment = environment([240, 240], 1);
-    let Story { job, promised } = run(&environment, &divided(12, false, false), &[], 1);
+    let RescheduledJob { job, promised } = run(&environment, &divided(12, false, false), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     assert_eq!(promised.len(), 1, "{promised:?}");
     let shares = shares(&job);
@@ -79,7 +80,7 @@ fn a_flexible_job_begins_over_two_sites_when_it_was_promised_to() {
 #[test]
 fn an_early_end_brings_a_divided_job_forward_to_one_site() {
     let environment = soon_free(1);
-    let Story { job, promised } = run(&environment, &divided(8, true, false), &[], 1);
+    let RescheduledJob { job, promised } = run(&environment, &divided(8, true, false), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     let soon = BEGINS + minutes(100)..BEGINS + minutes(102);
     assert!(
@@ -99,7 +100,7 @@ fn an_early_end_brings_a_divided_job_forward_to_one_site() {
 #[test]
 fn a_job_that_may_be_molded_runs_in_the_shape_that_is_complete_first() {
     let environment = environment([60, 240], 1);
-    let Story { job, promised } = run(&environment, &divided(16, true, true), &[], 1);
+    let RescheduledJob { job, promised } = run(&environment, &divided(16, true, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     assert!(
         promised[0] >= BEGINS + minutes(240),
@@ -121,7 +122,8 @@ fn a_division_lives_through_deaths_of_the_control_plane() {
         let deaths: Vec<u64> = early
             .chain((0..4).map(|death| 2_990 + death * 27 + seed))
             .collect();
-        let Story { job, promised } = run(&environment, &divided(8, true, true), &deaths, seed);
+        let RescheduledJob { job, promised } =
+            run(&environment, &divided(8, true, true), &deaths, seed);
         assert_eq!(
             job.phase.kind(),
             PhaseKind::Finished,

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiCommand, ApiRefusal, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Round, SiteName,
@@ -24,29 +24,29 @@ use super::call_faults::CallFaultModel;
 use super::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
-use super::reservation_usage::BookingLog;
+use super::reservation_usage::ReservationLog;
 use super::world_handle::WorldHandle;
-use crate::world::World;
+use crate::world::SimulatedWorld;
 
 /// A job with the time of its submission.
 #[derive(Debug, Clone)]
-pub struct PlannedJob {
+pub struct TimedSubmission {
     /// Time of the submission.
     pub at: Timestamp,
     pub spec: Arc<JobSpec>,
 }
 
 /// Jobs in the order of their submissions.
-pub type PlannedJobs = Box<dyn Iterator<Item = Result<PlannedJob>>>;
+pub type TimedSubmissions = Box<dyn Iterator<Item = Result<TimedSubmission>>>;
 
 /// The input of a run.
-pub struct Experiment {
+pub struct ExperimentInput {
     /// The world at `begins`.
-    pub world: World,
+    pub world: SimulatedWorld,
     /// Settings of the control plane.
-    pub settings: Settings,
+    pub settings: ActorSettings,
     /// Jobs in order of submission, generated when their time has come.
-    pub jobs: PlannedJobs,
+    pub jobs: TimedSubmissions,
     /// Number of jobs.
     pub count: usize,
     /// Start of the run.
@@ -59,7 +59,7 @@ pub struct Experiment {
 
 /// Everything that happens around the jobs of an experiment.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct ExperimentSurroundings {
     /// Failures of nodes, in order of time.
     pub failures: Vec<NodeFailure>,
     /// Files that are registered before the first job is submitted: a name, and the place of one
@@ -73,7 +73,7 @@ pub struct Surroundings {
 
 /// The way in which a node fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failing {
+pub enum NodeFailureMode {
     /// The node is down, and whatever runs there dies.
     Down,
     /// The node looks idle, and everything that is started on it fails at once.
@@ -83,7 +83,7 @@ pub enum Failing {
 /// A failure of a node, with its repair.
 #[derive(Debug, Clone)]
 pub struct NodeFailure {
-    pub how: Failing,
+    pub how: NodeFailureMode,
     /// Time of the failure.
     pub at: Timestamp,
     pub site: SiteName,
@@ -114,7 +114,7 @@ pub struct ExperimentOutcome<T> {
     /// The round of each attempt, as far as its site answered.
     pub rounds: BTreeMap<AttemptKey, Round>,
     /// Confirmed reservations of jobs.
-    pub bookings: BookingLog,
+    pub bookings: ReservationLog,
 }
 
 /// An attempt of a component of a job.
@@ -129,12 +129,12 @@ pub type ProgressCallback = Rc<dyn Fn(Timestamp, usize)>;
 /// # Errors
 /// Fails if a job or a file is refused, or if the control plane ends by itself.
 pub fn run_experiment<T: 'static>(
-    experiment: Experiment,
-    surroundings: Surroundings,
+    experiment: ExperimentInput,
+    surroundings: ExperimentSurroundings,
     keep: fn(&Job) -> T,
     progress: ProgressCallback,
 ) -> Result<ExperimentOutcome<T>> {
-    let Experiment {
+    let ExperimentInput {
         world,
         settings,
         jobs,
@@ -150,7 +150,7 @@ pub fn run_experiment<T: 'static>(
     watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
     let world = environment.world.clone();
-    let Surroundings {
+    let ExperimentSurroundings {
         failures,
         files,
         until,
@@ -222,7 +222,7 @@ struct WatchedJobs<T> {
     changes: u64,
     moved: u64,
     rounds: BTreeMap<AttemptKey, Round>,
-    bookings: BookingLog,
+    bookings: ReservationLog,
     first_counts: bool,
     /// Copies of jobs that have finished, to be cancelled.
     superfluous: Vec<JobId>,
@@ -239,7 +239,7 @@ impl<T> WatchedJobs<T> {
         let superfluous = Vec::new();
         let changes = 0;
         let moved = 0;
-        let bookings = BookingLog::default();
+        let bookings = ReservationLog::default();
         Self {
             keep,
             waiting,
@@ -389,8 +389,8 @@ async fn fail_nodes(
         world.act_at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
                 match how {
-                    Failing::Down => world.node_down(site, node, repair),
-                    Failing::BlackHole => world.node_fails_everything(site, node, repair),
+                    NodeFailureMode::Down => world.node_down(site, node, repair),
+                    NodeFailureMode::BlackHole => world.node_fails_everything(site, node, repair),
                 }
             }
         });
@@ -430,7 +430,7 @@ async fn register_files(
 }
 
 /// Submits each job at its time, jobs of one moment together.
-async fn submit_jobs(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()> {
+async fn submit_jobs(plane_run: &ControlPlaneRun, jobs: TimedSubmissions) -> Result<()> {
     const AT_ONCE: usize = 500;
     wait_until_ready(plane_run).await;
     let by = KeyName::new("simulated")?;
@@ -439,17 +439,18 @@ async fn submit_jobs(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<(
         let at = first.at;
         let mut together = vec![first];
         while together.len() < AT_ONCE
-            && let Some(next) = jobs
-                .next_if(|next: &Result<PlannedJob>| next.as_ref().is_ok_and(|next| next.at == at))
+            && let Some(next) = jobs.next_if(|next: &Result<TimedSubmission>| {
+                next.as_ref().is_ok_and(|next| next.at == at)
+            })
         {
             together.push(next?);
         }
         plane_run.sleep_until(at).await;
-        let submissions: Vec<Submission> = together
+        let submissions: Vec<JobSubmission> = together
             .into_iter()
-            .map(|job: PlannedJob| Submission {
+            .map(|job: TimedSubmission| JobSubmission {
                 allow_unplaceable: true,
-                ..Submission::from_spec(job.spec)
+                ..JobSubmission::from_spec(job.spec)
             })
             .collect();
         loop {

@@ -3,24 +3,24 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fault_kinds::FaultKind;
-use crate::world::site_faults::{StruckFault, count_effect};
+use crate::world::site_faults::{FaultEffectCounts, count_effect};
 
 /// A shared count of the injected faults that had an effect.
 #[derive(Debug, Default)]
-pub struct StrikeTally(Mutex<StruckFault>);
+pub struct FaultEffectTally(Mutex<FaultEffectCounts>);
 
-impl StrikeTally {
+impl FaultEffectTally {
     /// Counts one fault.
     pub fn count_fault(&self, kind: FaultKind, step: &'static str) {
         count_effect(&mut self.lock(), kind, step);
     }
 
     /// Returns the counts so far.
-    pub fn fault_counts(&self) -> StruckFault {
+    pub fn fault_counts(&self) -> FaultEffectCounts {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, StruckFault> {
+    fn lock(&self) -> MutexGuard<'_, FaultEffectCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::reservation::flexco::{
-    JobShape, MetaJob, MovedJob, Operations, Plans, SplitBounds,
+    JobShape, MetaJob, MovedJob, RescheduleOperations, SitePlans, SplitBounds,
 };
-use cospan_domain::reservation::timeline::{FOREVER, KindsError, Timeline};
+use cospan_domain::reservation::timeline::{FOREVER, ResourceKindsError, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 
@@ -17,7 +17,7 @@ use crate::world::world_site::LocalJob;
 
 /// A site, with the jobs that its own users submit, in order of time.
 #[derive(Debug, Clone)]
-pub struct FlexSite {
+pub struct FlexCoSite {
     pub name: SiteName,
     pub processors: u32,
     /// Local jobs of the site. A job that is too large is refused.
@@ -26,7 +26,7 @@ pub struct FlexSite {
 
 /// A job that may span sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlexJob {
+pub struct FlexCoJob {
     /// Time of the submission.
     pub at: Timestamp,
     pub processors: u32,
@@ -40,7 +40,7 @@ pub struct FlexJob {
 
 /// The times and places of a job that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct FlexCoJobRun {
     /// Time of the submission.
     pub submitted: Timestamp,
     /// Time of the start.
@@ -57,32 +57,32 @@ pub struct Ran {
 
 /// The result of all jobs; `None`: refused, as no site has so many processors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Flexed {
+pub struct FlexCoOutcome {
     /// The jobs that may span sites, in the order given.
-    pub jobs: Vec<Option<Ran>>,
+    pub jobs: Vec<Option<FlexCoJobRun>>,
     /// The local jobs of each site, in the order given.
-    pub local: Vec<Vec<Option<Ran>>>,
+    pub local: Vec<Vec<Option<FlexCoJobRun>>>,
 }
 
 /// The owner of an id: the local jobs of a site, or the jobs that may span sites, with the index in
 /// that list.
 #[derive(Debug, Clone, Copy)]
-struct Whose {
+struct FlexCoJobOwner {
     site: Option<usize>,
     place: usize,
 }
 
 struct FlexCoRun<'a> {
-    sites: &'a [FlexSite],
-    jobs: &'a [FlexJob],
-    allowed: Operations,
-    plans: Plans,
-    whose: Vec<Whose>,
+    sites: &'a [FlexCoSite],
+    jobs: &'a [FlexCoJob],
+    allowed: RescheduleOperations,
+    plans: SitePlans,
+    whose: Vec<FlexCoJobOwner>,
     arrivals: Vec<(Timestamp, JobId)>,
     starts: BTreeSet<(Timestamp, JobId)>,
     ends: BinaryHeap<Reverse<(Timestamp, JobId)>>,
     moves: BTreeMap<JobId, u32>,
-    done: Flexed,
+    done: FlexCoOutcome,
 }
 
 /// Runs all jobs to their ends.
@@ -90,10 +90,10 @@ struct FlexCoRun<'a> {
 /// # Errors
 /// Fails if a site has more processors than can be planned with.
 pub fn run_flexco(
-    sites: &[FlexSite],
-    jobs: &[FlexJob],
-    allowed: Operations,
-) -> Result<Flexed, KindsError> {
+    sites: &[FlexCoSite],
+    jobs: &[FlexCoJob],
+    allowed: RescheduleOperations,
+) -> Result<FlexCoOutcome, ResourceKindsError> {
     let mut run = FlexCoRun::new(sites, jobs, allowed)?;
     let mut next_arrival = 0;
     while let Some(now) = run.next(next_arrival) {
@@ -111,11 +111,11 @@ pub fn run_flexco(
 
 impl<'a> FlexCoRun<'a> {
     fn new(
-        sites: &'a [FlexSite],
-        jobs: &'a [FlexJob],
-        allowed: Operations,
-    ) -> Result<Self, KindsError> {
-        let mut plans = Plans::default();
+        sites: &'a [FlexCoSite],
+        jobs: &'a [FlexCoJob],
+        allowed: RescheduleOperations,
+    ) -> Result<Self, ResourceKindsError> {
+        let mut plans = SitePlans::default();
         for site in sites {
             let capacity = Resources::processors(site.processors);
             plans.add_site(site.name.clone(), Timeline::new(Timestamp(0), &capacity)?);
@@ -124,12 +124,12 @@ impl<'a> FlexCoRun<'a> {
         let mut arrivals = Vec::new();
         for (place, job) in jobs.iter().enumerate() {
             arrivals.push((job.at, JobId(whose.len() as u64)));
-            whose.push(Whose { site: None, place });
+            whose.push(FlexCoJobOwner { site: None, place });
         }
         for (site, local) in sites.iter().enumerate() {
             for (place, job) in local.local_jobs.iter().enumerate() {
                 arrivals.push((job.at, JobId(whose.len() as u64)));
-                whose.push(Whose {
+                whose.push(FlexCoJobOwner {
                     site: Some(site),
                     place,
                 });
@@ -140,7 +140,7 @@ impl<'a> FlexCoRun<'a> {
             .iter()
             .map(|site| vec![None; site.local_jobs.len()])
             .collect();
-        let done = Flexed {
+        let done = FlexCoOutcome {
             jobs: vec![None; jobs.len()],
             local,
         };
@@ -169,11 +169,11 @@ impl<'a> FlexCoRun<'a> {
         [arrival, start, end].into_iter().flatten().min()
     }
 
-    fn owner_of(&self, id: JobId) -> Option<Whose> {
+    fn owner_of(&self, id: JobId) -> Option<FlexCoJobOwner> {
         self.whose.get(usize::try_from(id.0).ok()?).copied()
     }
 
-    fn local_job(&self, of: Whose) -> Option<&'a LocalJob> {
+    fn local_job(&self, of: FlexCoJobOwner) -> Option<&'a LocalJob> {
         self.sites.get(of.site?)?.local_jobs.get(of.place)
     }
 
@@ -236,7 +236,7 @@ impl<'a> FlexCoRun<'a> {
         };
         let ended = now + run;
         let moves = self.moves.remove(&id).unwrap_or_default();
-        let ran = Ran {
+        let ran = FlexCoJobRun {
             submitted,
             began: now,
             ended,
@@ -253,7 +253,7 @@ impl<'a> FlexCoRun<'a> {
         Some(())
     }
 
-    fn handle_arrival(&mut self, id: JobId, now: Timestamp) -> Result<(), KindsError> {
+    fn handle_arrival(&mut self, id: JobId, now: Timestamp) -> Result<(), ResourceKindsError> {
         let Some(of) = self.owner_of(id) else {
             return Ok(());
         };
@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    fn site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexSite {
-        FlexSite {
+    fn site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexCoSite {
+        FlexCoSite {
             name: SiteName::new(name).unwrap(),
             processors,
             local_jobs,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     /// F-10 of the vectors, as it happens: M begins and ends, and LB4 begins.
-    fn f_10(allowed: Operations) -> (u64, u64, u64) {
+    fn f_10(allowed: RescheduleOperations) -> (u64, u64, u64) {
         let a = vec![local(0, 6, 100, 100), local(0, 6, 70, 200)];
         let b = vec![
             local(0, 8, 60, 60),
@@ -324,7 +324,7 @@ mod tests {
         let overhead = PerMillion(200_000);
         let at = Timestamp(1);
         let length = DurationMs(100);
-        let m = FlexJob {
+        let m = FlexCoJob {
             at,
             processors: 10,
             run_time: length,
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn jobs_move_as_far_as_that_is_allowed_when_others_end_early() {
-        let mut allowed = Operations::default();
+        let mut allowed = RescheduleOperations::default();
         assert_eq!(f_10(allowed), (100, 220, 220));
         allowed.shift = true;
         assert_eq!(f_10(allowed), (90, 210, 210));
@@ -353,14 +353,15 @@ mod tests {
     #[test]
     fn what_is_larger_than_all_sites_is_refused_and_the_others_run() {
         let sites = [site("A", 4, vec![local(0, 5, 10, 10), local(0, 4, 10, 10)])];
-        let job = |processors| FlexJob {
+        let job = |processors| FlexCoJob {
             at: Timestamp(0),
             processors,
             run_time: DurationMs(20),
             estimate: DurationMs(10),
             overhead: PerMillion(0),
         };
-        let flexed = run_flexco(&sites, &[job(5), job(4)], Operations::default()).unwrap();
+        let flexed =
+            run_flexco(&sites, &[job(5), job(4)], RescheduleOperations::default()).unwrap();
         assert_eq!(flexed.jobs[0], None);
         let ran = flexed.jobs[1].as_ref().unwrap();
         assert_eq!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cospan_domain::ids::ComponentName;
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, JobSpec, Priority, Program, RequestType, UnreachableAction,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -35,7 +35,7 @@ pub fn build_job(
                     resources: Resources::processors(*processors),
                     constraints: Vec::new(),
                     program: Program {
-                        executable: Executable::AtSite(PROGRAM.into()),
+                        executable: ExecutableSource::AtSite(PROGRAM.into()),
                         arguments: vec![run_time.0.to_string().into(), code.to_string().into()],
                         environment: BTreeMap::new(),
                         directory: None,
@@ -59,7 +59,7 @@ pub fn build_job(
         priority: Priority::Low,
         wall_time: DurationMs(wall_time.0.max(1)),
         rerunnable: true,
-        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        on_unreachable: UnreachableAction::RerunAfter(DurationMs::from_secs(1_800)),
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,

@@ -12,18 +12,19 @@ use cospan_domain::ids::{Epoch, InstanceId};
 use cospan_storage::fault::{self, DiskFault, FaultDisk};
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{
-    CommitReport, Journal, Opened, Sink, StoreError, StoreSize, Stored, Unit, UnitToken,
+    CommitReport, CommitReportSink, Journal, JournalUnit, OpenedStore, StoreError, StoreSize,
+    StoredValue, UnitToken,
 };
 use cospan_storage::record::keys;
 
-use super::actor_lives::{Lived, Lives};
+use super::actor_lives::{ActorLives, RecordedActorEvent};
 use super::call_faults::{CallFaultModel, WriteFault};
 use super::fault_kinds::FaultKind;
 use super::journal_hash::EventHash;
 use super::kill_switch::KillSwitch;
 
 /// Returns the kind of a unit, for tables: that of its first change.
-fn unit_kind(unit: &Unit) -> &'static str {
+fn unit_kind(unit: &JournalUnit) -> &'static str {
     let Some(change) = unit.changes.first() else {
         return "barrier";
     };
@@ -64,9 +65,9 @@ impl StoreDisk {
         &self,
         is_full: bool,
         instance: InstanceId,
-        sink: Sink,
-        load: &mut dyn FnMut(Stored),
-    ) -> Result<Opened, StoreError> {
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         match self {
             StoreDisk::Memory(disk) => memory::open_and_load(disk, instance, sink, load),
             StoreDisk::Faulty(disk) => {
@@ -79,16 +80,16 @@ impl StoreDisk {
 
 /// A journal that stops with its control plane.
 #[derive(Clone)]
-pub(super) struct MortalJournal(pub(super) Arc<SimulatedDisk>);
+pub(super) struct KillableJournal(pub(super) Arc<SimulatedDisk>);
 
 /// The disk under a journal.
 pub(super) struct SimulatedDisk {
     pub(super) inner: Arc<dyn Journal>,
-    pub(super) sink: Sink,
+    pub(super) sink: CommitReportSink,
     pub(super) kill_switch: Arc<KillSwitch>,
     pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) lives: Arc<Lives>,
+    pub(super) lives: Arc<ActorLives>,
     pub(super) hash: Arc<EventHash>,
     pub(super) waiting: Mutex<UnsyncedUnits>,
     pub(super) store: StoreDisk,
@@ -96,22 +97,22 @@ pub(super) struct SimulatedDisk {
     pub(super) broken: AtomicBool,
     pub(super) keeps_archive: bool,
     /// Takes and acknowledges every unit at once: a planted bug.
-    pub(super) hasty: Option<Hasty>,
+    pub(super) hasty: Option<EarlyAckStore>,
 }
 
 /// The units that were written, whether or not they are on the disk. They are gone when the machine
 /// stops.
-pub(super) struct Hasty {
+pub(super) struct EarlyAckStore {
     journal: Arc<dyn Journal>,
     epoch: Epoch,
 }
 
-impl Hasty {
+impl EarlyAckStore {
     /// Starts with what is on the disk now.
     pub(super) fn over_disk(
         disk: &StoreDisk,
         instance: InstanceId,
-        sink: Sink,
+        sink: CommitReportSink,
     ) -> Result<Option<Self>, StoreError> {
         let StoreDisk::Memory(disk) = disk else {
             return Ok(None);
@@ -127,7 +128,7 @@ impl Hasty {
 /// Units that are written and not yet on the disk.
 #[derive(Default)]
 pub(super) struct UnsyncedUnits {
-    units: VecDeque<(Epoch, UnitToken, Unit)>,
+    units: VecDeque<(Epoch, UnitToken, JournalUnit)>,
     syncing: bool,
 }
 
@@ -173,7 +174,8 @@ impl SimulatedDisk {
         }
         self.call_faults.tally().count_fault(fault, kind);
         self.broken.store(true, Ordering::Relaxed);
-        self.lives.record_event(self.clock.now(), Lived::DiskFailed);
+        self.lives
+            .record_event(self.clock.now(), RecordedActorEvent::DiskFailed);
         for (.., unit) in self.lock_waiting().units.drain(..) {
             self.call_faults
                 .tally()
@@ -222,7 +224,8 @@ impl SimulatedDisk {
             if fails {
                 self.stop_machine(FaultKind::SyncFails);
                 self.broken.store(true, Ordering::Relaxed);
-                self.lives.record_event(self.clock.now(), Lived::DiskFailed);
+                self.lives
+                    .record_event(self.clock.now(), RecordedActorEvent::DiskFailed);
                 return (self.sink)(CommitReport::Fatal("the disk does not take it".into()));
             }
             self.write_and_keep(count);
@@ -249,10 +252,11 @@ impl SimulatedDisk {
     }
 
     /// Stops the machine as this unit is about to be written: a part of it may be there.
-    fn lose_unit(&self, unit: (Epoch, UnitToken, Unit)) {
+    fn lose_unit(&self, unit: (Epoch, UnitToken, JournalUnit)) {
         if self.lock_waiting().units.is_empty() {
             self.lock_waiting().units.push_back(unit);
-            self.lives.record_event(self.clock.now(), Lived::DiskFailed);
+            self.lives
+                .record_event(self.clock.now(), RecordedActorEvent::DiskFailed);
             self.tear_oldest();
             self.lock_waiting().units.clear();
         }
@@ -280,8 +284,8 @@ impl SimulatedDisk {
     }
 }
 
-impl Journal for MortalJournal {
-    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+impl Journal for KillableJournal {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: JournalUnit) {
         let disk = &self.0;
         let lived = !disk.kill_switch.is_dead();
         let (lives, last) = disk.kill_switch.count_append(unit_kind(&unit));
@@ -314,7 +318,7 @@ impl Journal for MortalJournal {
     fn scan(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let journal = self
             .0

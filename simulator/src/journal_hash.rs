@@ -7,11 +7,11 @@ use twox_hash::XxHash3_128;
 /// The events of a run as one number: equal seeds give equal hashes.
 #[derive(Default)]
 pub struct EventHash {
-    state: Mutex<HashState>,
+    state: Mutex<EventHashState>,
 }
 
 #[derive(Default)]
-struct HashState {
+struct EventHashState {
     hasher: XxHash3_128,
     /// Bytes still to be hashed: hashing many at once takes a fraction of the time.
     waiting: Vec<u8>,
@@ -21,7 +21,7 @@ impl EventHash {
     /// Small enough to stay in the processor's nearest cache.
     const MANY_BYTES: usize = 8 * 1_024;
 
-    fn lock_state(&self) -> MutexGuard<'_, HashState> {
+    fn lock_state(&self) -> MutexGuard<'_, EventHashState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,7 +45,7 @@ impl EventHash {
     }
 }
 
-impl HashState {
+impl EventHashState {
     fn hash_waiting(&mut self) {
         self.hasher.write(&self.waiting);
         self.waiting.clear();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 use super::fault_kinds::FaultKind;
-use super::fault_tally::StrikeTally;
+use super::fault_tally::FaultEffectTally;
 
 /// The exact point at which a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,13 @@ pub struct KillSwitch {
     calls: AtomicU64,
     gates: AtomicU64,
     told: Notify,
-    tally: Arc<StrikeTally>,
+    tally: Arc<FaultEffectTally>,
 }
 
 impl KillSwitch {
     /// Makes a switch that kills at `moment`, if one is given, or when [`KillSwitch::kill`] is
     /// called.
-    pub fn killing_at(moment: Option<KillPoint>, tally: Arc<StrikeTally>) -> Arc<Self> {
+    pub fn killing_at(moment: Option<KillPoint>, tally: Arc<FaultEffectTally>) -> Arc<Self> {
         Arc::new(Self {
             moment,
             tally,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn who_is_to_die_after_a_call_dies_after_the_first_one_carried_out() {
-        let tally = Arc::new(StrikeTally::default());
+        let tally = Arc::new(FaultEffectTally::default());
         let kill_switch = KillSwitch::killing_at(Some(KillPoint::AfterCall(2)), tally.clone());
         assert!(kill_switch.count_call("status") && kill_switch.count_carried_out("status"));
         assert!(
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
-        let tally = Arc::new(StrikeTally::default());
+        let tally = Arc::new(FaultEffectTally::default());
         let kill_switch = KillSwitch::killing_at(Some(KillPoint::BetweenGates(1)), tally.clone());
         assert!(
             kill_switch.count_call("decide-gate") && kill_switch.count_carried_out("decide-gate"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::ids::{HostName, KeyName, PolicyName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
@@ -58,7 +58,7 @@ fn three_sites() -> SimEnvironment {
 async fn submit(plane_run: &ControlPlaneRun) {
     let mut spec = build_job(&[2, 2], MINUTE, MINUTE + MINUTE, 0).unwrap();
     spec.policy = Some(PolicyName::new("connected-cluster-minimization").unwrap());
-    let submission = Submission {
+    let submission = JobSubmission {
         spec: Arc::new(spec),
         idempotency: None,
         allow_unplaceable: false,

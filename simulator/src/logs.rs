@@ -3,8 +3,8 @@
 //! A log is read from any [`std::io::Read`], plain or compressed with gzip or xz; its first bytes
 //! decide which of the three, not its name. Reading streams: memory does not grow with the log.
 //!
-//! A line that cannot be used is never skipped in silence. The caller chooses ([`OnBad`]): either
-//! it ends the reading, or it is skipped and counted, and the [`Complaints`] say how often, where
+//! A line that cannot be used is never skipped in silence. The caller chooses ([`BadLineTreatment`]): either
+//! it ends the reading, or it is skipped and counted, and the [`LogComplaints`] say how often, where
 //! and why.
 //!
 //! Deliberately absent: opening files by path, and any repair of a log.
@@ -18,15 +18,15 @@ use std::io;
 
 use thiserror::Error;
 
-pub use complaints::{Complaint, ComplaintKind, Complaints, Treatment};
-pub use failures::{FailureCause, FailureReader, LoggedFailure};
+pub use complaints::{ComplaintTreatment, LogComplaint, LogComplaintKind, LogComplaints};
+pub use failures::{FailureCause, FailureLogReader, LoggedFailure};
 pub use source::LINE_BYTES_MAX;
-pub use swf::{JobStatus, SwfHeader, SwfJob, SwfLog, SwfReader, read_swf};
+pub use swf::{SwfHeader, SwfJob, SwfJobStatus, SwfLog, SwfReader, read_swf};
 
 /// The treatment of lines that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnBad {
-    /// Go on, and treat the line as [`ComplaintKind::treatment`] says.
+pub enum BadLineTreatment {
+    /// Go on, and treat the line as [`LogComplaintKind::treatment`] says.
     Skip {
         /// Number of complaints of each kind that are kept in full; all are counted.
         kept_per_kind_max: usize,
@@ -37,19 +37,19 @@ pub enum OnBad {
 
 /// The settings for reading one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogReading {
+pub struct LogReadSettings {
     /// The log's name, for messages only.
     pub file: String,
     /// The treatment of lines that cannot be used.
-    pub on_bad: OnBad,
+    pub on_bad: BadLineTreatment,
 }
 
-impl LogReading {
+impl LogReadSettings {
     /// Skips bad lines and keeps the first ten complaints of each kind.
     pub fn skipping(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
-            on_bad: OnBad::Skip {
+            on_bad: BadLineTreatment::Skip {
                 kept_per_kind_max: 10,
             },
         }
@@ -59,7 +59,7 @@ impl LogReading {
     pub fn refusing(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
-            on_bad: OnBad::Refuse,
+            on_bad: BadLineTreatment::Refuse,
         }
     }
 }
@@ -68,7 +68,7 @@ impl LogReading {
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The source failed, or its compressed data are damaged (a stream that
-    /// merely stops early is a [`ComplaintKind::Truncated`] instead).
+    /// merely stops early is a [`LogComplaintKind::Truncated`] instead).
     #[error("cannot read {file} beyond line {line}: {source}; check the file, or fetch it again")]
     Unreadable {
         /// The log's name.
@@ -89,20 +89,20 @@ pub enum LogError {
         /// The line, from 1.
         line: u64,
     },
-    /// A line cannot be used and [`OnBad::Refuse`] was asked for.
+    /// A line cannot be used and [`BadLineTreatment::Refuse`] was asked for.
     #[error("{file}, {complaint}; {}, or allow bad lines to be skipped", .complaint.kind.remedy())]
     Refused {
         /// The log's name.
         file: String,
         /// The problem, and its line.
-        complaint: Complaint,
+        complaint: LogComplaint,
     },
     /// The log holds nothing that can be used.
     #[error("{file} holds no usable entry ({summary}); check which file was meant")]
     Empty {
         /// The log's name.
         file: String,
-        /// A summary of what was skipped, as [`Complaints`] prints it.
+        /// A summary of what was skipped, as [`LogComplaints`] prints it.
         summary: String,
     },
     /// A table lacks a column that is needed.

@@ -11,7 +11,7 @@ pub mod tsafrir;
 use cospan_domain::units::DurationMs;
 use thiserror::Error;
 
-pub use gamma::Gamma;
+pub use gamma::GammaDistribution;
 
 /// A job as made by a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use cospan_actors::clock::Clock;
 
-use super::actor_lives::Lives;
-use super::fault_tally::StrikeTally;
+use super::actor_lives::ActorLives;
+use super::fault_tally::FaultEffectTally;
 
 /// Frequency of panics of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Panics {
+pub struct PanicRates {
     /// Share of the passed points at which an actor panics, in parts per million.
     pub share: u32,
     /// Maximal number of further panics at the same point: the actor that is built again dies
@@ -21,10 +21,10 @@ pub struct Panics {
 /// Makes actors on this thread panic at that rate from now on.
 #[cfg(cospan_chaos)]
 pub(super) fn plant_panics(
-    panics: Panics,
+    panics: PanicRates,
     seed: u64,
-    tally: Arc<StrikeTally>,
-    lives: Arc<Lives>,
+    tally: Arc<FaultEffectTally>,
+    lives: Arc<ActorLives>,
     clock: Arc<dyn Clock>,
 ) {
     use cospan_actors::chaos::{CrashPoint, set_panic_hook};
@@ -32,7 +32,7 @@ pub(super) fn plant_panics(
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
-    use super::actor_lives::Lived;
+    use super::actor_lives::RecordedActorEvent;
 
     let mut chance = StdRng::seed_from_u64(seed ^ 0x0070_616e_6963);
     let mut again: Option<(String, CrashPoint, u32)> = None;
@@ -61,7 +61,7 @@ pub(super) fn plant_panics(
         if strikes {
             tally.count_fault(super::fault_kinds::FaultKind::ActorPanics, point.as_str());
             let whose = entered.filter(|_| point == CrashPoint::HandlerEntry);
-            lives.record_event(clock.now(), Lived::Planted(whose));
+            lives.record_event(clock.now(), RecordedActorEvent::Planted(whose));
         }
         strikes
     })));
@@ -76,10 +76,10 @@ pub(super) fn stop_panics() {
 /// Does nothing: this build has no points that panic.
 #[cfg(not(cospan_chaos))]
 pub(super) fn plant_panics(
-    _: Panics,
+    _: PanicRates,
     _: u64,
-    _: Arc<StrikeTally>,
-    _: Arc<Lives>,
+    _: Arc<FaultEffectTally>,
+    _: Arc<ActorLives>,
     _: Arc<dyn Clock>,
 ) {
 }

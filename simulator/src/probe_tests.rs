@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_actors::actor_settings::Settings;
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_actors::actor_settings::ActorSettings;
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::runner::RestartScope;
@@ -18,9 +18,9 @@ use super::control_plane_run::{
 };
 use super::jobs::build_shared_job;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
+use crate::world::batch::QueueDiscipline;
 use crate::world::world_site::ClusterSpec;
-use crate::world::{LinkSpec, SimulatedPace, World};
+use crate::world::{LinkSpec, SimulatedWorld, WrapperDelays};
 use crate::world_handle::WorldHandle;
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
@@ -41,15 +41,15 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
         name: name(site),
         nodes: 1,
         processors_per_node: 2,
-        discipline: Discipline::Easy,
+        discipline: QueueDiscipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
         reserves: false,
         files: BTreeMap::new(),
     };
     let sites = sites.iter().map(site).collect();
-    let world = World::new(sites, links, SimulatedPace::default(), 1, BEGINS);
-    let settings = Settings {
+    let world = SimulatedWorld::new(sites, links, WrapperDelays::default(), 1, BEGINS);
+    let settings = ActorSettings {
         site: SiteParameters {
             site_error_threshold: 1,
             ..SiteParameters::default()
@@ -73,7 +73,7 @@ pub(super) async fn submit(
     let hour = DurationMs::from_secs(3_600);
     let mut spec = build_shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
-    let submission = Submission::from_spec(spec);
+    let submission = JobSubmission::from_spec(spec);
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
     plane_run

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
-use cospan_domain::acquisition::{AcquisitionMode, QueueLimits};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
+use cospan_domain::acquisition::{AcquisitionMode, QueueTimeLimits};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
-use cospan_domain::job::job_state::{Idempotency, Job, PhaseKind};
+use cospan_domain::job::job_state::{Job, PhaseKind, SubmissionIdempotency};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -17,10 +17,10 @@ use super::control_plane_run::{
 };
 use super::jobs::build_job;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
-use crate::world::world_history::{LedgerEntry, LedgerEvent};
+use crate::world::batch::QueueDiscipline;
+use crate::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 use crate::world::world_site::{ClusterSpec, LocalJob};
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const RUN_TIME: DurationMs = DurationMs(60_000);
@@ -34,7 +34,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
             name: SiteName::new(name).unwrap(),
             nodes: 8,
             processors_per_node: 1,
-            discipline: Discipline::Easy,
+            discipline: QueueDiscipline::Easy,
             local_jobs: vec![LocalJob {
                 at: BEGINS,
                 processors: 8,
@@ -45,7 +45,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
             reserves: false,
             files: BTreeMap::new(),
         });
-    let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
+    let world = SimulatedWorld::new(sites.collect(), &[], WrapperDelays::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
         ..SimEnvironment::new(
@@ -61,22 +61,22 @@ fn wide(mode: AcquisitionMode) -> JobSpec {
     let mut spec = build_job(&[8, 8], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.acquisition.mode = mode;
     let max_hold = DurationMs::from_secs(120);
-    spec.run.acquisition.limits = QueueLimits {
+    spec.run.acquisition.limits = QueueTimeLimits {
         max_hold,
-        ..QueueLimits::default()
+        ..QueueTimeLimits::default()
     };
     spec
 }
 
 async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     let key = IdempotencyKey::new("wide").unwrap();
-    let idempotency = Some(Idempotency {
+    let idempotency = Some(SubmissionIdempotency {
         key,
         body: Digest([0; 32]),
     });
-    let submission = Submission {
+    let submission = JobSubmission {
         idempotency,
-        ..Submission::from_spec(Arc::new(spec))
+        ..JobSubmission::from_spec(Arc::new(spec))
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
@@ -134,13 +134,15 @@ fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
         let entries = world.ledger().entries();
         let began = entries
             .iter()
-            .filter(|entry| entry.deed == LedgerEvent::Began)
+            .filter(|entry| entry.deed == WorldLedgerEvent::Began)
             .map(|entry| entry.at);
         (
             began.collect(),
             entries
                 .iter()
-                .filter(|entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Submitted { .. }))
+                .filter(|entry: &&WorldLedgerEntry| {
+                    matches!(entry.deed, WorldLedgerEvent::Submitted { .. })
+                })
                 .count(),
         )
     })
@@ -203,7 +205,9 @@ fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
 fn it_starts_together_where_sites_are_driven_by_the_adapter_of_slurm() {
     for seed in 1..=20_u64 {
         let environment = environment([10, 30], seed);
-        environment.world.act_at(BEGINS, World::drive_by_slurm);
+        environment
+            .world
+            .act_at(BEGINS, SimulatedWorld::drive_by_slurm);
         let deaths: Vec<u64> = (1..=seed % 8)
             .map(|death| death * 227 + seed * 13)
             .collect();

@@ -1,14 +1,18 @@
 //! Sites that are ranked by what they grant, under control planes that die meanwhile.
 
-use cospan_domain::acquisition::{Benchmark, Preferences, Score, Scores};
+use cospan_domain::acquisition::{
+    BenchmarkScore, BenchmarkScores, JobBenchmark, RankingPreferences,
+};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::reservation::CandidateState;
 
 use super::control_plane_run::SimEnvironment;
-use super::rescheduling_tests::{BEGINS, Story, began, environment, held, minutes, run, wide};
-use crate::world::world_history::LedgerEvent;
+use super::rescheduling_tests::{
+    BEGINS, RescheduledJob, began, environment, held, minutes, run, wide,
+};
+use crate::world::world_history::WorldLedgerEvent;
 
 /// Two sites that are full for four hours, one of them sixty times as fast as the other.
 fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
@@ -16,10 +20,10 @@ fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
     environment.settings.scores = ["delft", "leiden"]
         .into_iter()
         .map(|name: &str| {
-            let score = Score::new(if name == fast { 60.0 } else { 1.0 }).unwrap();
+            let score = BenchmarkScore::new(if name == fast { 60.0 } else { 1.0 }).unwrap();
             (
                 SiteName::new(name).unwrap(),
-                Scores::from([("b".into(), score)]),
+                BenchmarkScores::from([("b".into(), score)]),
             )
         })
         .collect();
@@ -29,15 +33,15 @@ fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
 /// At the slow one it runs for ten hours; it has ten hours to start in.
 fn preferring() -> JobSpec {
     let mut spec = wide(1, false);
-    let reference = Score::new(1.0).unwrap();
-    let benchmarks = vec![Benchmark {
+    let reference = BenchmarkScore::new(1.0).unwrap();
+    let benchmarks = vec![JobBenchmark {
         name: "b".into(),
         reference,
         run_time: minutes(600),
     }];
-    spec.run.preferences = Some(Preferences {
+    spec.run.preferences = Some(RankingPreferences {
         benchmarks,
-        ..Preferences::default()
+        ..RankingPreferences::default()
     });
     spec
 }
@@ -47,7 +51,7 @@ fn ran_at(environment: &SimEnvironment) -> Vec<String> {
         let entries = world.ledger().entries();
         let began = entries
             .iter()
-            .filter(|entry| entry.deed == LedgerEvent::Began);
+            .filter(|entry| entry.deed == WorldLedgerEvent::Began);
         began.map(|entry| entry.site.to_string()).collect()
     })
 }
@@ -56,7 +60,7 @@ fn ran_at(environment: &SimEnvironment) -> Vec<String> {
 fn a_job_runs_at_the_site_where_it_is_done_first() {
     for fast in ["delft", "leiden"] {
         let environment = of_two_speeds(fast, 1);
-        let Story { job, .. } = run(&environment, &preferring(), &[], 1);
+        let RescheduledJob { job, .. } = run(&environment, &preferring(), &[], 1);
         assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
         assert_eq!(ran_at(&environment), [fast]);
         let rankings = &job.reservation.as_deref().unwrap().search.job.rankings;

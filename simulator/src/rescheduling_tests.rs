@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
-use cospan_domain::job::job_state::{Idempotency, Job, PhaseKind};
+use cospan_domain::job::job_state::{Job, PhaseKind, SubmissionIdempotency};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -18,10 +18,10 @@ use super::control_plane_run::{
 };
 use super::jobs::build_job;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
-use crate::world::world_history::LedgerEvent;
+use crate::world::batch::QueueDiscipline;
+use crate::world::world_history::WorldLedgerEvent;
 use crate::world::world_site::{ClusterSpec, LocalJob};
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const MINUTE: DurationMs = DurationMs(60_000);
@@ -53,14 +53,14 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
             name: SiteName::new(name).unwrap(),
             nodes: 8,
             processors_per_node: 1,
-            discipline: Discipline::Conservative,
+            discipline: QueueDiscipline::Conservative,
             local_jobs,
             queues: false,
             reserves: true,
             files: BTreeMap::new(),
         },
     );
-    let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
+    let world = SimulatedWorld::new(sites.collect(), &[], WrapperDelays::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
         ..SimEnvironment::new(
@@ -89,13 +89,13 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     // The sites' own users come first.
     plane_run.sleep_until(BEGINS + MINUTE).await;
     let key = IdempotencyKey::new("wide").unwrap();
-    let idempotency = Some(Idempotency {
+    let idempotency = Some(SubmissionIdempotency {
         key,
         body: Digest([0; 32]),
     });
-    let submission = Submission {
+    let submission = JobSubmission {
         idempotency,
-        ..Submission::from_spec(Arc::new(spec))
+        ..JobSubmission::from_spec(Arc::new(spec))
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);
@@ -107,7 +107,7 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
 }
 
 /// What became of a job, and each start that it was promised.
-pub(super) struct Story {
+pub(super) struct RescheduledJob {
     pub(super) job: Arc<Job>,
     pub(super) promised: Vec<Timestamp>,
 }
@@ -118,7 +118,7 @@ pub(super) fn run(
     spec: &JobSpec,
     deaths: &[u64],
     seed: u64,
-) -> Story {
+) -> RescheduledJob {
     let mut deaths = deaths
         .iter()
         .map(|secs| BEGINS + DurationMs::from_secs(*secs));
@@ -158,7 +158,7 @@ pub(super) fn run(
         match end.unwrap() {
             RunEnd::Done(_, job) => {
                 let promised = promised.lock().unwrap().clone();
-                return Story { job, promised };
+                return RescheduledJob { job, promised };
             }
             RunEnd::Killed(at) => begins = at + DurationMs::from_secs(20),
         }
@@ -179,14 +179,14 @@ pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
         let entries = world.ledger().entries();
         entries
             .iter()
-            .filter(|entry| entry.deed == LedgerEvent::Began)
+            .filter(|entry| entry.deed == WorldLedgerEvent::Began)
             .map(|entry| entry.at)
             .collect()
     })
 }
 
 /// Reservations that sites hold.
-pub(super) fn held(world: &World) -> usize {
+pub(super) fn held(world: &SimulatedWorld) -> usize {
     world
         .sites()
         .iter()
@@ -201,7 +201,7 @@ pub(super) fn only_ever_earlier(promised: &[Timestamp]) -> bool {
 #[test]
 fn an_early_end_moves_a_flexible_reservation_forward() {
     let environment = environment([60, 240], 1);
-    let Story { job, promised } = run(&environment, &wide(1, true), &[], 1);
+    let RescheduledJob { job, promised } = run(&environment, &wide(1, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     let first = promised[0];
     let last = promised[promised.len() - 1];
@@ -222,7 +222,7 @@ fn an_early_end_moves_a_flexible_reservation_forward() {
 #[test]
 fn a_reservation_that_may_not_be_moved_stays_where_it_is() {
     let environment = environment([60, 240], 1);
-    let Story { job, promised } = run(&environment, &wide(1, false), &[], 1);
+    let RescheduledJob { job, promised } = run(&environment, &wide(1, false), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
     assert_eq!(promised.len(), 1, "{promised:?}");
     assert!(began(&environment)[0] >= BEGINS + minutes(240));
@@ -232,7 +232,7 @@ fn a_reservation_that_may_not_be_moved_stays_where_it_is() {
 fn parts_of_a_job_come_forward_together_or_not_at_all() {
     // They fill more than one site.
     let environment = environment([60, 90], 2);
-    let Story { job, promised } = run(&environment, &wide(2, true), &[], 2);
+    let RescheduledJob { job, promised } = run(&environment, &wide(2, true), &[], 2);
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
     let last = promised[promised.len() - 1];
     let soon = BEGINS + minutes(90)..BEGINS + minutes(92);
@@ -250,7 +250,7 @@ fn a_move_lives_through_deaths_of_the_control_plane() {
     for seed in 1..=10_u64 {
         let environment = environment([60, 240], seed);
         let deaths: Vec<u64> = (0..6).map(|death| 3_600 + death * 29 + seed).collect();
-        let Story { job, promised } = run(&environment, &wide(1, true), &deaths, seed);
+        let RescheduledJob { job, promised } = run(&environment, &wide(1, true), &deaths, seed);
         assert_eq!(
             job.phase.kind(),
             PhaseKind::Finished,

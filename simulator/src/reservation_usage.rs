@@ -10,7 +10,7 @@ use cospan_domain::units::Timestamp;
 
 /// A confirmed reservation of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ComponentBooking {
+pub struct ComponentReservation {
     pub job: JobId,
     pub component: ComponentIndex,
     pub site: SiteName,
@@ -28,14 +28,14 @@ pub struct ComponentBooking {
 
 /// All reservations of a run, and how often one replaced another.
 #[derive(Debug, Clone, Default)]
-pub struct BookingLog {
-    all: Vec<ComponentBooking>,
+pub struct ReservationLog {
+    all: Vec<ComponentReservation>,
     /// Indices of the reservations that each job has now.
     present: BTreeMap<JobId, Vec<usize>>,
     moves: u64,
 }
 
-impl BookingLog {
+impl ReservationLog {
     /// Records the events of a job; `job` is its state after them.
     pub(crate) fn record_events(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
@@ -60,7 +60,7 @@ impl BookingLog {
                 continue;
             };
             self.present.entry(job.id).or_default().push(self.all.len());
-            self.all.push(ComponentBooking {
+            self.all.push(ComponentReservation {
                 job: job.id,
                 component: index,
                 site: placement.site.clone(),
@@ -87,7 +87,7 @@ impl BookingLog {
     }
 
     /// Returns all reservations, in the order of their confirmations.
-    pub fn all(&self) -> &[ComponentBooking] {
+    pub fn all(&self) -> &[ComponentReservation] {
         &self.all
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::record::keys;
 
@@ -15,9 +15,9 @@ use super::control_plane_run::{
 };
 use super::jobs::build_shared_job;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
+use crate::world::batch::QueueDiscipline;
 use crate::world::world_site::ClusterSpec;
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 use crate::world_handle::WorldHandle;
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
@@ -34,13 +34,13 @@ struct DayEndCounts {
 }
 
 fn environment() -> SimEnvironment {
-    let world = World::new(
+    let world = SimulatedWorld::new(
         ["delft", "leiden"]
             .map(|name: &str| ClusterSpec {
                 name: SiteName::new(name).unwrap(),
                 nodes: 8,
                 processors_per_node: 1,
-                discipline: Discipline::Easy,
+                discipline: QueueDiscipline::Easy,
                 local_jobs: Vec::new(),
                 queues: false,
                 reserves: false,
@@ -48,7 +48,7 @@ fn environment() -> SimEnvironment {
             })
             .into(),
         &[],
-        SimulatedPace::default(),
+        WrapperDelays::default(),
         1,
         BEGINS,
     );
@@ -64,15 +64,15 @@ fn environment() -> SimEnvironment {
 
 async fn submit(plane_run: &ControlPlaneRun, number: u64) {
     let key = IdempotencyKey::new(&format!("job-{number}")).unwrap();
-    let idempotency = Some(Idempotency {
+    let idempotency = Some(SubmissionIdempotency {
         key,
         body: Digest([0; 32]),
     });
     let run_time = DurationMs::from_secs(600);
     let spec = build_shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
-    let submission = Submission {
+    let submission = JobSubmission {
         idempotency,
-        ..Submission::from_spec(spec)
+        ..JobSubmission::from_spec(spec)
     };
     let by = KeyName::new("alice").unwrap();
     let what = ApiRequest::Submit(vec![submission]);

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::actor_settings::{JobMemory, Settings};
+use cospan_actors::actor_settings::{ActorSettings, JobMemoryLimits};
 use cospan_domain::units::DurationMs;
 
 /// Returns the default settings.
-pub fn default_settings() -> Settings {
-    Settings {
+pub fn default_settings() -> ActorSettings {
+    ActorSettings {
         job: Default::default(),
         limits: Default::default(),
         default_policies: Default::default(),
@@ -34,7 +34,7 @@ pub fn default_settings() -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(86_400),
-        job_memory: JobMemory::UNBOUNDED,
+        job_memory: JobMemoryLimits::UNBOUNDED,
         intake_bound: 1_024,
         webhooks: BTreeMap::new(),
         targets: Default::default(),

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 use cospan_domain::ids::{JobId, KeyName, ReservationName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::shared_reservation::{SharedStage, SharedTerms};
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::site::shared_reservation::{SharedReservationStage, SharedReservationTerms};
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
@@ -19,9 +19,9 @@ use super::control_plane_run::{
 use super::jobs::build_job;
 use super::journal::StoreDisk;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
+use crate::world::batch::QueueDiscipline;
 use crate::world::world_site::ClusterSpec;
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 use crate::world_handle::WorldHandle;
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
@@ -34,13 +34,13 @@ fn environment() -> SimEnvironment {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
         processors_per_node: 1,
-        discipline: Discipline::Conservative,
+        discipline: QueueDiscipline::Conservative,
         local_jobs: Vec::new(),
         queues: false,
         reserves: true,
         files: BTreeMap::new(),
     });
-    let world = World::new(sites.into(), &[], SimulatedPace::default(), 1, BEGINS);
+    let world = SimulatedWorld::new(sites.into(), &[], WrapperDelays::default(), 1, BEGINS);
     SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
@@ -78,9 +78,9 @@ fn course() -> ReservationName {
 }
 
 /// Two processors for an hour, in half an hour, for these keys.
-fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
+fn wish(now: Timestamp, allowed: &[&str]) -> OperatorCommand {
     let allowed: BTreeSet<KeyName> = allowed.iter().map(|name| key(name)).collect();
-    Operation::Reserve(Box::new(SharedTerms {
+    OperatorCommand::Reserve(Box::new(SharedReservationTerms {
         name: course(),
         allowed,
         resources: Resources::processors(2),
@@ -107,7 +107,7 @@ async fn ask(
 async fn order(
     plane_run: &ControlPlaneRun,
     site: &str,
-    what: Operation,
+    what: OperatorCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     ask(
         plane_run,
@@ -142,7 +142,7 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
         wait(plane_run, MINUTE).await;
         (
             answers.iter().filter(|answer| answer.is_ok()).count(),
-            plane_run.world.read(|world: &World| {
+            plane_run.world.read(|world: &SimulatedWorld| {
                 world
                     .sites()
                     .iter()
@@ -161,10 +161,10 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let parts = [("delft", delft), ("leiden", 8)];
         let parts =
             parts.map(|(site, count)| (SiteName::new(site).unwrap(), Resources::processors(count)));
-        let Operation::Reserve(wish) = wish(now, &[]) else {
+        let OperatorCommand::Reserve(wish) = wish(now, &[]) else {
             unreachable!()
         };
-        Operation::Reserve(Box::new(SharedTerms {
+        OperatorCommand::Reserve(Box::new(SharedReservationTerms {
             name: ReservationName::new(name).unwrap(),
             parts: parts.into(),
             tolerance: MINUTE,
@@ -182,7 +182,7 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
             .await
             .unwrap();
         wait(plane_run, MINUTE).await;
-        let held = |world: &World| {
+        let held = |world: &SimulatedWorld| {
             let sites = world.sites().iter();
             sites
                 .map(|site| site.current_leases().count())
@@ -191,7 +191,7 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let held = plane_run.world.read(held);
         let mut spec = build_job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
@@ -216,13 +216,13 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
         wait(plane_run, MINUTE).await;
         let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         // What happens while it is frozen it hears of when it is thawed.
         ask(plane_run, "bob", ApiRequest::Freeze(vec![JobId(1)]))
             .await
             .unwrap();
-        let cancel = Operation::CancelReservation { name: course() };
+        let cancel = OperatorCommand::CancelReservation { name: course() };
         order(plane_run, "delft", cancel).await.unwrap();
         wait(plane_run, MINUTE).await;
         order(plane_run, "delft", wish(now, &["alice"]))
@@ -252,12 +252,12 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
         for by in ["alice", "bob", "alice"] {
             let mut spec = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
             spec.run.within = Some(course());
-            let submit = ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))]);
+            let submit = ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))]);
             ask(plane_run, by, submit).await.unwrap();
         }
         let refused = build_job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
             spec.run.within = Some(course());
-            ApiRequest::Submit(vec![Submission::from_spec(Arc::new(spec))])
+            ApiRequest::Submit(vec![JobSubmission::from_spec(Arc::new(spec))])
         });
         assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
         wait(plane_run, HOUR + HOUR).await;
@@ -277,5 +277,5 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
         )
     });
     assert_eq!(jobs, [PhaseKind::Finished; 3]);
-    assert_eq!(kept, Some(SharedStage::Confirmed));
+    assert_eq!(kept, Some(SharedReservationStage::Confirmed));
 }

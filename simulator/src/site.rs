@@ -11,18 +11,19 @@ use cospan_actors::clock::Clock;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
-    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Observation, Readable, Reservations, Site, SiteDescription, SiteError,
-    SiteStatus, SubmitRequest, Submitted, TagLookup,
+    AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, CopyRequest, CopyStatus,
+    FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile, ReadableFile, Site,
+    SiteAttemptCalls, SiteCallKind, SiteDescription, SiteError, SiteFileCalls,
+    SiteReservationCalls, SiteStatus, TagLookupAnswer,
 };
 
-use super::actor_lives::{Lived, Lives};
+use super::actor_lives::{ActorLives, RecordedActorEvent};
 use super::call_faults::{CallFate, CallFaultModel};
 use super::fault_kinds::FaultKind;
 use super::kill_switch::KillSwitch;
 use super::world_handle::WorldHandle;
-use crate::world::site_faults::Closed;
-use crate::world::{SiteIndex, World};
+use crate::world::site_faults::TurnAwayReason;
+use crate::world::{SimulatedWorld, SiteIndex};
 
 /// Longest time that a caller waits for a reply.
 const DEADLINE: DurationMs = DurationMs(10_000);
@@ -42,7 +43,7 @@ pub(super) struct SimulatedSite {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) call_faults: Arc<CallFaultModel>,
     pub(super) kill_switch: Arc<KillSwitch>,
-    pub(super) lives: Arc<Lives>,
+    pub(super) lives: Arc<ActorLives>,
     /// Instance of the control plane.
     pub(super) instance: InstanceId,
     /// True if the site sends hints about changes; otherwise it is only polled.
@@ -63,8 +64,8 @@ impl SimulatedSite {
     /// Carries a call to the site and its answer back.
     async fn call_site<T: Send + 'static>(
         &self,
-        call: CallKind,
-        act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        call: SiteCallKind,
+        act: impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
         self.call_with_fate(self.call_faults.draw_fate(), call, None, act)
             .await
@@ -74,9 +75,9 @@ impl SimulatedSite {
     /// it out.
     async fn call_or_pretend<T: Send + 'static>(
         &self,
-        call: CallKind,
+        call: SiteCallKind,
         pretended: Option<T>,
-        act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        act: impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
         self.call_with_fate(self.call_faults.draw_fate(), call, pretended, act)
             .await
@@ -86,9 +87,9 @@ impl SimulatedSite {
     pub(super) async fn call_with_fate<T: Send + 'static>(
         &self,
         fate: CallFate,
-        call: CallKind,
+        call: SiteCallKind,
         pretended: Option<T>,
-        act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        act: impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
         pause(fate.there).await;
         let name = call.as_str();
@@ -125,18 +126,22 @@ impl SimulatedSite {
     }
 
     /// Acts at the site, unless it turns callers away.
-    fn act_if_open<T>(&self, act: &impl Fn(&mut World, SiteIndex) -> T) -> Result<T, Closed> {
-        self.world.act_at(self.clock.now(), |world: &mut World| {
-            match world.turn_away(self.index, self.instance) {
-                Some(closed) => Err(closed),
-                None => Ok(act(world, self.index)),
-            }
-        })
+    fn act_if_open<T>(
+        &self,
+        act: &impl Fn(&mut SimulatedWorld, SiteIndex) -> T,
+    ) -> Result<T, TurnAwayReason> {
+        self.world
+            .act_at(self.clock.now(), |world: &mut SimulatedWorld| {
+                match world.turn_away(self.index, self.instance) {
+                    Some(closed) => Err(closed),
+                    None => Ok(act(world, self.index)),
+                }
+            })
     }
 
     fn carry_out<T>(
         &self,
-        act: &impl Fn(&mut World, SiteIndex) -> Result<T, SiteError>,
+        act: &impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError>,
     ) -> Result<T, SiteError> {
         self.world
             .act_at(self.clock.now(), |world| act(world, self.index))
@@ -145,7 +150,9 @@ impl SimulatedSite {
     fn schedule_late_act<T: Send + 'static>(
         &self,
         delay: DurationMs,
-        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+        act: Arc<
+            impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        >,
     ) {
         let site = self.clone();
         actix_rt::spawn(async move {
@@ -157,19 +164,21 @@ impl SimulatedSite {
     /// Answers a caller whom the site turns away.
     async fn answer_closed<T: Send + 'static>(
         &self,
-        closed: Closed,
-        call: CallKind,
-        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+        closed: TurnAwayReason,
+        call: SiteCallKind,
+        act: Arc<
+            impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        >,
     ) -> Result<T, SiteError> {
         match closed {
-            Closed::Silent => {
+            TurnAwayReason::Silent => {
                 pause(DEADLINE).await;
                 return Err(SiteError::NotSent("the site does not answer".into()));
             }
-            Closed::Revoked => {
+            TurnAwayReason::Revoked => {
                 return Err(SiteError::NotSent("permission denied".into()));
             }
-            Closed::Frozen => {}
+            TurnAwayReason::Frozen => {}
         }
         // Requests that the site has accepted by then are carried out after the thaw; the others
         // run under a time-out there.
@@ -207,7 +216,7 @@ impl SimulatedSite {
         };
         if is_false {
             self.call_faults
-                .count_fault(fault, CallKind::Status.as_str());
+                .count_fault(fault, SiteCallKind::Status.as_str());
         }
     }
 
@@ -217,7 +226,9 @@ impl SimulatedSite {
         fault: FaultKind,
         dice: u64,
         pretended: Option<T>,
-        act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
+        act: Arc<
+            impl Fn(&mut SimulatedWorld, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
+        >,
     ) -> Result<T, SiteError> {
         match fault {
             FaultKind::RequestLost => {
@@ -256,7 +267,7 @@ impl SimulatedSite {
             // Planned without a report from the hook, as there may be many.
             FaultKind::AdapterPanics => {
                 self.lives
-                    .record_event(self.clock.now(), Lived::Planted(None));
+                    .record_event(self.clock.now(), RecordedActorEvent::Planted(None));
                 resume_unwind(Box::new("an adapter panicked"))
             }
             _ => self.carry_out(&*act),
@@ -269,41 +280,41 @@ fn truncate_status(status: &mut SiteStatus, dice: u64) -> bool {
     let kept = dice as usize % status.attempts.len().max(1);
     let mut said = false;
     for seen in status.attempts.values_mut().skip(kept) {
-        said |= !matches!(seen, Observation::Unknown(_));
-        *seen = Observation::Unknown("the answer was cut short".into());
+        said |= !matches!(seen, AttemptObservation::Unknown(_));
+        *seen = AttemptObservation::Unknown("the answer was cut short".into());
     }
     said
 }
 
 #[async_trait]
-impl Attempts for SimulatedSite {
+impl SiteAttemptCalls for SimulatedSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let fate = self.call_faults.draw_fate();
         let asked = tags.to_vec();
         let mut status = self
             .call_with_fate(
                 fate,
-                CallKind::Status,
+                SiteCallKind::Status,
                 None,
-                move |world: &mut World, site| Ok(world.status(site, &asked)),
+                move |world: &mut SimulatedWorld, site| Ok(world.status(site, &asked)),
             )
             .await?;
         self.falsify(fate, &mut status);
         Ok(status)
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         let order = order.clone();
         let pretended = LrmId::new(&format!("0.{}", self.name)).ok();
-        let pretended = pretended.map(|lrm_id| Submitted { lrm_id });
-        self.call_or_pretend(CallKind::Submit, pretended, move |world, site| {
+        let pretended = pretended.map(|lrm_id| AcceptedAttempt { lrm_id });
+        self.call_or_pretend(SiteCallKind::Submit, pretended, move |world, site| {
             world.submit(site, &order)
         })
         .await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.call_site(CallKind::FindByTag, move |world, site| {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
+        self.call_site(SiteCallKind::FindByTag, move |world, site| {
             Ok(world.find_by_tag(site, tag))
         })
         .await
@@ -311,7 +322,7 @@ impl Attempts for SimulatedSite {
 
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         let lrm_id = lrm_id.cloned();
-        self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
+        self.call_or_pretend(SiteCallKind::Cancel, Some(()), move |world, site| {
             world.cancel(site, tag, lrm_id.as_ref());
             Ok(())
         })
@@ -320,7 +331,7 @@ impl Attempts for SimulatedSite {
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         let lrm_id = lrm_id.clone();
-        self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
+        self.call_or_pretend(SiteCallKind::Cancel, Some(()), move |world, site| {
             world.withdraw(site, tag, &lrm_id);
             Ok(())
         })
@@ -328,14 +339,14 @@ impl Attempts for SimulatedSite {
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.call_site(CallKind::RemoveAttempt, move |world, site| {
+        self.call_site(SiteCallKind::RemoveAttempt, move |world, site| {
             world.remove_attempt(site, tag)
         })
         .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call_site(CallKind::ListAttempts, |world, site| {
+        self.call_site(SiteCallKind::ListAttempts, |world, site| {
             Ok(world.list_attempts(site))
         })
         .await
@@ -351,25 +362,28 @@ impl Gate for SimulatedSite {
     ) -> Result<GateState, SiteError> {
         let decision = decision.clone();
         let kill_switch = self.kill_switch.clone();
-        self.call_site(CallKind::DecideGate, move |world: &mut World, site| {
-            let state = world.decide_gate(site, tag, &decision)?;
-            if let GateDecision::Go(go) = &decision
-                && state == GateState::Opened
-                && world.awaits_gates(tag, go)
-            {
-                kill_switch.count_gate();
-            }
-            Ok(state)
-        })
+        self.call_site(
+            SiteCallKind::DecideGate,
+            move |world: &mut SimulatedWorld, site| {
+                let state = world.decide_gate(site, tag, &decision)?;
+                if let GateDecision::Go(go) = &decision
+                    && state == GateState::Opened
+                    && world.awaits_gates(tag, go)
+                {
+                    kill_switch.count_gate();
+                }
+                Ok(state)
+            },
+        )
         .await
     }
 }
 
 #[async_trait]
-impl Files for SimulatedSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for SimulatedSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         let place = place.clone();
-        self.call_site(CallKind::Inspect, move |world, site| {
+        self.call_site(SiteCallKind::Inspect, move |world, site| {
             world.inspect(site, &place)
         })
         .await
@@ -377,7 +391,7 @@ impl Files for SimulatedSite {
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call_or_pretend(CallKind::StartCopy, Some(()), move |world, site| {
+        self.call_or_pretend(SiteCallKind::StartCopy, Some(()), move |world, site| {
             world.start_copy(site, &order)
         })
         .await
@@ -385,7 +399,7 @@ impl Files for SimulatedSite {
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call_site(CallKind::CopyStatus, move |world, site| {
+        self.call_site(SiteCallKind::CopyStatus, move |world, site| {
             Ok(world.copy_status(site, &order))
         })
         .await
@@ -393,7 +407,7 @@ impl Files for SimulatedSite {
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call_site(CallKind::StopCopy, move |world, site| {
+        self.call_site(SiteCallKind::StopCopy, move |world, site| {
             world.stop_copy(site, &order, discard);
             Ok(())
         })
@@ -401,24 +415,26 @@ impl Files for SimulatedSite {
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call_site(CallKind::HasContent, move |world, site| {
+        self.call_site(SiteCallKind::HasContent, move |world, site| {
             Ok(world.has_content(site, digest))
         })
         .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call_site(CallKind::DeleteContent, move |world, site| {
+        self.call_site(SiteCallKind::DeleteContent, move |world, site| {
             world.delete_content(site, digest);
             Ok(())
         })
         .await
     }
 
-    async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+    async fn read(&self, what: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
         let what = what.clone();
-        self.call_site(CallKind::Read, move |world, site| world.read(site, &what))
-            .await
+        self.call_site(SiteCallKind::Read, move |world, site| {
+            world.read(site, &what)
+        })
+        .await
     }
 }
 
@@ -428,11 +444,11 @@ impl Site for SimulatedSite {
         &self.name
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         let grants = self
             .world
             .read(|world| world.sites()[self.index.index()].grants_reservations());
-        grants.then_some(self as &dyn Reservations)
+        grants.then_some(self as &dyn SiteReservationCalls)
     }
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
@@ -441,13 +457,15 @@ impl Site for SimulatedSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call_site(CallKind::Describe, |world, site| Ok(world.describe(site)))
-            .await
+        self.call_site(SiteCallKind::Describe, |world, site| {
+            Ok(world.describe(site))
+        })
+        .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         let to = to.clone();
-        self.call_site(CallKind::RoundTrip, move |world, site| {
+        self.call_site(SiteCallKind::RoundTrip, move |world, site| {
             world.round_trip(site, &to)
         })
         .await

@@ -8,7 +8,10 @@ use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{Attempts, GateDecision, GateState, InQueue, Observation, SubmitRequest};
+use cospan_sites::port::{
+    AttemptObservation, AttemptSubmitRequest, GateDecision, GateState, QueuedAttempt,
+    SiteAttemptCalls,
+};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::fault_kinds::FaultKind;
@@ -16,28 +19,28 @@ use super::jobs::build_job;
 use super::kill_switch::{KillPoint, KillSwitch};
 use super::site::SimulatedSite;
 use super::world_handle::WorldHandle;
-use crate::world::batch::Discipline;
-use crate::world::site_faults::{SiteFault, StruckFault};
-use crate::world::world_history::LedgerEvent;
+use crate::world::batch::QueueDiscipline;
+use crate::world::site_faults::{FaultEffectCounts, SiteFault};
+use crate::world::world_history::WorldLedgerEvent;
 use crate::world::world_site::{ClusterSpec, LocalJob};
-use crate::world::{SimulatedPace, SiteIndex, World};
+use crate::world::{SimulatedWorld, SiteIndex, WrapperDelays};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 
 /// A world of one site, whose nodes have one processor each.
-fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
+fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (SimulatedWorld, SiteIndex) {
     let name = SiteName::new("delft").unwrap();
     let spec = ClusterSpec {
         name: name.clone(),
         nodes,
         processors_per_node: 1,
-        discipline: Discipline::Easy,
+        discipline: QueueDiscipline::Easy,
         local_jobs,
         queues: false,
         reserves: false,
         files: BTreeMap::new(),
     };
-    let world = World::new(vec![spec], &[], SimulatedPace::default(), 1, BEGINS);
+    let world = SimulatedWorld::new(vec![spec], &[], WrapperDelays::default(), 1, BEGINS);
     let index = world.index_of(&name).unwrap();
     (world, index)
 }
@@ -81,7 +84,7 @@ fn under_virtual_time(work: impl Future<Output = ()>) {
     .block_on(work);
 }
 
-fn struck(site: &SimulatedSite) -> StruckFault {
+fn struck(site: &SimulatedSite) -> FaultEffectCounts {
     site.call_faults.tally().fault_counts()
 }
 
@@ -109,7 +112,7 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
     let site = site(Some(FaultKind::Truncated), None, None);
     System::new().block_on(async { site.status(&[]).await.unwrap() });
-    assert_eq!(struck(&site), StruckFault::new());
+    assert_eq!(struck(&site), FaultEffectCounts::new());
 }
 
 #[test]
@@ -123,12 +126,12 @@ fn nobody_is_killed_after_a_call_that_was_turned_away() {
     assert!(!site.kill_switch.is_dead());
     assert_eq!(
         struck(&site),
-        StruckFault::new(),
+        FaultEffectCounts::new(),
         "neither a kill nor, where nothing stands, trouble"
     );
 }
 
-fn order() -> SubmitRequest {
+fn order() -> AttemptSubmitRequest {
     let instance = InstanceId::from_random(1);
     let component = ComponentIndex(0);
     let tag = AttemptTag {
@@ -139,14 +142,14 @@ fn order() -> SubmitRequest {
     };
     let second = DurationMs(1_000);
     let spec = build_job(&[1], second, second, 0).unwrap();
-    SubmitRequest::with_one_processor(tag, spec.components[0].program.unpack(), second)
+    AttemptSubmitRequest::with_one_processor(tag, spec.components[0].program.unpack(), second)
 }
 
-fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {
+fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut SimulatedWorld) -> T) -> T {
     site.world.act_at(BEGINS + DurationMs(ms), act)
 }
 
-fn deeds(site: &SimulatedSite) -> Vec<LedgerEvent> {
+fn deeds(site: &SimulatedSite) -> Vec<WorldLedgerEvent> {
     site.world.read(|world| {
         world
             .ledger()
@@ -185,7 +188,7 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
     });
     let ready = deeds(&site)
         .into_iter()
-        .filter(|deed| *deed == LedgerEvent::Ready)
+        .filter(|deed| *deed == WorldLedgerEvent::Ready)
         .count();
     assert_eq!(ready, 1, "{:?}", deeds(&site));
 }
@@ -206,7 +209,10 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
             let seen = world.status(site.index, &[order.tag]).attempts;
-            assert_eq!(seen[&order.tag], Observation::Queued(InQueue::default()));
+            assert_eq!(
+                seen[&order.tag],
+                AttemptObservation::Queued(QueuedAttempt::default())
+            );
             assert!(
                 world.remove_attempt(site.index, order.tag).is_err(),
                 "it is in the queue"
@@ -230,7 +236,7 @@ fn what_is_taken_back_too_late_ends_nothing() {
             world.withdraw(site.index, order.tag, &ids[late]);
             let seen = world.status(site.index, &[order.tag]).attempts;
             assert!(
-                matches!(seen[&order.tag], Observation::Ready(_)),
+                matches!(seen[&order.tag], AttemptObservation::Ready(_)),
                 "{seen:?}"
             );
         });
@@ -247,14 +253,17 @@ fn a_request_that_came_twice_is_submitted_twice() {
         tokio::time::sleep(Duration::from_secs(20)).await;
     });
     let deeds = deeds(&site);
-    assert!(deeds.contains(&LedgerEvent::SubmittedAgain), "{deeds:?}");
+    assert!(
+        deeds.contains(&WorldLedgerEvent::SubmittedAgain),
+        "{deeds:?}"
+    );
     assert_eq!(struck(&site), [((FaultKind::Doubled, "submit"), 1)].into());
 }
 
 /// An attempt of the job with this number.
-fn order_of(job: u64) -> SubmitRequest {
+fn order_of(job: u64) -> AttemptSubmitRequest {
     let order = order();
-    SubmitRequest {
+    AttemptSubmitRequest {
         tag: AttemptTag {
             job: JobId(job),
             ..order.tag
@@ -263,7 +272,11 @@ fn order_of(job: u64) -> SubmitRequest {
     }
 }
 
-fn seen(world: &mut World, site: SiteIndex, order: &SubmitRequest) -> Observation {
+fn seen(
+    world: &mut SimulatedWorld,
+    site: SiteIndex,
+    order: &AttemptSubmitRequest,
+) -> AttemptObservation {
     world.status(site, &[order.tag]).attempts[&order.tag].clone()
 }
 
@@ -292,7 +305,10 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     world.advance_to(BEGINS + DurationMs(20_000));
     for job in [2, 3] {
         let at_gate = seen(&mut world, site, &order_of(job));
-        assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
+        assert!(
+            matches!(at_gate, AttemptObservation::Ready(_)),
+            "{at_gate:?}"
+        );
     }
     let load = *world.sites()[0].load().last().unwrap();
     assert_eq!((load.held, load.local), (2, 0));
@@ -323,10 +339,10 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
     world.submit(site, &order_of(2)).unwrap();
     world.advance_to(BEGINS + DurationMs(15_000));
     let runs = seen(&mut world, site, &order_of(1));
-    assert!(matches!(runs, Observation::Ready(_)), "{runs:?}");
+    assert!(matches!(runs, AttemptObservation::Ready(_)), "{runs:?}");
     let failed = seen(&mut world, site, &order_of(2));
     assert!(
-        matches!(failed, Observation::Vanished { began: false, .. }),
+        matches!(failed, AttemptObservation::Vanished { began: false, .. }),
         "{failed:?}"
     );
     assert_eq!(
@@ -338,7 +354,7 @@ fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
     world.submit(site, &order_of(3)).unwrap();
     world.advance_to(BEGINS + DurationMs(30_000));
     let mended = seen(&mut world, site, &order_of(3));
-    assert!(matches!(mended, Observation::Ready(_)), "{mended:?}");
+    assert!(matches!(mended, AttemptObservation::Ready(_)), "{mended:?}");
 }
 
 #[test]
@@ -353,11 +369,14 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     world.advance_to(BEGINS + DurationMs(30_000));
     assert_eq!(
         seen(&mut world, site, &order()),
-        Observation::Queued(InQueue::default())
+        AttemptObservation::Queued(QueuedAttempt::default())
     );
     world.advance_to(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
-    assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
+    assert!(
+        matches!(at_gate, AttemptObservation::Ready(_)),
+        "{at_gate:?}"
+    );
     assert_eq!(
         world.sites()[0].spare_processors(),
         Some(1),

@@ -12,27 +12,29 @@ use async_trait::async_trait;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
-use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
-use cospan_sites::port::{
-    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Readable, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
-    Submitted, TagLookup,
+use cospan_sites::exec::{
+    CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
 };
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::port::{
+    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
+    GateDecision, GateState, InspectedFile, ReadableFile, Site, SiteAttemptCalls, SiteCallKind,
+    SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
+};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 
 use super::fault_kinds::FaultKind;
 use super::site::SimulatedSite;
-use crate::world::World;
+use crate::world::SimulatedWorld;
 use crate::world::slurm_output::ROOT;
 use request::SlurmRequest;
 
 /// A simulated site behind the adapter of Slurm.
-pub(super) struct SlurmCluster {
+pub(super) struct SimulatedSlurmSite {
     plain: SimulatedSite,
     slurm: SlurmSite,
 }
 
-impl SlurmCluster {
+impl SimulatedSlurmSite {
     /// Builds the site as the adapter sees it.
     ///
     /// # Errors
@@ -42,18 +44,19 @@ impl SlurmCluster {
         // The agent copies nothing here.
         let agent = vec!["/nowhere/agent".into()];
         let total = Resources::processors(told.total.processors);
-        let mut config = SlurmConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
+        let mut config =
+            SlurmSiteConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
         config.labels = told.labels;
         config.queues = told.capabilities.queues;
-        let slurm = SlurmSite::remote(config, Arc::new(SimulatedExec(plain.clone())))?;
+        let slurm = SlurmSite::remote(config, Arc::new(SimulatedExecutor(plain.clone())))?;
         Ok(Self { plain, slurm })
     }
 }
 
 /// Runs in the world what the adapter asks for.
-struct SimulatedExec(SimulatedSite);
+struct SimulatedExecutor(SimulatedSite);
 
-impl fmt::Debug for SimulatedExec {
+impl fmt::Debug for SimulatedExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SimulatedExec").field(&self.0.name).finish()
     }
@@ -71,7 +74,7 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
     Ok(format!("fail {kind} {why}\n"))
 }
 
-impl SimulatedExec {
+impl SimulatedExecutor {
     async fn answer_request(&self, asked: SlurmRequest) -> Result<String, SiteError> {
         let fate = self.0.call_faults.draw_fate();
         let call = asked.verb.call_kind();
@@ -79,22 +82,33 @@ impl SimulatedExec {
         let idle = self.draw_wrong_idle(fate.fault, fate.dice, call);
         let kill_switch = self.0.kill_switch.clone();
         self.0
-            .call_with_fate(fate, call, pretended, move |world: &mut World, site| {
-                asked.carry_out(world, site, idle, &kill_switch)
-            })
+            .call_with_fate(
+                fate,
+                call,
+                pretended,
+                move |world: &mut SimulatedWorld, site| {
+                    asked.carry_out(world, site, idle, &kill_switch)
+                },
+            )
             .await
     }
 
     /// Returns a wrong number of idle processors if the fault says so.
-    fn draw_wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
+    fn draw_wrong_idle(
+        &self,
+        fault: Option<FaultKind>,
+        dice: u64,
+        call: SiteCallKind,
+    ) -> Option<u32> {
         let site = self.0.index.index();
         let (total, idle) = self.0.world.read(|world| {
             let cluster = &world.sites()[site];
             (cluster.processors(), cluster.spare_processors())
         });
         let wrong = (dice % u64::from(total + 1)) as u32;
-        let strikes =
-            fault == Some(FaultKind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
+        let strikes = fault == Some(FaultKind::WrongIdle)
+            && call == SiteCallKind::Status
+            && idle != Some(wrong);
         strikes.then(|| {
             self.0
                 .call_faults
@@ -105,9 +119,9 @@ impl SimulatedExec {
 }
 
 #[async_trait]
-impl Exec for SimulatedExec {
+impl CommandExecutor for SimulatedExecutor {
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        let Work::Script { words, .. } = &command.work else {
+        let ProgramOrScript::Script { words, .. } = &command.work else {
             return Err(ExecError::NotStarted("there is no such program".to_owned()));
         };
         let asked =
@@ -125,16 +139,16 @@ impl Exec for SimulatedExec {
 }
 
 #[async_trait]
-impl Attempts for SlurmCluster {
+impl SiteAttemptCalls for SimulatedSlurmSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.slurm.status(tags).await
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         self.slurm.submit(order).await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         self.slurm.find_by_tag(tag).await
     }
 
@@ -156,7 +170,7 @@ impl Attempts for SlurmCluster {
 }
 
 #[async_trait]
-impl Gate for SlurmCluster {
+impl Gate for SimulatedSlurmSite {
     async fn decide_gate(
         &self,
         tag: AttemptTag,
@@ -167,8 +181,8 @@ impl Gate for SlurmCluster {
 }
 
 #[async_trait]
-impl Files for SlurmCluster {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for SimulatedSlurmSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         self.plain.inspect(place).await
     }
 
@@ -192,13 +206,18 @@ impl Files for SlurmCluster {
         self.plain.delete_content(digest).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         self.plain.read(what, offset, limit).await
     }
 }
 
 #[async_trait]
-impl Site for SlurmCluster {
+impl Site for SimulatedSlurmSite {
     fn name(&self) -> &SiteName {
         self.plain.name()
     }

@@ -9,40 +9,42 @@ use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{AttemptTag, HostName, InstanceId, RelPath, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
-use cospan_sites::port::{EndedBySite, ExitCause, InQueue, Observation, Site, SiteError};
+use cospan_sites::port::{
+    AttemptObservation, ExitCause, QueuedAttempt, Site, SiteEndReason, SiteError,
+};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::kill_switch::KillSwitch;
 use super::site::SimulatedSite;
-use super::slurm_site::SlurmCluster;
+use super::slurm_site::SimulatedSlurmSite;
 use super::world_handle::WorldHandle;
 use crate::world::attempt::PROGRAM;
-use crate::world::batch::Discipline;
+use crate::world::batch::QueueDiscipline;
 use crate::world::site_faults::SiteFault;
 use crate::world::world_site::ClusterSpec;
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000_000);
 
 /// A site of four processors.
-struct Fixture {
+struct SimulatedSlurmFixture {
     plain: SimulatedSite,
 }
 
-impl Fixture {
+impl SimulatedSlurmFixture {
     fn new() -> Self {
         let name = SiteName::new("delft").unwrap();
         let spec = ClusterSpec {
             name: name.clone(),
             nodes: 2,
             processors_per_node: 2,
-            discipline: Discipline::Easy,
+            discipline: QueueDiscipline::Easy,
             local_jobs: Vec::new(),
             queues: true,
             reserves: false,
             files: BTreeMap::new(),
         };
-        let world = World::new(vec![spec], &[], SimulatedPace::default(), 1, BEGINS);
+        let world = SimulatedWorld::new(vec![spec], &[], WrapperDelays::default(), 1, BEGINS);
         let index = world.index_of(&name).unwrap();
         let call_faults = Arc::new(CallFaultModel::new(FaultRates::default(), 1));
         let plain = SimulatedSite {
@@ -68,11 +70,11 @@ impl Fixture {
     }
 
     fn adapter(&self) -> Arc<dyn Site> {
-        Arc::new(SlurmCluster::new(self.plain.clone()).unwrap())
+        Arc::new(SimulatedSlurmSite::new(self.plain.clone()).unwrap())
     }
 }
 
-impl SiteFixture for Fixture {
+impl SiteFixture for SimulatedSlurmFixture {
     fn site(&self) -> Arc<dyn Site> {
         self.adapter()
     }
@@ -107,13 +109,13 @@ impl SiteFixture for Fixture {
 }
 
 /// Under virtual time: what takes minutes there takes none here.
-fn with(test: impl AsyncFnOnce(&Fixture)) {
+fn with(test: impl AsyncFnOnce(&SimulatedSlurmFixture)) {
     System::with_tokio_rt(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().start_paused(true).build().unwrap()
     })
     .block_on(async {
-        let fixture = Fixture::new();
+        let fixture = SimulatedSlurmFixture::new();
         let clock = fixture.plain.clock.clone();
         let driven = actix_rt::spawn(fixture.plain.world.clone().drive_world(move || clock.now()));
         test(&fixture).await;
@@ -164,13 +166,13 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
             )
             .await;
             await_seen(&*site, tag(number), |seen| {
-                matches!(seen, Observation::Begun(_))
+                matches!(seen, AttemptObservation::Begun(_))
             })
             .await;
             let seen = await_seen(&*site, tag(number), |seen| {
-                matches!(seen, Observation::Exited(_))
+                matches!(seen, AttemptObservation::Exited(_))
             });
-            let Observation::Exited(exit) = seen.await else {
+            let AttemptObservation::Exited(exit) = seen.await else {
                 unreachable!()
             };
             assert_eq!(exit.cause, ExitCause::Code(code));
@@ -197,7 +199,7 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
         let status = site.status(&[tag(2)]).await.unwrap();
         assert_eq!(
             status.attempts[&tag(2)],
-            Observation::Queued(InQueue::default())
+            AttemptObservation::Queued(QueuedAttempt::default())
         );
         assert_eq!(status.idle.processors, 0);
     });
@@ -213,12 +215,12 @@ fn who_waits_behind_others_waits_for_priority() {
                 .await
                 .unwrap();
         }
-        let behind = |why: &'static str| move |seen: &Observation| matches!(seen, Observation::Queued(InQueue { behind: Some(said), .. }) if &**said == why);
+        let behind = |why: &'static str| move |seen: &AttemptObservation| matches!(seen, AttemptObservation::Queued(QueuedAttempt { behind: Some(said), .. }) if &**said == why);
         await_seen(&*site, tag(3), behind("Priority")).await;
         let status = site.status(&[tag(2)]).await.unwrap();
         assert_eq!(
             status.attempts[&tag(2)],
-            Observation::Queued(InQueue::default())
+            AttemptObservation::Queued(QueuedAttempt::default())
         );
     });
 }
@@ -229,7 +231,7 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("1000", "0"))).await;
         await_seen(&*site, tag(1), |seen| {
-            matches!(seen, Observation::Exited(_))
+            matches!(seen, AttemptObservation::Exited(_))
         })
         .await;
         fixture.trouble(SiteFault::Forgets {
@@ -248,7 +250,10 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
             .unwrap()
             .attempts
             .remove(&tag(1));
-        assert!(matches!(seen, Some(Observation::Exited(_))), "{seen:?}");
+        assert!(
+            matches!(seen, Some(AttemptObservation::Exited(_))),
+            "{seen:?}"
+        );
     });
 }
 
@@ -258,21 +263,24 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
     with(async |fixture| {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("600000", "0"))).await;
-        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+        await_seen(&*site, tag(1), |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
+        .await;
         fixture.trouble(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
-        let seen = await_seen(&*site, tag(1), |seen: &Observation| {
-            matches!(seen, Observation::Ended { .. })
+        let seen = await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
-        let Observation::Ended {
+        let AttemptObservation::Ended {
             began: true, why, ..
         } = seen
         else {
             panic!("{seen:?}")
         };
-        assert_eq!(why, EndedBySite::NodeFailed);
+        assert_eq!(why, SiteEndReason::NodeFailed);
     });
 }
 
@@ -326,6 +334,9 @@ fn a_site_that_lets_nobody_in_tells_nothing() {
             Err(SiteError::NotSent(_))
         ));
         fixture.bring_back();
-        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+        await_seen(&*site, tag(1), |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
+        .await;
     });
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
-use cospan_actors::actor_context::Shared;
+use cospan_actors::actor_context::SharedState;
 use cospan_actors::actor_registry::{ActorDirectory, ActorRegistry, LookAgain};
 use cospan_actors::catalogue::InformationActor;
 use cospan_actors::claimer::Claimer;
@@ -26,9 +26,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::actor_lives::{Lived, Lives};
+use super::actor_lives::{ActorLives, RecordedActorEvent};
 use super::fault_kinds::FaultKind;
-use super::fault_tally::StrikeTally;
+use super::fault_tally::FaultEffectTally;
 
 /// Kinds of actors that take messages; a claim timer gets none.
 pub const KINDS: [ActorKind; 10] = [
@@ -49,7 +49,7 @@ const ROOM_MAX: usize = 4;
 
 /// Frequency and length of stalls, and the actors that stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stalls {
+pub struct StallSettings {
     /// True for each of [`KINDS`] that stalls.
     pub kinds: [bool; KINDS.len()],
     /// Longest time between two stalls.
@@ -62,7 +62,7 @@ pub struct Stalls {
     pub until: Timestamp,
 }
 
-impl Stalls {
+impl StallSettings {
     /// Lists the kinds of actors that stall.
     pub fn stalled_kinds(&self) -> impl Iterator<Item = ActorKind> {
         KINDS
@@ -73,7 +73,7 @@ impl Stalls {
     }
 }
 
-impl fmt::Display for Stalls {
+impl fmt::Display for StallSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.stalled_kinds().map(ActorKind::as_str).collect();
         let Self {
@@ -91,11 +91,11 @@ impl fmt::Display for Stalls {
 }
 
 /// Access to the control plane whose actors stall.
-pub(super) struct Patient {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct StallingControlPlane {
+    pub(super) shared: Arc<SharedState>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) tally: Arc<StrikeTally>,
-    pub(super) lives: Arc<Lives>,
+    pub(super) tally: Arc<FaultEffectTally>,
+    pub(super) lives: Arc<ActorLives>,
     /// Time until which the mailbox of the intake is full. A sender that is turned away there tells
     /// nobody else.
     pub(super) intake_full_until: Arc<AtomicU64>,
@@ -184,7 +184,11 @@ stalls!(
 stalls!(ClusterActor, JobActor, TransferActor);
 
 /// Makes actors stall from now on, each at most once at a time.
-pub(super) async fn stall_actors(stalls: Option<Stalls>, seed: u64, patient: Patient) {
+pub(super) async fn stall_actors(
+    stalls: Option<StallSettings>,
+    seed: u64,
+    patient: StallingControlPlane,
+) {
     let Some(stalls) = stalls else { return };
     let mut chance = StdRng::seed_from_u64(seed ^ 0x7374_616c_6c73);
     let kinds: Vec<ActorKind> = stalls.stalled_kinds().collect();
@@ -209,7 +213,7 @@ pub(super) async fn stall_actors(stalls: Option<Stalls>, seed: u64, patient: Pat
         if !over.contains_key(&id) && patient.stall_actor(&id, lasts, room) {
             patient
                 .lives
-                .record_event(now, Lived::Stalled(id.clone(), lasts, is_full));
+                .record_event(now, RecordedActorEvent::Stalled(id.clone(), lasts, is_full));
             over.insert(id, now + lasts);
         }
     }
@@ -234,7 +238,7 @@ fn draw_actor(kind: ActorKind, actors: &ActorRegistry, chance: &mut StdRng) -> O
     })
 }
 
-impl Patient {
+impl StallingControlPlane {
     /// Makes one actor stall. Returns true if it lives.
     fn stall_actor(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let tally = self.tally.clone();

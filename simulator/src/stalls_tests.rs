@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::control_plane_run::{ControlPlaneRun, RunEnd, RunPlan, run_control_plane};
 use super::probe_tests::{BEGINS, SECOND, environment};
-use super::stalls::{KINDS, Stalls};
+use super::stalls::{KINDS, StallSettings};
 
 const BOUND: usize = 3;
 
@@ -27,7 +27,7 @@ fn stalled(kind: ActorKind, full: u32) -> RunPlan {
     let kinds = KINDS.map(|other| other == kind);
     let lasts_max = DurationMs::from_secs(600);
     let until = BEGINS + lasts_max;
-    let stalls = Stalls {
+    let stalls = StallSettings {
         kinds,
         pause_max: DurationMs(1),
         lasts_max,

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cospan_actors::api::View;
-use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::CommittedView;
+use cospan_actors::api::command::{ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, RunnerName, SiteName, TargetName};
-use cospan_domain::job::job_state::{Idempotency, JobPhase, PhaseKind};
+use cospan_domain::job::job_state::{JobPhase, PhaseKind, SubmissionIdempotency};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::runner::{Described, Over, Sweep};
+use cospan_domain::runner::{JobDescription, Sweep, SweepSource};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -21,9 +21,9 @@ use super::control_plane_run::{
 };
 use super::jobs::build_job;
 use super::settings::default_settings;
-use crate::world::batch::Discipline;
+use crate::world::batch::QueueDiscipline;
 use crate::world::world_site::ClusterSpec;
-use crate::world::{SimulatedPace, World};
+use crate::world::{SimulatedWorld, WrapperDelays};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const RUNS: usize = 9;
@@ -31,13 +31,13 @@ const LIMIT: usize = 2;
 const RUN_TIME: DurationMs = DurationMs(100_000);
 
 fn environment(seed: u64) -> SimEnvironment {
-    let world = World::new(
+    let world = SimulatedWorld::new(
         ["delft", "leiden"]
             .map(|name: &str| ClusterSpec {
                 name: SiteName::new(name).unwrap(),
                 nodes: 8,
                 processors_per_node: 1,
-                discipline: Discipline::Easy,
+                discipline: QueueDiscipline::Easy,
                 local_jobs: Vec::new(),
                 queues: false,
                 reserves: false,
@@ -45,7 +45,7 @@ fn environment(seed: u64) -> SimEnvironment {
             })
             .into(),
         &[],
-        SimulatedPace::default(),
+        WrapperDelays::default(),
         seed,
         BEGINS,
     );
@@ -62,12 +62,12 @@ fn sweep() -> Vec<JobSpec> {
     let mut spec = build_job(&[1, 2], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.runner = RunnerName::new("sweep").ok();
     spec.run.notify = [TargetName::new("team").unwrap()].into();
-    let over = Over::Array(format!("1-{RUNS}").parse().unwrap());
+    let over = SweepSource::Array(format!("1-{RUNS}").parse().unwrap());
     let sweep = Some(Sweep {
         over,
         at_once: Some(LIMIT as u32),
     });
-    Described {
+    JobDescription {
         spec,
         sweep,
         max_tasks: RUNS,
@@ -81,13 +81,13 @@ fn sweep() -> Vec<JobSpec> {
 async fn submit(plane_run: &ControlPlaneRun) {
     let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
         let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
-        let idempotency = Some(Idempotency {
+        let idempotency = Some(SubmissionIdempotency {
             key,
             body: Digest([0; 32]),
         });
-        Submission {
+        JobSubmission {
             idempotency,
-            ..Submission::from_spec(Arc::new(spec))
+            ..JobSubmission::from_spec(Arc::new(spec))
         }
     });
     let by = KeyName::new("alice").unwrap();
@@ -99,7 +99,7 @@ async fn submit(plane_run: &ControlPlaneRun) {
         .unwrap();
 }
 
-fn active(view: &View) -> usize {
+fn active(view: &CommittedView) -> usize {
     let busy = |phase: &JobPhase| !phase.kind().is_final() && phase.kind() != PhaseKind::Queued;
     view.jobs.values().filter(|job| busy(&job.phase)).count()
 }

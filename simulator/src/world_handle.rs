@@ -6,18 +6,18 @@ use std::time::Duration;
 use cospan_domain::units::Timestamp;
 use tokio::sync::{Notify, watch};
 
-use crate::world::World;
+use crate::world::SimulatedWorld;
 
 /// The world behind a lock, with the subscribers to its changes.
 pub struct WorldHandle {
-    world: Mutex<World>,
+    world: Mutex<SimulatedWorld>,
     changes: Vec<watch::Sender<u64>>,
     sooner: Notify,
 }
 
 impl WorldHandle {
     /// Shares a world.
-    pub fn new(world: World) -> Arc<Self> {
+    pub fn new(world: SimulatedWorld) -> Arc<Self> {
         let changes = world
             .sites()
             .iter()
@@ -31,7 +31,7 @@ impl WorldHandle {
     }
 
     /// Acts on the world at `now`, and wakes the subscribers of changed sites.
-    pub fn act_at<T>(&self, now: Timestamp, act: impl FnOnce(&mut World) -> T) -> T {
+    pub fn act_at<T>(&self, now: Timestamp, act: impl FnOnce(&mut SimulatedWorld) -> T) -> T {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.advance_to(now);
         let expected = world.next_event();
@@ -48,7 +48,7 @@ impl WorldHandle {
     }
 
     /// Reads the world without advancing it.
-    pub fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&SimulatedWorld) -> T) -> T {
         read(&self.world.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -20,7 +20,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
-use cospan_sites::files::{AreaConfig, FileArea, agent};
+use cospan_sites::files::{FileArea, FileAreaConfig, agent};
 use cospan_sites::port::{CopyRequest, CopySource, CopyStatus};
 
 fn main() -> ExitCode {
@@ -81,7 +81,7 @@ fn make_area(place: &Path, name: &str) -> FileArea {
         "agent".into(),
     ];
     let stall = Duration::from_secs(60);
-    let area = FileArea::new(AreaConfig {
+    let area = FileArea::new(FileAreaConfig {
         root,
         attempts: "attempts".into(),
         agent,

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::{
     Attempt, AttemptTag, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName,
 };
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{
-    Attempts, ExitCause, Gate, GateDecision, Go, Observation, Site, SubmitRequest,
+    AttemptObservation, AttemptSubmitRequest, ExitCause, Gate, GateDecision, GoDecision, Site,
+    SiteAttemptCalls,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -41,19 +42,23 @@ fn tag(job: u64) -> AttemptTag {
     }
 }
 
-fn attempt_order(tag: AttemptTag, executable: &str, argument: Option<&str>) -> SubmitRequest {
+fn attempt_order(
+    tag: AttemptTag,
+    executable: &str,
+    argument: Option<&str>,
+) -> AttemptSubmitRequest {
     let program = Program {
-        executable: Executable::AtSite(executable.into()),
+        executable: ExecutableSource::AtSite(executable.into()),
         arguments: argument.into_iter().map(Into::into).collect(),
         environment: std::collections::BTreeMap::new(),
         directory: None,
         setup: Vec::new(),
     };
-    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
+    AttemptSubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 fn open_decision() -> GateDecision {
-    GateDecision::Go(Go {
+    GateDecision::Go(GoDecision {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),
@@ -67,8 +72,8 @@ fn open_decision() -> GateDecision {
 async fn await_seen(
     site: &LocalSite,
     tag: AttemptTag,
-    awaited: impl Fn(&Observation) -> bool,
-) -> Result<Observation> {
+    awaited: impl Fn(&AttemptObservation) -> bool,
+) -> Result<AttemptObservation> {
     let mut changes = site.changes().ok_or("no hints")?;
     loop {
         let status = site.status(&[tag]).await?;
@@ -80,10 +85,10 @@ async fn await_seen(
     }
 }
 
-async fn open_gate(site: &LocalSite, order: &SubmitRequest) -> Result<()> {
+async fn open_gate(site: &LocalSite, order: &AttemptSubmitRequest) -> Result<()> {
     site.submit(order).await?;
     await_seen(site, order.tag, |seen| {
-        matches!(seen, Observation::Ready(_))
+        matches!(seen, AttemptObservation::Ready(_))
     })
     .await?;
     site.decide_gate(order.tag, &open_decision()).await?;
@@ -92,8 +97,12 @@ async fn open_gate(site: &LocalSite, order: &SubmitRequest) -> Result<()> {
 
 async fn run_attempt(site: &LocalSite, tag: AttemptTag) -> Result<()> {
     open_gate(site, &attempt_order(tag, "/bin/true", None)).await?;
-    match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await? {
-        Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Ok(()),
+    match await_seen(site, tag, |seen| {
+        matches!(seen, AttemptObservation::Exited(_))
+    })
+    .await?
+    {
+        AttemptObservation::Exited(exit) if exit.cause == ExitCause::Code(0) => Ok(()),
         other => Err(format!("{tag} ended as {other:?}").into()),
     }
 }
@@ -134,7 +143,10 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
         open_gate(site, &attempt_order(*tag, "/bin/sleep", Some("600"))).await?;
     }
     for tag in &tags {
-        await_seen(site, *tag, |seen| matches!(seen, Observation::Begun(_))).await?;
+        await_seen(site, *tag, |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
+        .await?;
     }
     let started = Instant::now();
     let before = cpu_time();
@@ -147,7 +159,10 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
         site.cancel(*tag, None).await?;
     }
     for tag in &tags {
-        await_seen(site, *tag, |seen| matches!(seen, Observation::Exited(_))).await?;
+        await_seen(site, *tag, |seen| {
+            matches!(seen, AttemptObservation::Exited(_))
+        })
+        .await?;
     }
     Ok(used * 100.0)
 }
@@ -169,7 +184,7 @@ async fn main() -> Result<()> {
     let place = tempfile::tempdir_in(".")?;
     let root = place.path().canonicalize()?;
     let name = SiteName::new("bench")?;
-    let config = LocalConfig::new(
+    let config = LocalSiteConfig::new(
         name,
         root,
         Resources::processors(128),

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 
-use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
+use crate::exec::{
+    CommandChannel, CommandExecutor, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+};
 use crate::port::SiteError;
 
 /// The beginning of every script: what failures and the site's root are.
@@ -61,8 +63,8 @@ const ANSWER_MAX: usize = 32 << 20;
 
 /// The client of the agent at one site.
 #[derive(Debug, Clone)]
-pub(crate) struct SiteAgent {
-    pub(crate) exec: Arc<dyn Exec>,
+pub(crate) struct SiteAgentClient {
+    pub(crate) exec: Arc<dyn CommandExecutor>,
     /// See [`agent_script`].
     pub(crate) text: Arc<str>,
     pub(crate) site: SiteName,
@@ -75,18 +77,20 @@ pub(crate) struct SiteAgent {
 
 /// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AgentFailure {
+pub(crate) enum SiteAgentError {
     /// An error of the port.
     Site(SiteError),
     /// A part that `install` brings is missing; certainly nothing was done.
     NotInstalled,
 }
 
-impl From<AgentFailure> for SiteError {
-    fn from(failure: AgentFailure) -> Self {
+impl From<SiteAgentError> for SiteError {
+    fn from(failure: SiteAgentError) -> Self {
         match failure {
-            AgentFailure::Site(error) => error,
-            AgentFailure::NotInstalled => SiteError::NotSent("the wrapper is not there".to_owned()),
+            SiteAgentError::Site(error) => error,
+            SiteAgentError::NotInstalled => {
+                SiteError::NotSent("the wrapper is not there".to_owned())
+            }
         }
     }
 }
@@ -103,9 +107,9 @@ impl From<ExecError> for SiteError {
 
 /// The input of an agent.
 #[derive(Debug, Default)]
-pub(crate) struct AgentRequest(Vec<u8>);
+pub(crate) struct SiteAgentRequest(Vec<u8>);
 
-impl AgentRequest {
+impl SiteAgentRequest {
     /// Adds a line; `rest` must have no line breaks.
     pub(crate) fn push_line(&mut self, key: &str, rest: &str) {
         self.0
@@ -142,9 +146,9 @@ impl AgentRequest {
 
 /// The lines of a complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AgentAnswer(pub(crate) String);
+pub(crate) struct SiteAgentAnswer(pub(crate) String);
 
-impl AgentAnswer {
+impl SiteAgentAnswer {
     /// Returns what follows a key in each line that begins with it.
     pub(crate) fn values_of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
@@ -158,17 +162,17 @@ impl AgentAnswer {
     }
 }
 
-impl SiteAgent {
+impl SiteAgentClient {
     /// Sends one request and reads the answer.
     pub(crate) async fn send_request(
         &self,
         words: &[impl AsRef<OsStr>],
-        request: AgentRequest,
-    ) -> Result<AgentAnswer, AgentFailure> {
-        let command = self.build_command(words, request, ExecLane::Control);
+        request: SiteAgentRequest,
+    ) -> Result<SiteAgentAnswer, SiteAgentError> {
+        let command = self.build_command(words, request, CommandChannel::Control);
         match self.exec.run(command).await {
             Ok(output) => read_answer(&output),
-            Err(error) => Err(AgentFailure::Site(error.into())),
+            Err(error) => Err(SiteAgentError::Site(error.into())),
         }
     }
 
@@ -182,14 +186,18 @@ impl SiteAgent {
             ..self.clone()
         };
         agent
-            .send_request(&["initialise"], AgentRequest::default())
+            .send_request(&["initialise"], SiteAgentRequest::default())
             .await?;
         Ok(())
     }
 
     /// Sends a request that may take as long as a large file needs.
-    pub(crate) async fn send_patiently(&self, words: &[&str]) -> Result<AgentAnswer, SiteError> {
-        let mut command = self.build_command(words, AgentRequest::default(), ExecLane::Control);
+    pub(crate) async fn send_patiently(
+        &self,
+        words: &[&str],
+    ) -> Result<SiteAgentAnswer, SiteError> {
+        let mut command =
+            self.build_command(words, SiteAgentRequest::default(), CommandChannel::Control);
         command.deadline = FILE_LONGEST;
         Ok(read_answer(&self.exec.run(command).await?)?)
     }
@@ -212,8 +220,8 @@ impl SiteAgent {
     pub(crate) fn build_command(
         &self,
         words: &[impl AsRef<OsStr>],
-        request: AgentRequest,
-        lane: ExecLane,
+        request: SiteAgentRequest,
+        lane: CommandChannel,
     ) -> ExecCommand {
         let root = self.root.clone().into_os_string();
         let first = [
@@ -224,7 +232,7 @@ impl SiteAgent {
         let words = words.iter().map(|word| word.as_ref().to_owned());
         let words = first.into_iter().chain(words).collect();
         ExecCommand {
-            work: Work::Script {
+            work: ProgramOrScript::Script {
                 text: self.text.clone(),
                 words,
             },
@@ -237,12 +245,12 @@ impl SiteAgent {
     }
 }
 
-pub(crate) fn read_answer(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> {
+pub(crate) fn read_answer(output: &CommandOutput) -> Result<SiteAgentAnswer, SiteAgentError> {
     let text = String::from_utf8_lossy(&output.stdout);
     let body = text.strip_suffix('\n').unwrap_or_default();
     let (body, last) = body.rsplit_once('\n').unwrap_or(("", body));
     if last == "done" {
-        return Ok(AgentAnswer(body.to_owned()));
+        return Ok(SiteAgentAnswer(body.to_owned()));
     }
     let failure = last
         .strip_prefix("fail ")
@@ -253,20 +261,20 @@ pub(crate) fn read_answer(output: &CommandOutput) -> Result<AgentAnswer, AgentFa
         Some(("broken", why)) => Err(site_failure(SiteError::OutOfOrder, why)),
         Some(("full", why)) => Err(site_failure(SiteError::SiteFull, why)),
         Some(("unknown", why)) => Err(site_failure(SiteError::OutcomeUnknown, why)),
-        Some(("missing", _)) => Err(AgentFailure::NotInstalled),
+        Some(("missing", _)) => Err(SiteAgentError::NotInstalled),
         _ => {
             let mut why = format!("the answer was cut short ({})", output.ended);
             let stderr = String::from_utf8_lossy(&output.stderr);
             if let Some(line) = stderr.lines().next() {
                 let _ = write!(why, ": {line}");
             }
-            Err(AgentFailure::Site(SiteError::OutcomeUnknown(why)))
+            Err(SiteAgentError::Site(SiteError::OutcomeUnknown(why)))
         }
     }
 }
 
-fn site_failure(error: fn(String) -> SiteError, why: &str) -> AgentFailure {
-    AgentFailure::Site(error(why.trim_end().to_owned()))
+fn site_failure(error: fn(String) -> SiteError, why: &str) -> SiteAgentError {
+    SiteAgentError::Site(error(why.trim_end().to_owned()))
 }
 
 #[cfg(test)]
@@ -295,7 +303,7 @@ mod tests {
         for length in 0..whole.len() {
             let cut = read_answer(&output(&whole[..length]));
             assert!(
-                matches!(cut, Err(AgentFailure::Site(SiteError::OutcomeUnknown(_)))),
+                matches!(cut, Err(SiteAgentError::Site(SiteError::OutcomeUnknown(_)))),
                 "{length}"
             );
         }
@@ -304,7 +312,7 @@ mod tests {
     #[test]
     fn each_failure_is_what_the_agent_called_it() {
         let failed = |text: &str| read_answer(&output(&format!("queue x\n{text}\n"))).unwrap_err();
-        let site = |error: SiteError| AgentFailure::Site(error);
+        let site = |error: SiteError| SiteAgentError::Site(error);
         assert_eq!(
             failed("fail refused no such "),
             site(SiteError::Refused("no such".into()))
@@ -314,7 +322,7 @@ mod tests {
             site(SiteError::NotSent("down".into()))
         );
         assert_eq!(failed("fail full 2"), site(SiteError::SiteFull("2".into())));
-        assert_eq!(failed("fail missing it"), AgentFailure::NotInstalled);
+        assert_eq!(failed("fail missing it"), SiteAgentError::NotInstalled);
         let cut = site(SiteError::OutcomeUnknown(
             "the answer was cut short (exit code 0): sh: odd".into(),
         ));

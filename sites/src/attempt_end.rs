@@ -8,11 +8,11 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::port::{EndedBySite, ErrorBlame};
+use crate::port::{ErrorBlame, SiteEndReason};
 
 /// The report of a batch system on an attempt's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BatchState {
+pub enum BatchJobState {
     /// The batch system does not know it any more.
     Forgotten,
     /// In the queue, and may begin.
@@ -47,85 +47,85 @@ pub enum BatchState {
     OutOfMemory,
 }
 
-impl BatchState {
+impl BatchJobState {
     /// All of them, in the order of the book.
-    pub const ALL: [BatchState; 16] = [
-        BatchState::Waiting,
-        BatchState::NeverRuns,
-        BatchState::Requeued,
-        BatchState::Running,
-        BatchState::Completing,
-        BatchState::Completed,
-        BatchState::Failed,
-        BatchState::Cancelled,
-        BatchState::Preempted,
-        BatchState::TimeLimit,
-        BatchState::Deadline,
-        BatchState::NodeFailed,
-        BatchState::BootFailed,
-        BatchState::LaunchFailed,
-        BatchState::OutOfMemory,
-        BatchState::Forgotten,
+    pub const ALL: [BatchJobState; 16] = [
+        BatchJobState::Waiting,
+        BatchJobState::NeverRuns,
+        BatchJobState::Requeued,
+        BatchJobState::Running,
+        BatchJobState::Completing,
+        BatchJobState::Completed,
+        BatchJobState::Failed,
+        BatchJobState::Cancelled,
+        BatchJobState::Preempted,
+        BatchJobState::TimeLimit,
+        BatchJobState::Deadline,
+        BatchJobState::NodeFailed,
+        BatchJobState::BootFailed,
+        BatchJobState::LaunchFailed,
+        BatchJobState::OutOfMemory,
+        BatchJobState::Forgotten,
     ];
 
     /// Returns true if such a job may still do something, or be started.
     pub fn is_active(self) -> bool {
-        self.is_in_queue() || matches!(self, BatchState::Running | BatchState::Completing)
+        self.is_in_queue() || matches!(self, BatchJobState::Running | BatchJobState::Completing)
     }
 
     /// Returns true if it is in the queue.
     pub fn is_in_queue(self) -> bool {
         matches!(
             self,
-            BatchState::Waiting | BatchState::NeverRuns | BatchState::Requeued
+            BatchJobState::Waiting | BatchJobState::NeverRuns | BatchJobState::Requeued
         )
     }
 
     /// Returns who or what ended it from outside, if the report says so.
-    fn ended_from_outside(self) -> Option<EndedBySite> {
+    fn ended_from_outside(self) -> Option<SiteEndReason> {
         Some(match self {
-            BatchState::NeverRuns => EndedBySite::NeverRuns,
-            BatchState::Cancelled => EndedBySite::Cancelled,
-            BatchState::Preempted => EndedBySite::Preempted,
-            BatchState::Requeued => EndedBySite::Requeued,
-            BatchState::TimeLimit | BatchState::Deadline => EndedBySite::TimeLimit,
-            BatchState::NodeFailed | BatchState::BootFailed => EndedBySite::NodeFailed,
-            BatchState::LaunchFailed => EndedBySite::LaunchFailed,
-            BatchState::OutOfMemory => EndedBySite::OutOfMemory,
-            BatchState::Forgotten
-            | BatchState::Waiting
-            | BatchState::Running
-            | BatchState::Completing
-            | BatchState::Completed
-            | BatchState::Failed => return None,
+            BatchJobState::NeverRuns => SiteEndReason::NeverRuns,
+            BatchJobState::Cancelled => SiteEndReason::Cancelled,
+            BatchJobState::Preempted => SiteEndReason::Preempted,
+            BatchJobState::Requeued => SiteEndReason::Requeued,
+            BatchJobState::TimeLimit | BatchJobState::Deadline => SiteEndReason::TimeLimit,
+            BatchJobState::NodeFailed | BatchJobState::BootFailed => SiteEndReason::NodeFailed,
+            BatchJobState::LaunchFailed => SiteEndReason::LaunchFailed,
+            BatchJobState::OutOfMemory => SiteEndReason::OutOfMemory,
+            BatchJobState::Forgotten
+            | BatchJobState::Waiting
+            | BatchJobState::Running
+            | BatchJobState::Completing
+            | BatchJobState::Completed
+            | BatchJobState::Failed => return None,
         })
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            BatchState::Forgotten => "not known any more",
-            BatchState::Waiting => "waiting",
-            BatchState::NeverRuns => "waiting, can never run",
-            BatchState::Running => "running",
-            BatchState::Completing => "being tidied up",
-            BatchState::Completed => "completed",
-            BatchState::Failed => "failed",
-            BatchState::Cancelled => "cancelled",
-            BatchState::Preempted => "preempted",
-            BatchState::Requeued => "requeued",
-            BatchState::TimeLimit => "time limit",
-            BatchState::Deadline => "deadline",
-            BatchState::NodeFailed => "node failed",
-            BatchState::BootFailed => "node did not start",
-            BatchState::LaunchFailed => "launch failed",
-            BatchState::OutOfMemory => "out of memory",
+            BatchJobState::Forgotten => "not known any more",
+            BatchJobState::Waiting => "waiting",
+            BatchJobState::NeverRuns => "waiting, can never run",
+            BatchJobState::Running => "running",
+            BatchJobState::Completing => "being tidied up",
+            BatchJobState::Completed => "completed",
+            BatchJobState::Failed => "failed",
+            BatchJobState::Cancelled => "cancelled",
+            BatchJobState::Preempted => "preempted",
+            BatchJobState::Requeued => "requeued",
+            BatchJobState::TimeLimit => "time limit",
+            BatchJobState::Deadline => "deadline",
+            BatchJobState::NodeFailed => "node failed",
+            BatchJobState::BootFailed => "node did not start",
+            BatchJobState::LaunchFailed => "launch failed",
+            BatchJobState::OutOfMemory => "out of memory",
         }
     }
 }
 
 /// The files that a wrapper left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WrapperTraces {
+pub enum WrapperFileState {
     /// Not even its directory.
     Nothing,
     /// It came to its gate at most.
@@ -155,50 +155,50 @@ pub enum WrapperTraces {
     TooLate,
 }
 
-impl WrapperTraces {
+impl WrapperFileState {
     /// All of them, in the order of the book.
-    pub const ALL: [WrapperTraces; 13] = [
-        WrapperTraces::Nothing,
-        WrapperTraces::AtGate,
-        WrapperTraces::Begun,
-        WrapperTraces::Trouble,
-        WrapperTraces::Spoiled,
-        WrapperTraces::Success,
-        WrapperTraces::Failure,
-        WrapperTraces::Killed,
-        WrapperTraces::Terminated,
-        WrapperTraces::WallTime,
-        WrapperTraces::Unstarted,
-        WrapperTraces::TooLate,
-        WrapperTraces::Void,
+    pub const ALL: [WrapperFileState; 13] = [
+        WrapperFileState::Nothing,
+        WrapperFileState::AtGate,
+        WrapperFileState::Begun,
+        WrapperFileState::Trouble,
+        WrapperFileState::Spoiled,
+        WrapperFileState::Success,
+        WrapperFileState::Failure,
+        WrapperFileState::Killed,
+        WrapperFileState::Terminated,
+        WrapperFileState::WallTime,
+        WrapperFileState::Unstarted,
+        WrapperFileState::TooLate,
+        WrapperFileState::Void,
     ];
 
     /// Returns true for the end of a payload that may have come from outside.
     pub(crate) fn is_exit(self) -> bool {
         matches!(
             self,
-            WrapperTraces::Success
-                | WrapperTraces::Failure
-                | WrapperTraces::Killed
-                | WrapperTraces::Terminated
+            WrapperFileState::Success
+                | WrapperFileState::Failure
+                | WrapperFileState::Killed
+                | WrapperFileState::Terminated
         )
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            WrapperTraces::Nothing => "nothing",
-            WrapperTraces::AtGate => "came to its gate",
-            WrapperTraces::Begun => "began",
-            WrapperTraces::Trouble => "trouble",
-            WrapperTraces::Spoiled => "unreadable",
-            WrapperTraces::Void => "void",
-            WrapperTraces::Success => "code 0",
-            WrapperTraces::Failure => "code, signal",
-            WrapperTraces::Killed => "TERM or KILL",
-            WrapperTraces::Terminated => "told to end",
-            WrapperTraces::WallTime => "wall time",
-            WrapperTraces::Unstarted => "could not start",
-            WrapperTraces::TooLate => "too late",
+            WrapperFileState::Nothing => "nothing",
+            WrapperFileState::AtGate => "came to its gate",
+            WrapperFileState::Begun => "began",
+            WrapperFileState::Trouble => "trouble",
+            WrapperFileState::Spoiled => "unreadable",
+            WrapperFileState::Void => "void",
+            WrapperFileState::Success => "code 0",
+            WrapperFileState::Failure => "code, signal",
+            WrapperFileState::Killed => "TERM or KILL",
+            WrapperFileState::Terminated => "told to end",
+            WrapperFileState::WallTime => "wall time",
+            WrapperFileState::Unstarted => "could not start",
+            WrapperFileState::TooLate => "too late",
         }
     }
 }
@@ -223,7 +223,7 @@ pub enum AttemptEnd {
     /// The job's own error, as its exit says.
     Failed,
     /// It was ended, or kept from running, from outside.
-    Ended(EndedBySite),
+    Ended(SiteEndReason),
     /// The site's error: lost without a valid record.
     Lost,
 }
@@ -269,35 +269,37 @@ impl fmt::Display for AttemptEnd {
 
 /// Interprets the end of an attempt. `settled`: files had time to appear, and
 /// the batch system to say why.
-pub fn interpret_end(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
+pub fn interpret_end(word: BatchJobState, left: WrapperFileState, settled: bool) -> AttemptEnd {
     match (left, word) {
         // It cannot begin any more, and must be taken out of the queue all the same.
-        (WrapperTraces::Void, word) if word.is_in_queue() => AttemptEnd::Queued,
-        (WrapperTraces::Void, _) => AttemptEnd::Void,
-        (WrapperTraces::WallTime | WrapperTraces::Unstarted, _) => AttemptEnd::Failed,
-        (WrapperTraces::TooLate, _) => AttemptEnd::TooLate,
-        (WrapperTraces::Nothing, BatchState::Waiting | BatchState::Requeued) => AttemptEnd::Queued,
+        (WrapperFileState::Void, word) if word.is_in_queue() => AttemptEnd::Queued,
+        (WrapperFileState::Void, _) => AttemptEnd::Void,
+        (WrapperFileState::WallTime | WrapperFileState::Unstarted, _) => AttemptEnd::Failed,
+        (WrapperFileState::TooLate, _) => AttemptEnd::TooLate,
+        (WrapperFileState::Nothing, BatchJobState::Waiting | BatchJobState::Requeued) => {
+            AttemptEnd::Queued
+        }
         // A controller that was killed forgot that it started this: nobody puts a job back into the
         // queue that was submitted not to be.
-        (WrapperTraces::Success, BatchState::Waiting | BatchState::NeverRuns) => {
+        (WrapperFileState::Success, BatchJobState::Waiting | BatchJobState::NeverRuns) => {
             tell_if(settled, AttemptEnd::Succeeded)
         }
-        (WrapperTraces::Failure, BatchState::Waiting | BatchState::NeverRuns) => {
+        (WrapperFileState::Failure, BatchJobState::Waiting | BatchJobState::NeverRuns) => {
             tell_if(settled, AttemptEnd::Failed)
         }
         // Its wrapper waited a moment for a request to end, and there was none: that controller
         // starts it anew, and calls it cancelled because its node will not.
-        (WrapperTraces::Success, BatchState::Cancelled) => AttemptEnd::Succeeded,
+        (WrapperFileState::Success, BatchJobState::Cancelled) => AttemptEnd::Succeeded,
         // It ran, or waited at its gate, and its directory is taken for any that comes again.
-        (left, word) if word.is_in_queue() && left != WrapperTraces::Nothing => {
-            tell_if(settled, AttemptEnd::Ended(EndedBySite::Requeued))
+        (left, word) if word.is_in_queue() && left != WrapperFileState::Nothing => {
+            tell_if(settled, AttemptEnd::Ended(SiteEndReason::Requeued))
         }
-        (left, BatchState::Running | BatchState::Completing) if !left.is_exit() => {
+        (left, BatchJobState::Running | BatchJobState::Completing) if !left.is_exit() => {
             AttemptEnd::Standing
         }
-        (WrapperTraces::Nothing, BatchState::Forgotten) => AttemptEnd::Absent,
+        (WrapperFileState::Nothing, BatchJobState::Forgotten) => AttemptEnd::Absent,
         // Slurm also reports this for a job whose payload killed its wrapper.
-        (WrapperTraces::Spoiled | WrapperTraces::Begun, BatchState::LaunchFailed) => {
+        (WrapperFileState::Spoiled | WrapperFileState::Begun, BatchJobState::LaunchFailed) => {
             interpret_own_end(left, word, settled)
         }
         (left, word) => match word.ended_from_outside() {
@@ -310,26 +312,28 @@ pub fn interpret_end(word: BatchState, left: WrapperTraces, settled: bool) -> At
 }
 
 /// Interprets the end of an attempt that nobody is reported to have ended.
-fn interpret_own_end(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
+fn interpret_own_end(left: WrapperFileState, word: BatchJobState, settled: bool) -> AttemptEnd {
     // While it is tidied up, an end from outside may still be reported.
     let stands = settled || !word.is_active();
     match left {
         // A wrapper that wrote this ends well: it was ended right after that, or never wrote it.
-        WrapperTraces::Success if word == BatchState::Failed => AttemptEnd::Lost,
-        WrapperTraces::Success => tell_if(stands, AttemptEnd::Succeeded),
+        WrapperFileState::Success if word == BatchJobState::Failed => AttemptEnd::Lost,
+        WrapperFileState::Success => tell_if(stands, AttemptEnd::Succeeded),
         // A payload's own exit would look different: somebody asked it to end. The signal may have
         // reached the payload before its wrapper.
-        WrapperTraces::Terminated | WrapperTraces::Killed if word == BatchState::Forgotten => {
-            AttemptEnd::Ended(EndedBySite::Cancelled)
+        WrapperFileState::Terminated | WrapperFileState::Killed
+            if word == BatchJobState::Forgotten =>
+        {
+            AttemptEnd::Ended(SiteEndReason::Cancelled)
         }
-        WrapperTraces::Failure | WrapperTraces::Killed | WrapperTraces::Terminated => {
+        WrapperFileState::Failure | WrapperFileState::Killed | WrapperFileState::Terminated => {
             tell_if(stands, AttemptEnd::Failed)
         }
-        WrapperTraces::Spoiled => tell_if(settled, AttemptEnd::Ended(EndedBySite::Spoiled)),
+        WrapperFileState::Spoiled => tell_if(settled, AttemptEnd::Ended(SiteEndReason::Spoiled)),
         // A batch system that reports this knows its nodes: all is well with them. Only the payload
         // runs beside the wrapper, and could end it.
-        WrapperTraces::Begun if word != BatchState::Forgotten => {
-            tell_if(settled, AttemptEnd::Ended(EndedBySite::WrapperKilled))
+        WrapperFileState::Begun if word != BatchJobState::Forgotten => {
+            tell_if(settled, AttemptEnd::Ended(SiteEndReason::WrapperKilled))
         }
         _ => tell_if(settled, AttemptEnd::Lost),
     }
@@ -342,13 +346,13 @@ fn tell_if(is_sure: bool, end: AttemptEnd) -> AttemptEnd {
 /// Formats the table of the book.
 pub fn to_markdown() -> String {
     let mut out = "| the batch system says |".to_owned();
-    let columns = WrapperTraces::ALL;
+    let columns = WrapperFileState::ALL;
     columns
         .iter()
         .for_each(|left| write_cell(&mut out, left.as_str()));
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(columns.len()));
-    for word in BatchState::ALL {
+    for word in BatchJobState::ALL {
         out.push_str("\n| ");
         out.push_str(word.as_str());
         out.push_str(" |");

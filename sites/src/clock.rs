@@ -22,11 +22,11 @@ type ClockSource = Box<dyn Fn() -> i64 + Send + Sync>;
 pub struct SteadyClock {
     system: ClockSource,
     steady: ClockSource,
-    followed: Mutex<FollowedClock>,
+    followed: Mutex<SteadyClockState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct FollowedClock {
+struct SteadyClockState {
     /// Added to the steady reading, it gives what is shown.
     offset_ms: i64,
     /// The sum of the steps that were left out.
@@ -59,7 +59,7 @@ impl SteadyClock {
     /// Follows the corrections of `system`, and takes lengths from `steady`.
     pub fn new(system: ClockSource, steady: ClockSource) -> Self {
         let read_at = steady();
-        let followed = FollowedClock {
+        let followed = SteadyClockState {
             offset_ms: system() - read_at,
             absorbed_ms: 0,
             read_at,

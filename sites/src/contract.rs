@@ -32,13 +32,13 @@ use cospan_domain::ids::{
     Attempt, AttemptTag, ComponentIndex, Digest, Epoch, HostName, InstanceId, JobId, RelPath,
     Round, SiteName,
 };
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
 use crate::port::{
-    ExitCause, GateDecision, GateState, Go, Observation, PayloadStream, Peer, Readable, Site,
-    SiteError, SubmitRequest,
+    AttemptObservation, AttemptSubmitRequest, ExitCause, GateDecision, GateState, GoDecision,
+    PayloadStream, ReadableFile, RoundPeer, Site, SiteError,
 };
 use crate::wrapper::state_files;
 
@@ -85,7 +85,7 @@ pub fn tag(job: u64) -> AttemptTag {
 /// A program found at the site.
 pub fn program(executable: &str, arguments: &[&str]) -> Program {
     Program {
-        executable: Executable::AtSite(executable.into()),
+        executable: ExecutableSource::AtSite(executable.into()),
         arguments: arguments.iter().map(|a| (*a).into()).collect(),
         environment: std::collections::BTreeMap::new(),
         directory: None,
@@ -99,13 +99,13 @@ pub fn script(text: &str) -> Program {
 }
 
 /// Makes a request for one processor with ordinary limits.
-pub fn order(tag: AttemptTag, program: Program) -> SubmitRequest {
-    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
+pub fn order(tag: AttemptTag, program: Program) -> AttemptSubmitRequest {
+    AttemptSubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 /// Makes the decision to open the gate.
 pub fn go() -> GateDecision {
-    GateDecision::Go(Go {
+    GateDecision::Go(GoDecision {
         round: Round(7),
         epoch: Epoch(3),
         start_at: Timestamp(0),
@@ -118,8 +118,8 @@ pub fn go() -> GateDecision {
     })
 }
 
-fn make_peer(attempt: Attempt, host: &str) -> Peer {
-    Peer {
+fn make_peer(attempt: Attempt, host: &str) -> RoundPeer {
+    RoundPeer {
         attempt,
         site: SiteName::new("elsewhere").unwrap(),
         host: host.to_owned(),
@@ -131,8 +131,8 @@ fn make_peer(attempt: Attempt, host: &str) -> Peer {
 pub async fn await_seen(
     site: &dyn Site,
     tag: AttemptTag,
-    awaited: impl Fn(&Observation) -> bool,
-) -> Observation {
+    awaited: impl Fn(&AttemptObservation) -> bool,
+) -> AttemptObservation {
     let started = Instant::now();
     loop {
         let status = site.status(&[tag]).await.unwrap();
@@ -149,16 +149,16 @@ pub async fn await_seen(
 }
 
 /// Submits an attempt and waits until it is at its gate.
-pub async fn bring_to_gate(site: &dyn Site, order: &SubmitRequest) {
+pub async fn bring_to_gate(site: &dyn Site, order: &AttemptSubmitRequest) {
     site.submit(order).await.unwrap();
     await_seen(site, order.tag, |seen| {
-        matches!(seen, Observation::Ready(_))
+        matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
 }
 
 /// Submits and opens the gate.
-pub async fn start(site: &dyn Site, order: &SubmitRequest) {
+pub async fn start(site: &dyn Site, order: &AttemptSubmitRequest) {
     bring_to_gate(site, order).await;
     assert_eq!(
         site.decide_gate(order.tag, &go()).await,
@@ -168,14 +168,18 @@ pub async fn start(site: &dyn Site, order: &SubmitRequest) {
 
 /// Waits for the end.
 pub async fn await_exit(site: &dyn Site, tag: AttemptTag) -> ExitCause {
-    match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await {
-        Observation::Exited(exit) => exit.cause,
+    match await_seen(site, tag, |seen| {
+        matches!(seen, AttemptObservation::Exited(_))
+    })
+    .await
+    {
+        AttemptObservation::Exited(exit) => exit.cause,
         other => panic!("{other:?}"),
     }
 }
 
 /// Runs a program from submission to its end.
-pub async fn run(site: &dyn Site, order: &SubmitRequest) -> ExitCause {
+pub async fn run(site: &dyn Site, order: &AttemptSubmitRequest) -> ExitCause {
     start(site, order).await;
     await_exit(site, order.tag).await
 }
@@ -183,7 +187,11 @@ pub async fn run(site: &dyn Site, order: &SubmitRequest) -> ExitCause {
 /// Returns what a payload printed; nothing if it has not begun.
 pub async fn read_stdout(site: &dyn Site, tag: AttemptTag) -> String {
     match site
-        .read(&Readable::Log(tag, PayloadStream::Stdout), Bytes(0), 60_000)
+        .read(
+            &ReadableFile::Log(tag, PayloadStream::Stdout),
+            Bytes(0),
+            60_000,
+        )
         .await
     {
         Ok(piece) => String::from_utf8(piece.bytes).unwrap(),

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 /// The program or script that is run at a site.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub enum ProgramOrScript {
     /// Program and arguments. No shell reads them on their way.
     Program(Vec<OsString>),
     /// A script of ours for a POSIX shell, and the words that it gets as arguments. The shell reads
@@ -30,7 +30,7 @@ pub enum Work {
 
 /// The way that a command takes to a site that has a narrow one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecLane {
+pub enum CommandChannel {
     /// Short requests, and answers of text without NUL; several at the same time.
     Control,
     /// Contents of files; one after the other, and never in the way of the others.
@@ -41,9 +41,9 @@ pub enum ExecLane {
 #[derive(Debug, Clone)]
 pub struct ExecCommand {
     /// The program or script to run.
-    pub work: Work,
+    pub work: ProgramOrScript,
     /// The way to the site.
-    pub lane: ExecLane,
+    pub lane: CommandChannel,
     /// The standard input, which then ends. A command may leave it unread.
     pub input: Vec<u8>,
     /// Variables set for it, besides the few that the site gives everyone.
@@ -100,7 +100,7 @@ pub enum ExecError {
 /// Runs commands at one site. Calls may run at the same time. Dropping a call's future gives
 /// it up; what it started ends by itself, within its deadline.
 #[async_trait]
-pub trait Exec: fmt::Debug + Send + Sync {
+pub trait CommandExecutor: fmt::Debug + Send + Sync {
     /// Runs a command to its end.
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError>;
 

@@ -1,4 +1,4 @@
-//! A site that fails on purpose: wraps any `Site` and injects what its [`Faults`] say, per kind of
+//! A site that fails on purpose: wraps any `Site` and injects what its [`FaultSwitch`] say, per kind of
 //! call, switched at run time by a handle or, for a server in another process, by a control file.
 //!
 //! A fault changes the answer, the effect, or both. We count how often it did, because a fault that
@@ -12,19 +12,19 @@ mod injection;
 mod reservation_faults;
 mod wrapped_site;
 
-pub use control_file::ControlError;
-pub use injection::{FaultTally, Injection};
+pub use control_file::ControlFileError;
+pub use injection::{CallFaultTally, FaultInjection};
 pub use wrapped_site::FaultySite;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use injection::Injected;
+use injection::SiteInjections;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::port::CallKind;
+use crate::port::SiteCallKind;
 
 /// A thing that goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,28 +80,28 @@ impl InjectedFault {
 
 /// A fault that is switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Armed {
+struct ArmedFault {
     fault: InjectedFault,
     /// Calls that it still affects; `None` for all until it is lifted.
     left: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct FaultState {
-    armed: BTreeMap<CallKind, Armed>,
-    struck: BTreeMap<CallKind, u64>,
-    injected: Injected,
+struct FaultSwitchState {
+    armed: BTreeMap<SiteCallKind, ArmedFault>,
+    struck: BTreeMap<SiteCallKind, u64>,
+    injected: SiteInjections,
 }
 
 /// The handle that switches faults; clones switch the same ones.
 #[derive(Debug, Clone)]
-pub struct Faults {
-    state: Arc<Mutex<FaultState>>,
+pub struct FaultSwitch {
+    state: Arc<Mutex<FaultSwitchState>>,
     /// Wakes calls that are frozen.
     changed: Arc<watch::Sender<u64>>,
 }
 
-impl Default for Faults {
+impl Default for FaultSwitch {
     fn default() -> Self {
         Self {
             state: Arc::default(),
@@ -110,20 +110,24 @@ impl Default for Faults {
     }
 }
 
-impl Faults {
+impl FaultSwitch {
     /// Makes one without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Affects every call of a kind until the fault is lifted.
-    pub fn arm(&self, call: CallKind, fault: InjectedFault) {
-        self.change_state(|state| state.armed.extend([(call, Armed { fault, left: None })]));
+    pub fn arm(&self, call: SiteCallKind, fault: InjectedFault) {
+        self.change_state(|state| {
+            state
+                .armed
+                .extend([(call, ArmedFault { fault, left: None })])
+        });
     }
 
     /// Affects the next `count` calls of a kind.
-    pub fn arm_next(&self, call: CallKind, fault: InjectedFault, count: u64) {
-        let armed = Armed {
+    pub fn arm_next(&self, call: SiteCallKind, fault: InjectedFault, count: u64) {
+        let armed = ArmedFault {
             fault,
             left: Some(count),
         };
@@ -132,13 +136,13 @@ impl Faults {
 
     /// Affects calls of every kind.
     pub fn arm_all(&self, fault: InjectedFault) {
-        CallKind::ALL
+        SiteCallKind::ALL
             .into_iter()
             .for_each(|call| self.arm(call, fault));
     }
 
     /// Lets calls of a kind go well again; frozen ones go on.
-    pub fn lift_call(&self, call: CallKind) {
+    pub fn lift_call(&self, call: SiteCallKind) {
         self.change_state(|state| state.armed.retain(|armed, _| *armed != call));
     }
 
@@ -151,28 +155,28 @@ impl Faults {
     }
 
     /// Injects these faults instead of the earlier ones, and forgets the tallies of those.
-    pub fn inject(&self, injections: Vec<Injection>) {
-        self.change_state(|state| state.injected = Injected::new(injections));
+    pub fn inject(&self, injections: Vec<FaultInjection>) {
+        self.change_state(|state| state.injected = SiteInjections::new(injections));
     }
 
     /// Returns the tallies of the latest injections, by the name of the fault and the kind of call;
     /// they are kept when the injections are over.
-    pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), FaultTally> {
+    pub fn tallies(&self) -> BTreeMap<(&'static str, SiteCallKind), CallFaultTally> {
         self.lock_state().injected.tallies().clone()
     }
 
     /// Returns how many calls of a kind an armed fault has affected.
-    pub fn affected_calls(&self, call: CallKind) -> u64 {
+    pub fn affected_calls(&self, call: SiteCallKind) -> u64 {
         self.lock_state().struck.get(&call).copied().unwrap_or(0)
     }
 
     /// Replaces everything that is armed.
-    fn set_armed(&self, armed: BTreeMap<CallKind, Armed>) {
+    fn set_armed(&self, armed: BTreeMap<SiteCallKind, ArmedFault>) {
         self.change_state(|state| state.armed = armed);
     }
 
     /// Returns the fault that affects a call now, if any, and counts it.
-    fn fault_for(&self, call: CallKind) -> Option<InjectedFault> {
+    fn fault_for(&self, call: SiteCallKind) -> Option<InjectedFault> {
         let mut state = self.lock_state();
         let Some(armed) = state.armed.get_mut(&call) else {
             return state.injected.draw_fault(call);
@@ -187,7 +191,7 @@ impl Faults {
         Some(fault)
     }
 
-    fn is_frozen(&self, call: CallKind) -> bool {
+    fn is_frozen(&self, call: SiteCallKind) -> bool {
         self.lock_state()
             .armed
             .get(&call)
@@ -195,7 +199,7 @@ impl Faults {
     }
 
     /// Waits while a kind of call is frozen.
-    async fn await_thaw(&self, call: CallKind) {
+    async fn await_thaw(&self, call: SiteCallKind) {
         let mut changed = self.changed.subscribe();
         while self.is_frozen(call) {
             // The sender lives as long as this handle, so this cannot fail while we wait.
@@ -206,7 +210,7 @@ impl Faults {
     }
 
     /// Waits while calls of this kind hang.
-    async fn await_hang_end(&self, call: CallKind) {
+    async fn await_hang_end(&self, call: SiteCallKind) {
         let mut changed = self.changed.subscribe();
         loop {
             let until = self.lock_state().injected.hangs_until(call, Instant::now());
@@ -216,13 +220,13 @@ impl Faults {
         }
     }
 
-    fn change_state(&self, change: impl FnOnce(&mut FaultState)) {
+    fn change_state(&self, change: impl FnOnce(&mut FaultSwitchState)) {
         change(&mut self.lock_state());
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, FaultState> {
+    fn lock_state(&self) -> MutexGuard<'_, FaultSwitchState> {
         // Every change is one assignment, so a panic elsewhere left nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

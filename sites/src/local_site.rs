@@ -38,27 +38,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::sync::Semaphore;
 
-use self::attempt_root::OwnedRoot;
-use self::attempt_watch::Waker;
-use self::live_attempts::AttemptLedger;
-use self::root_owner::Hold;
-use self::sweeper::Sweeper;
+use self::attempt_root::VerifiedSiteRoot;
+use self::attempt_watch::WatcherWaker;
+use self::live_attempts::LiveAttempts;
+use self::root_owner::RootLock;
+use self::sweeper::TreeRemover;
 use crate::clock::SteadyClock;
-use crate::files::tree_pieces::Listing;
-use crate::files::{AreaConfig, FileArea};
+use crate::files::tree_pieces::DirectoryListing;
+use crate::files::{FileArea, FileAreaConfig, awaited_inspection};
 use crate::ping;
 use crate::port::{
-    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
-    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
-    Submitted, TagLookup, UploadStep,
+    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
+    GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile, Site,
+    SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus,
+    TagLookupAnswer, UploadStep,
 };
 use crate::root_place;
-use crate::wrapper::attempt_words::Seal;
+use crate::wrapper::attempt_words::AttemptAuthenticator;
 
 /// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
 /// hang with it and no more.
@@ -66,7 +67,7 @@ const CALLS_MAX: usize = 8;
 
 /// The configuration of a local site.
 #[derive(Debug, Clone)]
-pub struct LocalConfig {
+pub struct LocalSiteConfig {
     /// The name of the site.
     pub name: SiteName,
     /// The directory tree of the site; an absolute path.
@@ -74,7 +75,7 @@ pub struct LocalConfig {
     /// All resources that it has.
     pub total: Resources,
     /// The labels of the site.
-    pub labels: Labels,
+    pub labels: SiteLabels,
     /// Environment of the payloads; nothing else of ours reaches them.
     pub environment: BTreeMap<String, String>,
     /// True if it grants reservations.
@@ -89,7 +90,7 @@ pub struct LocalConfig {
     pub deadline: DurationMs,
     /// A file with the number of processors that others use, read at each status.
     pub foreign_load: Option<PathBuf>,
-    /// The command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    /// The command line of the agent that copies and digests files; see [`FileAreaConfig::agent`].
     pub agent: Vec<OsString>,
     /// A copy has failed if no byte moves for this long.
     pub stall: DurationMs,
@@ -99,14 +100,14 @@ pub struct LocalConfig {
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
     /// The seal that proves what wrappers wrote; none if left out.
-    pub seal: Seal,
+    pub seal: AttemptAuthenticator,
     /// The control plane that is to have the root for itself; `None`: nobody is kept out.
     pub owner: Option<InstanceId>,
     /// The data directory of that control plane, for whoever finds that the root is in use.
     pub data_directory: PathBuf,
 }
 
-impl LocalConfig {
+impl LocalSiteConfig {
     /// Makes one with ordinary settings, an ordinary `PATH` as its environment, and no neighbours.
     pub fn new(name: SiteName, root: PathBuf, total: Resources, agent: Vec<OsString>) -> Self {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -114,7 +115,7 @@ impl LocalConfig {
             name,
             root,
             total,
-            labels: Labels::new(),
+            labels: SiteLabels::new(),
             environment: [("PATH".to_owned(), path.to_owned())].into(),
             reservations: true,
             shell: "/bin/sh".into(),
@@ -126,32 +127,32 @@ impl LocalConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
-            seal: Seal::none(),
+            seal: AttemptAuthenticator::none(),
             owner: None,
             data_directory: PathBuf::new(),
         }
     }
 }
 
-/// A site on this machine.
-#[derive(Debug)]
+/// A site on this machine. A clone is another handle of it.
+#[derive(Debug, Clone)]
 pub struct LocalSite {
-    shared: Arc<LocalShared>,
+    shared: Arc<LocalSiteState>,
     calls: Arc<Semaphore>,
 }
 
 /// The state that calls, endings and the watcher share.
 #[derive(Debug)]
-struct LocalShared {
-    config: LocalConfig,
+struct LocalSiteState {
+    config: LocalSiteConfig,
     area: FileArea,
-    ledger: Mutex<AttemptLedger>,
-    hold: Hold,
-    sweeper: Sweeper,
+    ledger: Mutex<LiveAttempts>,
+    hold: RootLock,
+    sweeper: TreeRemover,
     /// Attempts whose ending a thread drives.
     ending: Mutex<BTreeSet<AttemptTag>>,
     changes: tokio::sync::watch::Sender<u64>,
-    waker: Waker,
+    waker: WatcherWaker,
     /// The reason why nothing can be begun, as the latest status found.
     trouble: Mutex<Option<String>>,
 }
@@ -162,22 +163,22 @@ impl LocalSite {
     ///
     /// # Errors
     /// `Refused` if the root or the agent is not an absolute path.
-    pub fn new(config: LocalConfig) -> Result<Self, SiteError> {
-        let area = FileArea::new(AreaConfig {
+    pub fn new(config: LocalSiteConfig) -> Result<Self, SiteError> {
+        let area = FileArea::new(FileAreaConfig {
             root: config.root.clone(),
             attempts: attempt_root::ATTEMPTS.to_owned(),
             agent: config.agent.clone(),
             stall: Duration::from_millis(config.stall.0),
         })?;
-        let shared = LocalShared {
+        let shared = LocalSiteState {
             config,
             area,
-            ledger: Mutex::new(AttemptLedger::default()),
-            hold: Hold::default(),
-            sweeper: Sweeper::default(),
+            ledger: Mutex::new(LiveAttempts::default()),
+            hold: RootLock::default(),
+            sweeper: TreeRemover::default(),
             ending: Mutex::default(),
             changes: tokio::sync::watch::Sender::new(0),
-            waker: Waker::new(),
+            waker: WatcherWaker::new(),
             trouble: Mutex::default(),
         };
         Ok(Self {
@@ -187,7 +188,7 @@ impl LocalSite {
     }
 
     /// Returns its configuration.
-    pub fn config(&self) -> &LocalConfig {
+    pub fn config(&self) -> &LocalSiteConfig {
         &self.shared.config
     }
 
@@ -199,8 +200,10 @@ impl LocalSite {
         let config = &self.shared.config;
         root_place::check_place(&config.root, &config.name)
             .map_err(|error| refuse_root(config, &error))?;
-        OwnedRoot::initialise(&config.root, &config.name)
-            .map_err(|error| refuse_root(config, &error))?;
+        VerifiedSiteRoot::initialise(&config.root, &config.name).map_err(|error| {
+            let remedy = "see that the server's account may write there, and that there is room";
+            refuse_root(config, &format_args!("{error}; {remedy}"))
+        })?;
         self.shared.area.prepare_root()
     }
 
@@ -208,28 +211,27 @@ impl LocalSite {
     /// of its marker. A root that is not there now is taken once it is.
     ///
     /// # Errors
-    /// `Refused` if another control plane has it, with both names and the remedy.
+    /// `OutOfOrder` if another control plane has it, with both names and the remedy; `NotSent` if
+    /// it cannot be prepared.
     pub fn take_root(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
         // A marker that cannot be mended is an error each time that the root is opened.
-        let _ = OwnedRoot::mend_marker(&config.root, &config.name);
-        let Ok(root) = OwnedRoot::open(&config.root, &config.name) else {
+        let _ = VerifiedSiteRoot::mend_marker(&config.root, &config.name);
+        let Ok(root) = VerifiedSiteRoot::open(&config.root, &config.name) else {
             return Ok(());
         };
         // A root with a disorder is not taken either: each call reports it.
         if !matches!(root.find_disorder(), Ok(None)) {
             return Ok(());
         }
-        self.shared.hold_root(&root).map_err(|error| {
-            SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))
-        })
+        self.shared.hold_root(&root)
     }
 
     /// Runs file-system work off the control thread, within the deadline. Work that has begun is
     /// carried through even if nobody waits for it any more.
     async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Arc<LocalShared>) -> Result<T, SiteError> + Send + 'static,
+        work: impl FnOnce(&Arc<LocalSiteState>) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
         let deadline = Duration::from_millis(self.shared.config.deadline.0);
         let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
@@ -256,7 +258,7 @@ impl LocalSite {
     }
 }
 
-fn refuse_root(config: &LocalConfig, error: &dyn std::fmt::Display) -> SiteError {
+fn refuse_root(config: &LocalSiteConfig, error: &dyn std::fmt::Display) -> SiteError {
     let place = config.root.display();
     SiteError::Refused(format!(
         "{place} cannot be the root of {}: {error}",
@@ -264,20 +266,21 @@ fn refuse_root(config: &LocalConfig, error: &dyn std::fmt::Display) -> SiteError
     ))
 }
 
-impl LocalShared {
-    fn open_root(&self) -> Result<OwnedRoot, SiteError> {
-        let root = OwnedRoot::open(&self.config.root, &self.config.name).map_err(|error| {
-            SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
-        })?;
+impl LocalSiteState {
+    fn open_root(&self) -> Result<VerifiedSiteRoot, SiteError> {
+        let root =
+            VerifiedSiteRoot::open(&self.config.root, &self.config.name).map_err(|error| {
+                SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
+            })?;
         self.hold_root(&root)?;
         Ok(root.sealed_by(&self.config.seal))
     }
 
     /// Opens the root if all our directories and files in it are in order.
-    fn sound_root(&self) -> Result<OwnedRoot, SiteError> {
+    fn sound_root(&self) -> Result<VerifiedSiteRoot, SiteError> {
         let config = &self.config;
         // This comes before locking, which opens a file of it.
-        if let Ok(root) = OwnedRoot::open(&config.root, &config.name)
+        if let Ok(root) = VerifiedSiteRoot::open(&config.root, &config.name)
             && let Some(disorder) = root.find_disorder().map_err(|e| not_done(&e))?
         {
             return Err(SiteError::OutOfOrder(disorder));
@@ -285,7 +288,7 @@ impl LocalShared {
         self.open_root()
     }
 
-    fn lock_ledger(&self) -> MutexGuard<'_, AttemptLedger> {
+    fn lock_ledger(&self) -> MutexGuard<'_, LiveAttempts> {
         // A panic while it was locked left whole entries; their truth is on disk.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -307,18 +310,18 @@ fn outcome_unknown(error: &std::io::Error) -> SiteError {
 }
 
 #[async_trait]
-impl Attempts for LocalSite {
+impl SiteAttemptCalls for LocalSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let tags = tags.to_vec();
         self.run_blocking(move |shared| shared.status(&tags)).await
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         let order = order.clone();
         self.run_blocking(move |shared| shared.submit(&order)).await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         self.run_blocking(move |shared| shared.find_by_tag(tag))
             .await
     }
@@ -356,9 +359,13 @@ impl Gate for LocalSite {
 }
 
 #[async_trait]
-impl Files for LocalSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.inspect_file(place).await
+impl SiteFileCalls for LocalSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
+        awaited_inspection::inspect_file(self, place).await
+    }
+
+    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.shared.area.read_so_far(place)
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
@@ -395,13 +402,18 @@ impl Files for LocalSite {
             .await
     }
 
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         let place = place.clone();
         self.run_blocking(move |shared| shared.reachable_area()?.list_directory(&place))
             .await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         let what = what.clone();
         self.run_blocking(move |shared| shared.read_piece(&what, offset, limit))
             .await
@@ -437,7 +449,7 @@ impl Site for LocalSite {
             .clone()
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         self.shared.config.reservations.then_some(self)
     }
 

@@ -17,28 +17,29 @@ use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName};
 use cospan_domain::job::spec::Program;
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::reservation::{IdleDrop, ReservationTag};
 use cospan_domain::resources::Resources;
-pub use cospan_domain::runner::Warning;
+pub use cospan_domain::runner::EndWarning;
 pub use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
-use crate::files::tree_pieces::Listing;
+use crate::files::tree_pieces::DirectoryListing;
 
-pub use call_kind::CallKind;
+pub use call_kind::SiteCallKind;
 pub use copy_calls::{CopyBlame, CopyRequest, CopySource, CopyStatus};
-pub use gate_calls::{GateDecision, GateState, Go, Peer};
-pub use partial_answer::PartialAnswer;
+pub use gate_calls::{GateDecision, GateState, GoDecision, RoundPeer};
+pub use partial_answer::BatchSystemSilence;
 pub use reservation_calls::{
-    FreeSlot, ReservationSeen, Reservations, ReservationsByTag, TaggedReservationRequest,
+    FreeSlot, ObservedReservation, ReservationsByTag, SiteReservationCalls,
+    TaggedReservationRequest,
 };
 pub use site_error::SiteError;
 pub use upload_calls::{UPLOADS, UploadStep};
 
 /// The capabilities of a site, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
+pub struct SiteCapabilities {
     /// A component that cannot start at once may wait in its own queue, for hours if need be.
     pub queues: bool,
     /// The queue is the only way to it: nothing is claimed there.
@@ -55,9 +56,9 @@ pub struct SiteDescription {
     /// The most that one component can get; `total` if the site does not say.
     pub largest_component: Resources,
     /// The labels of the site.
-    pub labels: Labels,
+    pub labels: SiteLabels,
     /// The capabilities of the site.
-    pub capabilities: Capabilities,
+    pub capabilities: SiteCapabilities,
     /// The partitions of the site; `None` if it has none.
     pub lanes: Option<SitePartitions>,
     /// Name and version of its batch system, for people.
@@ -76,25 +77,25 @@ pub struct SiteStatus {
     /// The times at which less of that is left, as others have reserved it.
     pub ebbs: Vec<IdleDrop>,
     /// The observation of each attempt asked about; one entry for every tag.
-    pub attempts: BTreeMap<AttemptTag, Observation>,
+    pub attempts: BTreeMap<AttemptTag, AttemptObservation>,
     /// Set if its batch system did not answer: then the rest comes from
     /// the files of attempts alone.
-    pub silence: Option<PartialAnswer>,
+    pub silence: Option<BatchSystemSilence>,
 }
 
 /// The state of one attempt, as the site knows it. The wrapper's files win over the batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observation {
+pub enum AttemptObservation {
     /// The site answered, and knows nothing under this tag: no job, no directory.
     Absent,
     /// It waits in the queue of the batch system.
-    Queued(InQueue),
+    Queued(QueuedAttempt),
     /// It runs, but the wrapper has not written `ready` yet.
     Starting,
     /// It has its processors and waits at the gate.
-    Ready(AtGate),
+    Ready(AttemptAtGate),
     /// The gate was opened and the payload runs.
-    Begun(PayloadBegin),
+    Begun(RunningPayload),
     /// The wrapper wrote a complete `exit`.
     Exited(PayloadExit),
     /// The gate was decided `void` (by us, or by the wrapper past the longest hold): the payload
@@ -113,7 +114,7 @@ pub enum Observation {
         /// The payload had started.
         began: bool,
         /// The reason.
-        why: EndedBySite,
+        why: SiteEndReason,
         /// The site's own words.
         detail: String,
     },
@@ -123,7 +124,7 @@ pub enum Observation {
 
 /// An attempt in the queue of its site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct InQueue {
+pub struct QueuedAttempt {
     /// The expected start, by the site's clock, if the site gives one.
     pub expected: Option<Timestamp>,
     /// The reason why others go first, or the limit that its account has reached, in the site's
@@ -133,7 +134,7 @@ pub struct InQueue {
 
 /// The reason why an attempt ended, or will never run, without a valid record of its wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndedBySite {
+pub enum SiteEndReason {
     /// Another job got its processors.
     Preempted,
     /// Somebody cancelled it at the site.
@@ -167,42 +168,42 @@ pub enum ErrorBlame {
     Nobody,
 }
 
-impl EndedBySite {
+impl SiteEndReason {
     /// Returns whose error it is.
     pub fn whose_error(self) -> ErrorBlame {
         match self {
-            EndedBySite::Preempted
-            | EndedBySite::Cancelled
-            | EndedBySite::TimeLimit
-            | EndedBySite::Requeued
-            | EndedBySite::NeverRuns => ErrorBlame::Nobody,
-            EndedBySite::OutOfMemory | EndedBySite::Spoiled | EndedBySite::WrapperKilled => {
+            SiteEndReason::Preempted
+            | SiteEndReason::Cancelled
+            | SiteEndReason::TimeLimit
+            | SiteEndReason::Requeued
+            | SiteEndReason::NeverRuns => ErrorBlame::Nobody,
+            SiteEndReason::OutOfMemory | SiteEndReason::Spoiled | SiteEndReason::WrapperKilled => {
                 ErrorBlame::Job
             }
-            EndedBySite::NodeFailed | EndedBySite::LaunchFailed => ErrorBlame::Site,
+            SiteEndReason::NodeFailed | SiteEndReason::LaunchFailed => ErrorBlame::Site,
         }
     }
 
     /// Returns its name, for people.
     pub fn as_str(self) -> &'static str {
         match self {
-            EndedBySite::Preempted => "preempted",
-            EndedBySite::Cancelled => "cancelled by others",
-            EndedBySite::TimeLimit => "time limit",
-            EndedBySite::OutOfMemory => "out of memory",
-            EndedBySite::NodeFailed => "node failed",
-            EndedBySite::LaunchFailed => "launch failed",
-            EndedBySite::Requeued => "requeued",
-            EndedBySite::NeverRuns => "can never run",
-            EndedBySite::Spoiled => "its state files were replaced or made unreadable",
-            EndedBySite::WrapperKilled => "its wrapper was killed while its payload ran",
+            SiteEndReason::Preempted => "preempted",
+            SiteEndReason::Cancelled => "cancelled by others",
+            SiteEndReason::TimeLimit => "time limit",
+            SiteEndReason::OutOfMemory => "out of memory",
+            SiteEndReason::NodeFailed => "node failed",
+            SiteEndReason::LaunchFailed => "launch failed",
+            SiteEndReason::Requeued => "requeued",
+            SiteEndReason::NeverRuns => "can never run",
+            SiteEndReason::Spoiled => "its state files were replaced or made unreadable",
+            SiteEndReason::WrapperKilled => "its wrapper was killed while its payload ran",
         }
     }
 }
 
 /// A wrapper waiting at the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AtGate {
+pub struct AttemptAtGate {
     /// The host it waits on, or all of its nodes as its batch system writes them (`n[1-3]`).
     pub host: Arc<str>,
     /// The time when it got there, by the site's clock.
@@ -214,7 +215,7 @@ pub struct AtGate {
 
 /// A payload that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PayloadBegin {
+pub struct RunningPayload {
     /// The host it runs on.
     pub host: Arc<str>,
     /// The time when it began, by the site's clock.
@@ -252,7 +253,7 @@ pub enum ExitCause {
 
 /// Everything that an adapter needs to submit one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SubmitRequest {
+pub struct AttemptSubmitRequest {
     /// The identity of the attempt at the site; it is in the job's name and comment.
     pub tag: AttemptTag,
     /// The round it belongs to.
@@ -281,7 +282,7 @@ pub struct SubmitRequest {
     /// The longest run from the opening of the gate.
     pub wall_time: DurationMs,
     /// The signal that the payload gets before its wall time is over.
-    pub warning: Option<Warning>,
+    pub warning: Option<EndWarning>,
     /// The component's latest attempt here that began, if the job is restarted: the payload gets
     /// the path of its work directory, as long as that is there.
     pub earlier: Option<AttemptTag>,
@@ -291,7 +292,7 @@ pub struct SubmitRequest {
     pub name: Option<Arc<str>>,
 }
 
-impl SubmitRequest {
+impl AttemptSubmitRequest {
     /// Asks for one processor for this long, and nothing else; at the gate for ten minutes.
     pub fn with_one_processor(tag: AttemptTag, program: Program, wall_time: DurationMs) -> Self {
         Self {
@@ -318,14 +319,14 @@ impl SubmitRequest {
 
 /// A submission that the site acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submitted {
+pub struct AcceptedAttempt {
     /// The number that the batch system gave.
     pub lrm_id: LrmId,
 }
 
 /// A submission found under a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundAttempt {
+pub struct FoundSubmission {
     /// The number that the batch system gave.
     pub lrm_id: LrmId,
     /// The time of the submission, by the site's clock.
@@ -334,23 +335,32 @@ pub struct FoundAttempt {
 
 /// The answer to a look-up by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagLookup {
+pub struct TagLookupAnswer {
     /// The submissions that were found; absence counts only under the rules of the protocol.
-    pub found: Vec<FoundAttempt>,
+    pub found: Vec<FoundSubmission>,
 }
 
 /// The result of inspecting a file at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
+pub struct InspectedFile {
     /// Digest and size of the content.
     pub content: Content,
     /// True if it is a directory.
     pub directory: bool,
 }
 
+/// The progress of an inspection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InspectionProgress {
+    /// Bytes that were read.
+    pub done: Bytes,
+    /// Size of the file; `None` for a directory.
+    pub of: Option<Bytes>,
+}
+
 /// A piece of a file, for logs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Excerpt {
+pub struct FileExcerpt {
     /// The bytes, at most as many as were requested.
     pub bytes: Vec<u8>,
     /// Size of the whole file now.
@@ -368,7 +378,7 @@ pub enum PayloadStream {
 
 /// A file to read piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readable {
+pub enum ReadableFile {
     /// The output of a payload.
     Log(AttemptTag, PayloadStream),
     /// A file at the site.
@@ -377,20 +387,20 @@ pub enum Readable {
 
 /// The queue of a site, and the attempts that go through it.
 #[async_trait]
-pub trait Attempts: Send + Sync {
+pub trait SiteAttemptCalls: Send + Sync {
     /// Returns the load, and the state of the attempts asked about, in one query. A failure is no
     /// information about anything.
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError>;
 
     /// Submits one attempt. Repeating it with a tag that the site knows must
     /// not start a second payload.
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError>;
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError>;
 
     /// Looks for submissions under a tag.
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError>;
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError>;
 
     /// Ends an attempt, at whatever stage: the job of the batch system and all processes. `Ok` says
-    /// that the request was accepted, not that the attempt is over: see [`Attempts::status`].
+    /// that the request was accepted, not that the attempt is over: see [`SiteAttemptCalls::status`].
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
     /// Takes one of several submissions under a tag out of the queue of the batch system: the one
@@ -421,9 +431,16 @@ pub trait Gate: Send + Sync {
 
 /// The files of a site: its content store, what users keep there, and what payloads print.
 #[async_trait]
-pub trait Files: Send + Sync {
-    /// Returns digest, size and kind of a file (a process of its own reads it as a whole).
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
+pub trait SiteFileCalls: Send + Sync {
+    /// Returns digest, size and kind of a file (a process of its own reads it as a whole). The
+    /// reading ends soon after the last future that waits for it was dropped.
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError>;
+
+    /// Returns how far an inspection is, from memory; `None` if there is none, or the site does
+    /// not know.
+    fn read_so_far(&self, _place: &FilePlace) -> Option<InspectionProgress> {
+        None
+    }
 
     /// Returns the stamp of a file, without reading it; see [`FileStamp`]. `None` if the site has none.
     /// `Refused` if the file is missing.
@@ -447,12 +464,17 @@ pub trait Files: Send + Sync {
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
 
     /// Reads a piece of a file; `Refused` if it does not exist.
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError>;
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError>;
 
     /// Lists what is below a directory; `None` if the place is no directory. `Refused` if
     /// there is nothing, or something below it that can be neither read nor made anew.
     /// Sites of some kinds list none.
-    async fn list(&self, _place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    async fn list(&self, _place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         Err(SiteError::Unfit("it lists no directories".to_owned()))
     }
 
@@ -469,7 +491,7 @@ pub trait Files: Send + Sync {
 /// reports what is known. Dropping a call's future must not leave the site in a state
 /// that a later call cannot find out.
 #[async_trait]
-pub trait Site: Attempts + Gate + Files {
+pub trait Site: SiteAttemptCalls + Gate + SiteFileCalls {
     /// Returns its name.
     fn name(&self) -> &SiteName;
 
@@ -486,7 +508,7 @@ pub trait Site: Attempts + Gate + Files {
     }
 
     /// Returns its interface for reservations, if it grants any.
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         None
     }
 

@@ -28,7 +28,7 @@ const BEGUN_AGAIN_MAX: u32 = 100;
 
 /// The extent of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Removed {
+pub(crate) enum RemovalExtent {
     /// Nothing is left.
     All,
     /// There was more than may be removed at a time.
@@ -46,12 +46,16 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a name in a directory, and about `most` things below it; a missing name is no error.
-pub(crate) fn remove_name(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Result<Removed> {
+pub(crate) fn remove_name(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    most: u64,
+) -> io::Result<RemovalExtent> {
     let unlinked = match unlink_name(parent, name, AtFlags::empty()) {
-        Ok(()) => return Ok(Removed::All),
+        Ok(()) => return Ok(RemovalExtent::All),
         Err(error) => error,
     };
-    let removal = Removal {
+    let removal = DirectoryRemoval {
         parent,
         name,
         levels: Vec::new(),
@@ -62,7 +66,7 @@ pub(crate) fn remove_name(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io:
     };
     match open_directory(parent, name) {
         Ok(top) => removal.remove_all(top),
-        Err(Errno::NOENT) => Ok(Removed::All),
+        Err(Errno::NOENT) => Ok(RemovalExtent::All),
         Err(Errno::NOTDIR | Errno::LOOP) => Err(unlinked.into()),
         Err(error) => Err(error.into()),
     }
@@ -76,7 +80,7 @@ pub(crate) fn unlock_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Resul
 }
 
 /// A directory being removed.
-struct Removal<'a> {
+struct DirectoryRemoval<'a> {
     parent: BorrowedFd<'a>,
     name: &'a CStr,
     /// The levels from the top to the one that is open.
@@ -105,7 +109,7 @@ struct RemovalLevel {
 }
 
 /// The place to go on.
-enum RemovalTurn {
+enum RemovalStep {
     /// Go on here, or in what was opened.
     On(OpenDirectory),
     /// Somebody moved the directory that we are in.
@@ -119,8 +123,8 @@ struct OpenDirectory {
     id: (u64, u64),
 }
 
-impl Removal<'_> {
-    fn remove_all(mut self, top: OpenDirectory) -> io::Result<Removed> {
+impl DirectoryRemoval<'_> {
+    fn remove_all(mut self, top: OpenDirectory) -> io::Result<RemovalExtent> {
         let mut at = self.enter_level(top, self.name.to_owned());
         let mut begun_again = 0;
         while self.left > 0 {
@@ -133,28 +137,28 @@ impl Removal<'_> {
                 None => self.go_up(at),
             };
             at = match turn {
-                RemovalTurn::On(open) => open,
-                RemovalTurn::Over => {
+                RemovalStep::On(open) => open,
+                RemovalStep::Over => {
                     return self
                         .failed
-                        .map_or(Ok(Removed::All), |why| Err(stays_error(&why)));
+                        .map_or(Ok(RemovalExtent::All), |why| Err(stays_error(&why)));
                 }
-                RemovalTurn::Lost if begun_again == BEGUN_AGAIN_MAX => {
+                RemovalStep::Lost if begun_again == BEGUN_AGAIN_MAX => {
                     return Err(io::Error::other("it is being moved while it is removed"));
                 }
-                RemovalTurn::Lost => {
+                RemovalStep::Lost => {
                     begun_again += 1;
                     self.levels.clear();
                     self.held = 0;
                     match open_directory(self.parent, self.name) {
                         Ok(top) => self.enter_level(top, self.name.to_owned()),
-                        Err(Errno::NOENT) => return Ok(Removed::All),
+                        Err(Errno::NOENT) => return Ok(RemovalExtent::All),
                         Err(error) => return Err(error.into()),
                     }
                 }
             };
         }
-        Ok(Removed::Some)
+        Ok(RemovalExtent::Some)
     }
 
     /// Begins with a directory that was opened.
@@ -216,20 +220,20 @@ impl Removal<'_> {
     }
 
     /// Removes a directory in the open one, or enters it.
-    fn go_down(&mut self, at: OpenDirectory, name: CString) -> RemovalTurn {
+    fn go_down(&mut self, at: OpenDirectory, name: CString) -> RemovalStep {
         let Ok(here) = at.directory.fd() else {
-            return RemovalTurn::Lost;
+            return RemovalStep::Lost;
         };
         // If it is not empty, what happens inside says more.
         if unlink_name(here, &name, AtFlags::REMOVEDIR).is_ok() {
             self.note_progress();
-            return RemovalTurn::On(at);
+            return RemovalStep::On(at);
         }
         match open_directory(here, &name) {
             // A mounted file system is not ours to remove.
             Ok(open) if open.id.0 != at.id.0 => self.note_failure(&name, Errno::XDEV),
             Ok(_) if self.levels.len() >= LEVELS_MAX && self.move_up(here, &name) => {}
-            Ok(open) => return RemovalTurn::On(self.enter_level(open, name)),
+            Ok(open) => return RemovalStep::On(self.enter_level(open, name)),
             Err(Errno::NOENT) => {}
             // It may have become something else meanwhile, or never been a directory.
             Err(error) => match unlink_name(here, &name, AtFlags::empty()) {
@@ -238,7 +242,7 @@ impl Removal<'_> {
                 Err(error) => self.note_failure(&name, error),
             },
         }
-        RemovalTurn::On(at)
+        RemovalStep::On(at)
     }
 
     /// Moves a directory to the top, to be removed there; `false` if that is not possible.
@@ -272,16 +276,16 @@ impl Removal<'_> {
     }
 
     /// Leaves a directory whose names are done, and removes it.
-    fn go_up(&mut self, mut at: OpenDirectory) -> RemovalTurn {
+    fn go_up(&mut self, mut at: OpenDirectory) -> RemovalStep {
         let Some(level) = self.levels.pop() else {
-            return RemovalTurn::Over;
+            return RemovalStep::Over;
         };
         let (above, expected) = match self.levels.last() {
             None => (None, None),
             Some(last) => (parent_of(&at).ok(), Some(last.id)),
         };
         if above.as_ref().map(|above| above.id) != expected {
-            return RemovalTurn::Lost;
+            return RemovalStep::Lost;
         }
         let removed = match above
             .as_ref()
@@ -295,11 +299,11 @@ impl Removal<'_> {
             Err(_) if level.progress && level.read < READ_AGAIN_MAX => {
                 self.levels.push(level);
                 self.remove_entries(&mut at.directory);
-                return RemovalTurn::On(at);
+                return RemovalStep::On(at);
             }
             Err(error) => self.note_failure(&level.name, error),
         }
-        above.map_or(RemovalTurn::Over, RemovalTurn::On)
+        above.map_or(RemovalStep::Over, RemovalStep::On)
     }
 
     fn count_removed(&mut self, level: &mut RemovalLevel) {

@@ -12,12 +12,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use cospan_domain::ids::SiteName;
-use rustix::fs::{AtFlags, CWD, FileType, StatxAttributes, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::files::file_root::{FILES, OURS as COPIES};
 use crate::local_site::attempt_root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
-use crate::local_site::root_owner::OWNER;
+use crate::local_site::root_owner::{OWNER, RootOwner};
 
 /// Directories of the system, and those in which others have theirs. Directories below them
 /// belong to whoever has them.
@@ -57,14 +58,20 @@ const WHOLE: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin",
     "/sys", "/usr",
 ];
+/// The mark of any site begins with this.
+const MARK_BEGINNING: &[u8] = b"cospan site ";
 const STICKY: u32 = 0o1000;
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
+const ROOT: u32 = 0;
+/// The user id that the kernel shows for users that the container does not know; nobody logs in as
+/// it.
+const UNMAPPED: u32 = 65_534;
 
 /// The reason why a directory is not made the root of a site: what was found, and what to do.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum Unfit {
+pub enum UnfitRootError {
     #[error("it is {found}; give the site a directory of its own, like {}", example.display())]
     NotOurs { found: String, example: PathBuf },
     #[error("it is reached by {found}; name the directory itself: {}", real.display())]
@@ -89,18 +96,44 @@ pub enum Unfit {
         above.display()
     )]
     Above { above: PathBuf, mode: u32 },
+    #[error(
+        "others can put another directory in its place: {} belongs to user {owner}, not to root or \
+         to user {us} who runs this; name one below a directory of your own",
+        above.display()
+    )]
+    AboveForeign { above: PathBuf, owner: u32, us: u32 },
+    #[error(
+        "user {us}, who runs this, cannot write to {} (mode {mode:03o}, user {owner}); give back \
+         the right to read, write and enter it, or name another directory",
+        place.display()
+    )]
+    Closed {
+        place: PathBuf,
+        mode: u32,
+        owner: u32,
+        us: u32,
+    },
+    #[error(
+        "the file system of {} can only be read; mount it anew, or name another directory",
+        place.display()
+    )]
+    ReadOnly { place: PathBuf },
     #[error("its {MARKER} names another site; give each site its own directory")]
     OfAnother,
     #[error("it lies inside the root of another site, {}; give each site its own directory",
         other.display())]
     Within { other: PathBuf },
-    #[error("{} cannot be looked at: {source}", path.display())]
+    #[error(
+        "{} cannot be looked at: {source}; let the user who runs this enter the directories above \
+         it, or name another directory",
+        path.display()
+    )]
     Unseen { path: PathBuf, source: io::Error },
 }
 
 /// The state of a place that may become a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RootStanding {
+pub enum RootPlaceState {
     /// Nothing is there, or only what we began to make.
     Free,
     /// It bears the site's mark.
@@ -112,9 +145,9 @@ pub enum RootStanding {
 ///
 /// # Errors
 /// It may not: what was found, and what to do.
-pub fn check_place(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
+pub fn check_place(path: &Path, site: &SiteName) -> Result<RootPlaceState, UnfitRootError> {
     if bears_mark(path, site)? {
-        return Ok(RootStanding::Ours);
+        return Ok(RootPlaceState::Ours);
     }
     let real = refuse_detours(path)?;
     check_use(&real)?;
@@ -123,10 +156,13 @@ pub fn check_place(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> 
     }
     if let Some(found) = metadata_of(&real)? {
         check_owner(&real, &found)?;
-        check_contents(&real)?;
+        check_access(&real, &found)?;
+        check_contents(&real, site)?;
         check_rights(&real, &found)?;
+    } else {
+        check_parent(&real)?;
     }
-    Ok(RootStanding::Free)
+    Ok(RootPlaceState::Free)
 }
 
 /// Resolves a path of which some part exists: the missing part is still to be made.
@@ -152,7 +188,7 @@ pub fn resolve_existing(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The directory is the system's.
-pub fn check_name(path: &Path) -> Result<(), Unfit> {
+pub fn check_name(path: &Path) -> Result<(), UnfitRootError> {
     let is_top = is_one_of(path, &TOPS);
     let is_below = WHOLE.iter().any(|one| path.starts_with(one));
     let is_kept = ["/dev/shm", "/usr/local"]
@@ -169,7 +205,7 @@ pub fn check_name(path: &Path) -> Result<(), Unfit> {
         } else {
             PathBuf::from("/var/tmp/cospan")
         };
-        return Err(Unfit::NotOurs { found, example });
+        return Err(UnfitRootError::NotOurs { found, example });
     }
     Ok(())
 }
@@ -178,38 +214,42 @@ fn is_one_of(path: &Path, all: &[&str]) -> bool {
     all.iter().any(|one| path == Path::new(one))
 }
 
-fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
+fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, UnfitRootError> {
     match read_mark(path) {
         // The mark was cut off by a loss of power: then the rest must be ours.
         None => Ok(false),
         Some(mark) if is_cut_off(&mark, site) => Ok(false),
         Some(mark) if mark == marker_of(site) => Ok(true),
-        Some(_) => Err(Unfit::OfAnother),
+        Some(_) => Err(UnfitRootError::OfAnother),
     }
 }
 
-/// Reads the mark of a directory. Never waits for a writer.
+/// Reads the mark of a directory.
 fn read_mark(path: &Path) -> Option<Vec<u8>> {
+    read_small_file(&path.join(MARKER))
+}
+
+/// Reads the beginning of a file. Never waits for a writer.
+fn read_small_file(file: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
-    let file = path.join(MARKER);
-    if !std::fs::symlink_metadata(&file).ok()?.is_file() {
+    if !std::fs::symlink_metadata(file).ok()?.is_file() {
         return None;
     }
-    let mut mark = Vec::new();
+    let mut content = Vec::new();
     std::fs::File::open(file)
         .ok()?
         .take(1 << 10)
-        .read_to_end(&mut mark)
+        .read_to_end(&mut content)
         .ok()?;
-    Some(mark)
+    Some(content)
 }
 
 /// Returns the path, if it leads nowhere else than it says.
-fn refuse_detours(path: &Path) -> Result<PathBuf, Unfit> {
+fn refuse_detours(path: &Path) -> Result<PathBuf, UnfitRootError> {
     let plain: PathBuf = path.components().collect();
     let is_detour = plain.components().any(|part| part == Component::ParentDir);
     if is_detour {
-        return Err(Unfit::Detour {
+        return Err(UnfitRootError::Detour {
             found: "way of \"..\"".to_owned(),
             real: resolve_existing(&plain),
         });
@@ -223,7 +263,7 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, Unfit> {
         if found.is_symlink() {
             let to = std::fs::read_link(above).map_err(unseen_at(above))?;
             let found = format!("a symbolic link, {} -> {}", above.display(), to.display());
-            return Err(Unfit::Detour {
+            return Err(UnfitRootError::Detour {
                 found,
                 real: resolve_existing(&plain),
             });
@@ -234,7 +274,7 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, Unfit> {
                 above.display(),
                 describe_kind(found.mode())
             );
-            return Err(Unfit::NotOurs {
+            return Err(UnfitRootError::NotOurs {
                 found,
                 example: beside_path(above),
             });
@@ -244,7 +284,7 @@ fn refuse_detours(path: &Path) -> Result<PathBuf, Unfit> {
 }
 
 /// Refuses what people and the machine depend on.
-fn check_use(path: &Path) -> Result<(), Unfit> {
+fn check_use(path: &Path) -> Result<(), UnfitRootError> {
     check_name(path)?;
     let home = list_homes().into_iter().find(|home| home.starts_with(path));
     if let Some(home) = home {
@@ -256,11 +296,11 @@ fn check_use(path: &Path) -> Result<(), Unfit> {
                 PathBuf::from("/var/tmp/cospan"),
             )
         };
-        return Err(Unfit::NotOurs { found, example });
+        return Err(UnfitRootError::NotOurs { found, example });
     }
     if is_mount_point(path) {
         let found = "the mount point of a file system".to_owned();
-        Err(Unfit::NotOurs {
+        Err(UnfitRootError::NotOurs {
             found,
             example: path.join("cospan"),
         })
@@ -306,18 +346,26 @@ fn device_of(path: &Path) -> Option<u64> {
 }
 
 /// Checks a directory above: whoever can rename its entries can put another in the root's place.
-/// A group of the account's own is nobody else; one that shares a project is trusted not to
-/// rename what is further up.
-fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
+/// Its owner can, even if it is sticky. A group of the account's own is nobody else; one that
+/// shares a project is trusted not to rename what is further up.
+fn check_above(path: &Path, above: &Path) -> Result<(), UnfitRootError> {
     let Some(found) = metadata_of(above)? else {
         return Ok(());
     };
     if !found.is_dir() {
         return Ok(());
     }
-    if read_mark(above).is_some_and(|mark| mark.starts_with(b"cospan site ")) {
-        return Err(Unfit::Within {
+    if read_mark(above).is_some_and(|mark| mark.starts_with(MARK_BEGINNING)) {
+        return Err(UnfitRootError::Within {
             other: above.into(),
+        });
+    }
+    let us = rustix::process::geteuid().as_raw();
+    if ![ROOT, UNMAPPED, us].contains(&found.uid()) {
+        return Err(UnfitRootError::AboveForeign {
+            above: above.into(),
+            owner: found.uid(),
+            us,
         });
     }
     let groups = if path.parent() == Some(above) {
@@ -326,7 +374,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
         BY_OTHERS
     };
     if found.mode() & groups != 0 && found.mode() & STICKY == 0 {
-        Err(Unfit::Above {
+        Err(UnfitRootError::Above {
             above: above.into(),
             mode: found.mode() & 0o7777,
         })
@@ -337,7 +385,7 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
 
 /// Returns the write permissions that are too wide.
 fn wide_rights(found: &Metadata) -> u32 {
-    let is_ours = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
+    let is_ours = [ROOT, rustix::process::getegid().as_raw()].contains(&found.gid());
     if is_ours {
         BY_OTHERS
     } else {
@@ -345,9 +393,9 @@ fn wide_rights(found: &Metadata) -> u32 {
     }
 }
 
-fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
     if !found.is_dir() {
-        return Err(Unfit::NotOurs {
+        return Err(UnfitRootError::NotOurs {
             found: describe_kind(found.mode()).to_owned(),
             example: beside_path(path),
         });
@@ -356,40 +404,68 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     if found.uid() == us {
         Ok(())
     } else {
-        Err(Unfit::Foreign {
+        Err(UnfitRootError::Foreign {
             owner: found.uid(),
             us,
         })
     }
 }
 
-fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
+fn check_rights(path: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
     match found.mode() & wide_rights(found) {
         0 => Ok(()),
-        _ => Err(Unfit::Loose {
+        _ => Err(UnfitRootError::Loose {
             path: path.into(),
             mode: found.mode() & 0o7777,
         }),
     }
 }
 
+/// Checks that a directory that is still to be made can be.
+fn check_parent(path: &Path) -> Result<(), UnfitRootError> {
+    for above in path.ancestors().skip(1) {
+        if let Some(found) = metadata_of(above)? {
+            return check_access(above, &found);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that we can make entries in a directory.
+fn check_access(place: &Path, found: &Metadata) -> Result<(), UnfitRootError> {
+    let rights = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::accessat(CWD, place, rights, AtFlags::EACCESS) {
+        Ok(()) => Ok(()),
+        Err(Errno::ROFS) => Err(UnfitRootError::ReadOnly {
+            place: place.into(),
+        }),
+        Err(Errno::ACCESS) => Err(UnfitRootError::Closed {
+            place: place.into(),
+            mode: found.mode() & 0o7777,
+            owner: found.uid(),
+            us: rustix::process::geteuid().as_raw(),
+        }),
+        Err(error) => Err(unseen_at(place)(error.into())),
+    }
+}
+
 /// Checks that nothing is in it but users' files where they belong, and the remains of a start that
 /// was cut off: directories of ours without a mark.
-fn check_contents(path: &Path) -> Result<(), Unfit> {
+fn check_contents(path: &Path, site: &SiteName) -> Result<(), UnfitRootError> {
     if is_known_without_mark(path) {
         return Ok(());
     }
     let mut held = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unseen_at(path))? {
         let entry = entry.map_err(unseen_at(path))?;
-        if !is_begun(&entry).map_err(unseen_at(&entry.path()))? {
+        if !is_begun(&entry, site).map_err(unseen_at(&entry.path()))? {
             held.push(entry.file_name().display().to_string());
         }
     }
     held.sort_unstable();
     match &held[..] {
         [] => Ok(()),
-        [one] => Err(Unfit::Occupied {
+        [one] => Err(UnfitRootError::Occupied {
             held: format!("{one:?}"),
         }),
         [one, .., last] => {
@@ -399,7 +475,7 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
             } else {
                 format!(" and {rest} more")
             };
-            Err(Unfit::Occupied {
+            Err(UnfitRootError::Occupied {
                 held: format!("{one:?}, {last:?}{more}"),
             })
         }
@@ -407,36 +483,55 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
 }
 
 /// Returns true for a root that has been in use, and lost its mark by a power cut: earlier versions
-/// did not make sure that the file was on the disk.
+/// did not make sure that the file was on the disk. Others may have directories of these names; the
+/// beginning of a mark, or the name of its owner, only we write.
 fn is_known_without_mark(path: &Path) -> bool {
-    ATTEMPTS
+    let has_directories = ATTEMPTS
         .iter()
-        .all(|name: &&str| look_up(path, name).is_some_and(|found| found.is_dir()))
-        && [MARKER, OWNER]
-            .iter()
-            .any(|name: &&str| look_up(path, name).is_some_and(|found| found.is_file()))
+        .all(|name| std::fs::symlink_metadata(path.join(name)).is_ok_and(|found| found.is_dir()));
+    // Another site's mark was found before.
+    let has_mark = read_mark(path).is_some_and(|mark| mark.starts_with(b"cospan "));
+    let owner = read_small_file(&path.join(OWNER)).unwrap_or_default();
+    let has_owner = RootOwner::parse_owner(&String::from_utf8_lossy(&owner)).is_some();
+    has_directories && (has_mark || has_owner)
 }
 
-fn look_up(path: &Path, name: &str) -> Option<Metadata> {
-    std::fs::symlink_metadata(path.join(name)).ok()
-}
-
-/// Returns true if a name in a root without a mark is ours.
-fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
+/// Returns true if an entry of a root without a mark is what we leave when we are cut off, or where
+/// users' files belong. All else that has a name of ours is somebody's.
+fn is_begun(entry: &std::fs::DirEntry, site: &SiteName) -> io::Result<bool> {
     let name = entry.file_name();
-    let found = entry.metadata()?;
-    let is_ours = ATTEMPTS.iter().chain(&COPIES).any(|one| name == *one);
     if name == MARKER {
-        return Ok(found.is_file());
+        return Ok(read_small_file(&entry.path()).is_some());
     }
-    if !found.is_dir() || !is_ours {
+    let is_ours = ATTEMPTS.iter().chain(&COPIES).any(|one| name == *one);
+    if !is_ours || !entry.metadata()?.is_dir() {
         return Ok(false);
     }
-    // A mark is written here before it gets its name, and users may have brought files already.
-    Ok(name == GONE || name == FILES || std::fs::read_dir(entry.path())?.next().is_none())
+    if name == FILES {
+        return Ok(true);
+    }
+    for inner in std::fs::read_dir(entry.path())? {
+        if name != GONE || !is_begun_mark(&inner?.path(), site) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-fn metadata_of(path: &Path) -> Result<Option<Metadata>, Unfit> {
+/// Returns true for a mark of the site that was being written, before it gets its name.
+fn is_begun_mark(file: &Path, site: &SiteName) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_temporary = name.strip_suffix(".tmp").is_some_and(|word| {
+        word.chars()
+            .all(|char| char.is_ascii_digit() || char == '-')
+    });
+    let is_named = is_temporary || name.starts_with("site-id.");
+    is_named
+        && read_small_file(file)
+            .is_some_and(|mark| mark == marker_of(site) || is_cut_off(&mark, site))
+}
+
+fn metadata_of(path: &Path) -> Result<Option<Metadata>, UnfitRootError> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error)
@@ -448,8 +543,8 @@ fn metadata_of(path: &Path) -> Result<Option<Metadata>, Unfit> {
     }
 }
 
-fn unseen_at(path: &Path) -> impl Fn(io::Error) -> Unfit + '_ {
-    |source| Unfit::Unseen {
+fn unseen_at(path: &Path) -> impl Fn(io::Error) -> UnfitRootError + '_ {
+    |source| UnfitRootError::Unseen {
         path: path.into(),
         source,
     }

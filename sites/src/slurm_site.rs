@@ -42,28 +42,29 @@ use async_trait::async_trait;
 use cospan_domain::acquisition::SitePartitions;
 use cospan_domain::catalogue::file_state::FileStamp;
 use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
-use self::root_ownership::RootHold;
-use crate::agent::{self, AgentAnswer, AgentRequest, SiteAgent};
+use self::root_ownership::RootOwnershipKind;
+use crate::agent::{self, SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
 use crate::clock::SteadyClock;
-use crate::exec::{Exec, ExecCommand, ExecLane, Work};
-use crate::files::attached_files::Attached;
-use crate::files::remote_file_area::RemoteFiles;
-use crate::files::tree_pieces::Listing;
-use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
+use crate::exec::{CommandChannel, CommandExecutor, ExecCommand, ProgramOrScript};
+use crate::files::attached_files::AttachedFiles;
+use crate::files::remote_file_area::RemoteFileArea;
+use crate::files::tree_pieces::DirectoryListing;
+use crate::files::{FileArea, FileAreaConfig, SiteFiles, SourcesBySite};
 use crate::local_site::attempt_root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
-    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
-    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
-    Submitted, TagLookup, UploadStep,
+    AcceptedAttempt, AttemptSubmitRequest, CopyRequest, CopyStatus, FileExcerpt, FilePlace, Gate,
+    GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile, Site,
+    SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus,
+    TagLookupAnswer, UploadStep,
 };
-use crate::wrapper::attempt_words::Seal;
-use crate::wrapper::parameters::Seldom;
+use crate::wrapper::attempt_words::AttemptAuthenticator;
+use crate::wrapper::parameters::SlowPollTiming;
 
 pub use options::{LANES, check_option};
 pub use times::parse_time;
@@ -82,7 +83,7 @@ const PING_LONGEST: Duration = Duration::from_secs(20);
 
 /// The configuration of a site under Slurm.
 #[derive(Debug, Clone)]
-pub struct SlurmConfig {
+pub struct SlurmSiteConfig {
     /// The name of the site.
     pub name: SiteName,
     /// The directory tree of the site, as this machine and all nodes of the cluster name it.
@@ -91,7 +92,7 @@ pub struct SlurmConfig {
     /// that are not named are those of its nodes.
     pub total: Resources,
     /// The labels of the site.
-    pub labels: Labels,
+    pub labels: SiteLabels,
     /// Configuration file of Slurm that names the cluster; the installation's own if left out.
     pub slurm_conf: Option<PathBuf>,
     /// Partition to submit to; Slurm's default if left out.
@@ -122,7 +123,7 @@ pub struct SlurmConfig {
     pub query: DurationMs,
     /// The longest that a call may take.
     pub deadline: DurationMs,
-    /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
+    /// Command line of the agent that copies and digests files; see [`FileAreaConfig::agent`].
     pub copy_agent: Vec<OsString>,
     /// A copy has failed if no byte moves for this long.
     pub stall: DurationMs,
@@ -131,23 +132,23 @@ pub struct SlurmConfig {
     /// Roots of the sites on this machine that copies may come from.
     pub neighbours: BTreeMap<SiteName, PathBuf>,
     /// Sites whose copies pass through this process.
-    pub sources: Sources,
+    pub sources: SourcesBySite,
     /// The seal that proves what wrappers wrote; none if left out.
-    pub seal: Seal,
+    pub seal: AttemptAuthenticator,
     /// The control plane that is to have the root for itself; `None`: nobody is kept out.
     pub owner: Option<InstanceId>,
     /// The data directory of that control plane, for whoever finds that the root is in use.
     pub data_directory: PathBuf,
 }
 
-impl SlurmConfig {
+impl SlurmSiteConfig {
     /// Makes one with ordinary settings, in the default partition.
     pub fn new(name: SiteName, root: PathBuf, total: Resources, copy_agent: Vec<OsString>) -> Self {
         Self {
             name,
             root,
             total,
-            labels: Labels::new(),
+            labels: SiteLabels::new(),
             slurm_conf: None,
             partition: None,
             account: None,
@@ -166,23 +167,23 @@ impl SlurmConfig {
             stall: DurationMs::from_secs(60),
             ping: ping::ping_command(),
             neighbours: BTreeMap::new(),
-            sources: Sources::new(),
-            seal: Seal::none(),
+            sources: SourcesBySite::new(),
+            seal: AttemptAuthenticator::none(),
             owner: None,
             data_directory: PathBuf::new(),
         }
     }
 
     /// Makes the files of a site whose root this machine has.
-    fn attach_files(&self, name: SiteName, root: PathBuf) -> Result<Attached, SiteError> {
-        let area = FileArea::new(AreaConfig {
+    fn attach_files(&self, name: SiteName, root: PathBuf) -> Result<AttachedFiles, SiteError> {
+        let area = FileArea::new(FileAreaConfig {
             root: root.clone(),
             attempts: ATTEMPTS.to_owned(),
             agent: self.copy_agent.clone(),
             stall: Duration::from_millis(self.stall.0),
         })?;
         let deadline = Duration::from_millis(self.deadline.0);
-        Ok(Attached::new(
+        Ok(AttachedFiles::new(
             area,
             name,
             root,
@@ -194,7 +195,7 @@ impl SlurmConfig {
 
 /// Facts that Slurm reports of itself.
 #[derive(Debug, Clone, Default)]
-struct SlurmFacts {
+struct SlurmClusterFacts {
     /// The time from TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
     /// Memory and GPUs of the site's partition.
@@ -208,7 +209,7 @@ struct SlurmFacts {
 }
 
 /// The interval at which a wrapper looks at its gate after a long wait.
-pub const SELDOM: Seldom = Seldom {
+pub const SELDOM: SlowPollTiming = SlowPollTiming {
     poll: DurationMs::from_secs(5),
     after: DurationMs::from_secs(60),
 };
@@ -218,7 +219,7 @@ pub const SELDOM: Seldom = Seldom {
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
 /// Reads a setting of Slurm's configuration.
-fn config_value<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
+fn config_value<'a>(answer: &'a SiteAgentAnswer, name: &str) -> Option<&'a str> {
     answer.values_of("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
@@ -245,16 +246,16 @@ fn payload_grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationM
 /// A cluster under Slurm.
 #[derive(Debug)]
 pub struct SlurmSite {
-    config: SlurmConfig,
-    agent: SiteAgent,
+    config: SlurmSiteConfig,
+    agent: SiteAgentClient,
     files: Box<dyn SiteFiles>,
-    facts: Mutex<Option<SlurmFacts>>,
+    facts: Mutex<Option<SlurmClusterFacts>>,
     /// The times since when no process of an attempt has been seen.
     over: Mutex<BTreeMap<AttemptTag, Instant>>,
     /// The times of the first request to end an attempt.
     told_to_end: Mutex<BTreeMap<AttemptTag, Instant>>,
-    heard: Mutex<polls::SlurmPoll>,
-    held: RootHold,
+    heard: Mutex<polls::LatestSlurmReports>,
+    held: RootOwnershipKind,
     /// The reason why nothing can be begun there, as its latest status said.
     trouble: Mutex<Option<String>>,
 }
@@ -266,14 +267,14 @@ impl SlurmSite {
     /// # Errors
     /// `Refused` if the root or the agent is not an absolute path, or the root
     /// cannot be a word of a line.
-    pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+    pub fn new(config: SlurmSiteConfig, exec: Arc<dyn CommandExecutor>) -> Result<Self, SiteError> {
         let agent = make_agent(&config, exec)?;
         let files = config.attach_files(config.name.clone(), config.root.clone())?;
         Ok(Self::with_parts(
             config,
             agent,
             Box::new(files),
-            RootHold::Here(Arc::default()),
+            RootOwnershipKind::Here(Arc::default()),
         ))
     }
 
@@ -282,7 +283,10 @@ impl SlurmSite {
     ///
     /// # Errors
     /// As for [`SlurmSite::new`].
-    pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
+    pub fn remote(
+        config: SlurmSiteConfig,
+        exec: Arc<dyn CommandExecutor>,
+    ) -> Result<Self, SiteError> {
         let agent = make_agent(&config, exec)?;
         let mut sources = config.sources.clone();
         for (name, root) in config
@@ -293,12 +297,12 @@ impl SlurmSite {
             let files = config.attach_files(name.clone(), root.clone())?;
             sources.insert(name.clone(), Arc::new(files));
         }
-        let files = RemoteFiles::new(agent.clone(), sources);
+        let files = RemoteFileArea::new(agent.clone(), sources);
         Ok(Self::with_parts(
             config,
             agent,
             Box::new(files),
-            RootHold::There(Mutex::default()),
+            RootOwnershipKind::There(Mutex::default()),
         ))
     }
 
@@ -307,20 +311,20 @@ impl SlurmSite {
     /// # Errors
     /// As for [`SlurmSite::new`].
     pub fn remote_source(
-        config: &SlurmConfig,
-        exec: Arc<dyn Exec>,
+        config: &SlurmSiteConfig,
+        exec: Arc<dyn CommandExecutor>,
     ) -> Result<Arc<dyn SiteFiles>, SiteError> {
-        Ok(Arc::new(RemoteFiles::new(
+        Ok(Arc::new(RemoteFileArea::new(
             make_agent(config, exec)?,
-            Sources::new(),
+            SourcesBySite::new(),
         )))
     }
 
     fn with_parts(
-        config: SlurmConfig,
-        agent: SiteAgent,
+        config: SlurmSiteConfig,
+        agent: SiteAgentClient,
         files: Box<dyn SiteFiles>,
-        held: RootHold,
+        held: RootOwnershipKind,
     ) -> Self {
         let facts = Mutex::default();
         let heard = Mutex::default();
@@ -365,11 +369,11 @@ impl SlurmSite {
         total
     }
 
-    fn lock_facts(&self) -> MutexGuard<'_, Option<SlurmFacts>> {
+    fn lock_facts(&self) -> MutexGuard<'_, Option<SlurmClusterFacts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_answers(&self) -> MutexGuard<'_, polls::SlurmPoll> {
+    fn lock_answers(&self) -> MutexGuard<'_, polls::LatestSlurmReports> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -384,7 +388,10 @@ impl SlurmSite {
     }
 }
 
-fn make_agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
+fn make_agent(
+    config: &SlurmSiteConfig,
+    exec: Arc<dyn CommandExecutor>,
+) -> Result<SiteAgentClient, SiteError> {
     // A line of `squeue` has it between bars.
     let root = &config.root;
     if !root.is_absolute()
@@ -396,7 +403,7 @@ fn make_agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, Si
             format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
         return Err(SiteError::Refused(why));
     }
-    Ok(SiteAgent {
+    Ok(SiteAgentClient {
         exec,
         text: agent::agent_script(SUBMITS, &[MANAGER, RESERVES]),
         site: config.name.clone(),
@@ -406,7 +413,7 @@ fn make_agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, Si
     })
 }
 
-fn agent_environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
+fn agent_environment(config: &SlurmSiteConfig) -> BTreeMap<OsString, OsString> {
     let conf = config.slurm_conf.iter();
     conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string()))
         .collect()
@@ -418,16 +425,16 @@ fn steady_now() -> Timestamp {
 }
 
 #[async_trait]
-impl Attempts for SlurmSite {
+impl SiteAttemptCalls for SlurmSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.status_of(tags).await
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         self.submit_order(order).await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         self.find_submissions(tag).await
     }
 
@@ -440,7 +447,7 @@ impl Attempts for SlurmSite {
         let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
         let answer = self
             .agent
-            .send_request(&words, AgentRequest::default())
+            .send_request(&words, SiteAgentRequest::default())
             .await;
         self.forget_queue();
         answer?;
@@ -468,9 +475,13 @@ impl Gate for SlurmSite {
 }
 
 #[async_trait]
-impl Files for SlurmSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for SlurmSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         self.files.inspect(place).await
+    }
+
+    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.files.read_so_far(place)
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
@@ -497,11 +508,16 @@ impl Files for SlurmSite {
         self.files.delete_content(digest).await
     }
 
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         self.files.list(place).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         self.files.read(what, offset, limit).await
     }
 
@@ -523,7 +539,7 @@ impl Site for SlurmSite {
             .clone()
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         self.config.reservations.then_some(self)
     }
 
@@ -535,8 +551,8 @@ impl Site for SlurmSite {
         self.files.check_root().await?;
         let words = self.config.ping.iter().map(OsString::from);
         let command = ExecCommand {
-            work: Work::Program(words.chain([to.as_str().into()]).collect()),
-            lane: ExecLane::Control,
+            work: ProgramOrScript::Program(words.chain([to.as_str().into()]).collect()),
+            lane: CommandChannel::Control,
             input: Vec::new(),
             environment: [("LC_ALL".into(), "C".into())].into(),
             deadline: PING_LONGEST,

@@ -11,9 +11,12 @@ use std::time::Duration;
 use cospan_domain::ids::{AttemptTag, HostName, RelPath};
 use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
-use cospan_sites::faulty_site::{FaultTally, Faults, FaultySite, InjectedFault, Injection};
+use cospan_sites::faulty_site::{
+    CallFaultTally, FaultInjection, FaultSwitch, FaultySite, InjectedFault,
+};
 use cospan_sites::port::{
-    Attempts, CallKind, ExitCause, Gate, GateDecision, GateState, Observation, Site, SiteError,
+    AttemptObservation, ExitCause, Gate, GateDecision, GateState, Site, SiteAttemptCalls,
+    SiteCallKind, SiteError,
 };
 use support::LocalSiteFixture;
 
@@ -22,11 +25,11 @@ struct Wrapped(LocalSiteFixture);
 
 impl SiteFixture for Wrapped {
     fn site(&self) -> Arc<dyn Site> {
-        Arc::new(FaultySite::new(self.0.site(), Faults::new()))
+        Arc::new(FaultySite::new(self.0.site(), FaultSwitch::new()))
     }
 
     fn reopened(&self) -> Arc<dyn Site> {
-        Arc::new(FaultySite::new(self.0.reopened(), Faults::new()))
+        Arc::new(FaultySite::new(self.0.reopened(), FaultSwitch::new()))
     }
 
     fn take_away(&self) {
@@ -61,7 +64,7 @@ mod unarmed {
 }
 
 fn faulty(fixture: &LocalSiteFixture) -> FaultySite {
-    FaultySite::new(fixture.site(), Faults::new())
+    FaultySite::new(fixture.site(), FaultSwitch::new())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +75,7 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         (1, InjectedFault::LostAfter, true),
         (2, InjectedFault::LostBefore, false),
     ] {
-        site.faults().arm_next(CallKind::Submit, fault, 1);
+        site.faults().arm_next(SiteCallKind::Submit, fault, 1);
         let answer = site.submit(&order(tag(job), script("exit 0"))).await;
         assert!(
             matches!(answer, Err(SiteError::OutcomeUnknown(_))),
@@ -81,8 +84,11 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
         let found = site.find_by_tag(tag(job)).await.unwrap().found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
-    assert_eq!(site.faults().affected_calls(CallKind::Submit), 2);
-    await_seen(&site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    assert_eq!(site.faults().affected_calls(SiteCallKind::Submit), 2);
+    await_seen(&site, tag(1), |seen| {
+        matches!(seen, AttemptObservation::Ready(_))
+    })
+    .await;
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
     assert_eq!(
         run(&site, &order(tag(3), script("exit 0"))).await,
@@ -99,11 +105,11 @@ async fn errors_without_effect_have_none() {
         InjectedFault::Refused,
         InjectedFault::SiteFull,
     ] {
-        site.faults().arm_next(CallKind::Submit, fault, 1);
+        site.faults().arm_next(SiteCallKind::Submit, fault, 1);
         assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
         assert_eq!(
             await_seen(&site, tag(1), |_| true).await,
-            Observation::Absent
+            AttemptObservation::Absent
         );
     }
 }
@@ -113,21 +119,23 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().arm(CallKind::Status, InjectedFault::Absent);
+    site.faults()
+        .arm(SiteCallKind::Status, InjectedFault::Absent);
     assert_eq!(
         await_seen(&site, tag(1), |_| true).await,
-        Observation::Absent
+        AttemptObservation::Absent
     );
-    site.faults().arm(CallKind::Status, InjectedFault::Unknown);
+    site.faults()
+        .arm(SiteCallKind::Status, InjectedFault::Unknown);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert!(
-        matches!(status.attempts[&tag(1)], Observation::Unknown(_)),
+        matches!(status.attempts[&tag(1)], AttemptObservation::Unknown(_)),
         "{status:?}"
     );
     assert_eq!(status.idle.processors, 0);
-    site.faults().lift_call(CallKind::Status);
+    site.faults().lift_call(SiteCallKind::Status);
     let seen = await_seen(&site, tag(1), |_| true).await;
-    assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
+    assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
     site.cancel(tag(1), None).await.unwrap();
 }
 
@@ -137,24 +145,24 @@ async fn a_frozen_call_waits_and_then_happens() {
     let site = Arc::new(faulty(&fixture));
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
     site.faults()
-        .arm(CallKind::DecideGate, InjectedFault::Freeze);
+        .arm(SiteCallKind::DecideGate, InjectedFault::Freeze);
     let deciding = tokio::spawn({
         let site = site.clone();
         async move { site.decide_gate(tag(1), &go()).await }
     });
-    while site.faults().affected_calls(CallKind::DecideGate) == 0 {
+    while site.faults().affected_calls(SiteCallKind::DecideGate) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let seen = await_seen(&*site, tag(1), |_| true).await;
-    assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
+    assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
     assert!(!deciding.is_finished());
     site.faults().lift_all();
     assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
 }
 
-fn injection(fault: InjectedFault, call: CallKind, lasting: Duration) -> Injection {
+fn injection(fault: InjectedFault, call: SiteCallKind, lasting: Duration) -> FaultInjection {
     let from = tokio::time::Instant::now();
-    Injection {
+    FaultInjection {
         fault,
         calls: vec![call],
         share_ppm: 1_000_000,
@@ -172,7 +180,7 @@ async fn a_doubled_submission_runs_once() {
     let site = faulty(&fixture);
     site.faults().inject(vec![injection(
         InjectedFault::Doubled,
-        CallKind::Submit,
+        SiteCallKind::Submit,
         LONG,
     )]);
     assert_eq!(
@@ -189,14 +197,17 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let site = Arc::new(faulty(&fixture));
     site.faults().inject(vec![injection(
         InjectedFault::LateAnswer(LONG),
-        CallKind::Submit,
+        SiteCallKind::Submit,
         LONG,
     )]);
     let submitting = tokio::spawn({
         let site = site.clone();
         async move { site.submit(&order(tag(1), script("exit 0"))).await }
     });
-    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    await_seen(&*site, tag(1), |seen| {
+        matches!(seen, AttemptObservation::Ready(_))
+    })
+    .await;
     assert!(!submitting.is_finished());
     submitting.abort();
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
@@ -214,13 +225,13 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     let short = Duration::from_millis(50);
     site.faults().inject(vec![injection(
         InjectedFault::Hang(LONG),
-        CallKind::Submit,
+        SiteCallKind::Submit,
         short,
     )]);
     assert!(submit(1).await.is_ok(), "the window ended");
     site.faults().inject(vec![injection(
         InjectedFault::Hang(LONG),
-        CallKind::Submit,
+        SiteCallKind::Submit,
         LONG,
     )]);
     let lift = async {
@@ -232,7 +243,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
     site.faults().inject(vec![injection(
         InjectedFault::Hang(short),
-        CallKind::Submit,
+        SiteCallKind::Submit,
         LONG,
     )]);
     let answer = submit(3).await;
@@ -242,19 +253,19 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
     );
     assert_eq!(
         await_seen(&site, tag(3), |_| true).await,
-        Observation::Absent
+        AttemptObservation::Absent
     );
-    let tally = FaultTally {
+    let tally = CallFaultTally {
         calls: 1,
         strikes: 1,
     };
     assert_eq!(
-        site.faults().tallies()[&("frozen", CallKind::Submit)],
+        site.faults().tallies()[&("frozen", SiteCallKind::Submit)],
         tally
     );
     for job in [1, 2] {
         await_seen(&site, tag(job), |seen| {
-            matches!(seen, Observation::Ready(_))
+            matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
         site.decide_gate(tag(job), &GateDecision::Void)
@@ -270,13 +281,13 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
     site.faults().inject(vec![injection(
         InjectedFault::NoneIdle,
-        CallKind::Status,
+        SiteCallKind::Status,
         LONG,
     )]);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
     assert!(
-        matches!(status.attempts[&tag(1)], Observation::Ready(_)),
+        matches!(status.attempts[&tag(1)], AttemptObservation::Ready(_)),
         "{status:?}"
     );
     site.cancel(tag(1), None).await.unwrap();
@@ -286,7 +297,7 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
 async fn a_control_file_switches_faults_of_a_running_server() {
     let fixture = LocalSiteFixture::new();
     let path = fixture.root().join("faults");
-    let site = FaultySite::new(fixture.site(), Faults::new()).controlled_by(path.clone());
+    let site = FaultySite::new(fixture.site(), FaultSwitch::new()).controlled_by(path.clone());
     assert!(site.status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
     assert!(matches!(

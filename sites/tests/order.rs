@@ -11,10 +11,10 @@ use std::time::Duration;
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{order, script, tag};
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Longest that an answer may take.
@@ -27,14 +27,15 @@ async fn sites(place: &Path, owner: Option<InstanceId>) -> [(Arc<dyn Site>, Path
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
     let near = place.join("near");
     let far = place.join("far");
-    let mut local = LocalConfig::new(name.clone(), near.clone(), total.clone(), agent.clone());
+    let mut local = LocalSiteConfig::new(name.clone(), near.clone(), total.clone(), agent.clone());
     local.owner = owner;
     let local = LocalSite::new(local).unwrap();
     local.make_root().unwrap();
     local.take_root().unwrap();
-    let mut slurm = SlurmConfig::new(name, far.clone(), total, agent);
+    let mut slurm = SlurmSiteConfig::new(name, far.clone(), total, agent);
     slurm.owner = owner;
-    let slurm = SlurmSite::remote(slurm, Arc::new(ChildExec::of_this_process())).unwrap();
+    let slurm =
+        SlurmSite::remote(slurm, Arc::new(ChildProcessExecutor::of_this_process())).unwrap();
     slurm.make_root().await.unwrap();
     slurm.take_root().await.unwrap();
     [(Arc::new(local), near), (Arc::new(slurm), far)]
@@ -244,10 +245,10 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
     let site = |is_far: bool, data: &str| {
         let total = Resources::processors(1);
-        let mut slurm = SlurmConfig::new(name.clone(), root.clone(), total, agent.clone());
+        let mut slurm = SlurmSiteConfig::new(name.clone(), root.clone(), total, agent.clone());
         slurm.owner = Some(InstanceId::from_random(1));
         slurm.data_directory = data.into();
-        let exec = Arc::new(ChildExec::of_this_process());
+        let exec = Arc::new(ChildProcessExecutor::of_this_process());
         if is_far {
             SlurmSite::remote(slurm, exec).unwrap()
         } else {

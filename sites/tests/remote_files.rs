@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::files::fetch::{Fetching, relay_root};
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::files::fetch::{FetchingSite, relay_root};
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{
-    CopyBlame, CopyRequest, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site,
+    CopyBlame, CopyRequest, CopySource, CopyStatus, FilePlace, InspectedFile, ReadableFile, Site,
     SiteError, UploadStep,
 };
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 
 /// What a shell might take for something else.
 const ODD: &str = "-n $(touch pwned) 'ä'\n\"x\"; *";
@@ -44,14 +44,14 @@ impl World {
         let root = |of: &str| place.path().join(of);
         let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
         let total = Resources::processors(1);
-        let exec = Arc::new(ChildExec::of_this_process());
-        let mut far = SlurmConfig::new(name("far"), root("far"), total.clone(), agent.clone());
+        let exec = Arc::new(ChildProcessExecutor::of_this_process());
+        let mut far = SlurmSiteConfig::new(name("far"), root("far"), total.clone(), agent.clone());
         far.neighbours.insert(name("near"), root("near"));
         let source = SlurmSite::remote_source(&far, exec.clone()).unwrap();
         let far = SlurmSite::remote(far, exec).unwrap();
         far.make_root().await.unwrap();
         let relays = root("relays");
-        let mut near = LocalConfig::new(name("near"), root("near"), total, agent);
+        let mut near = LocalSiteConfig::new(name("near"), root("near"), total, agent);
         near.neighbours.insert(
             name("far"),
             relay_root(&relays, &name("near"), &name("far")),
@@ -59,7 +59,7 @@ impl World {
         let near = LocalSite::new(near).unwrap();
         near.make_root().unwrap();
         let sources = [(name("far"), source)].into();
-        let near = Fetching::new(Arc::new(near), sources, relays);
+        let near = FetchingSite::new(Arc::new(near), sources, relays);
         Self {
             place,
             far: Arc::new(far),
@@ -145,7 +145,7 @@ async fn copies_go_there_within_it_and_back_whole() {
         world.far.delete_content(content.digest).await.unwrap();
         assert_eq!(world.far.has_content(content.digest).await, Ok(false));
         let there = world.put("far", ODD, &bytes);
-        let inspected = Inspected {
+        let inspected = InspectedFile {
             content,
             directory: false,
         };
@@ -180,7 +180,7 @@ async fn a_chunk_is_cut_and_the_whole_file_is_checked() {
         &world.put("near", "x", &bytes),
         content(&bytes[run.clone()]),
     );
-    chunk.chunk = Some(Chunk {
+    chunk.chunk = Some(FileChunk {
         of: whole,
         offset: Bytes(run.start as u64),
         length: Bytes(run.len() as u64),
@@ -274,7 +274,7 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     let place = world.put("far", ODD, b"0123456789");
     let read = |offset, limit| {
         let site = world.far.clone();
-        let what = Readable::File(place.clone());
+        let what = ReadableFile::File(place.clone());
         async move { site.read(&what, Bytes(offset), limit).await.unwrap() }
     };
     assert_eq!(
@@ -285,14 +285,14 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     assert_eq!(read(10, 5).await.bytes, b"");
     std::fs::create_dir(world.root("far/files/d")).unwrap();
     for path in ["d", "missing"] {
-        let what = Readable::File(FilePlace::User(RelPath::new(path).unwrap()));
+        let what = ReadableFile::File(FilePlace::User(RelPath::new(path).unwrap()));
         let answer = world.far.read(&what, Bytes(0), 5).await;
         assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
     }
     std::fs::rename(world.root("far"), world.root("away")).unwrap();
     let answer = world
         .far
-        .read(&Readable::File(place.clone()), Bytes(0), 5)
+        .read(&ReadableFile::File(place.clone()), Bytes(0), 5)
         .await;
     assert!(matches!(answer, Err(SiteError::NotSent(_))), "{answer:?}");
 }
@@ -614,5 +614,46 @@ async fn directories_that_no_answer_can_tell_of_are_refused_with_the_bound() {
             matches!(within, CopyStatus::Failed { .. }),
             "{directory}: {within:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_for_all_who_ask_and_no_longer_than_one_of_them_waits() {
+    let world = World::new().await;
+    let huge = world.put("near", "huge", b"");
+    let file = world.root("near").join("files/huge");
+    // Reads for so long that it certainly does not come to its end.
+    let length = 4 << 40;
+    let opened = std::fs::File::options().write(true).open(&file).unwrap();
+    opened.set_len(length).unwrap();
+    let ask = || {
+        let near = world.near.clone();
+        let place = huge.clone();
+        tokio::spawn(async move { near.inspect(&place).await })
+    };
+    let so_far = || world.near.read_so_far(&huge);
+    let (first, second) = (ask(), ask());
+    until(|| so_far().is_some_and(|read| read.done.0 > 0)).await;
+    assert_eq!(so_far().and_then(|read| read.of), Some(Bytes(length)));
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    let before = so_far();
+    until(|| so_far().map(|read| read.done) > before.map(|read| read.done)).await;
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    until(|| is_empty(&world.root("near").join("inspect")) && so_far().is_none()).await;
+    opened.set_len(0).unwrap();
+    let found = world.near.inspect(&huge).await.unwrap();
+    assert_eq!(found.content, content(b""), "it is read anew");
+}
+
+async fn until(so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "it does not come"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

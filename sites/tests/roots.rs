@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+#[path = "support/unprivileged.rs"]
+mod unprivileged;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -10,10 +13,13 @@ use std::sync::Arc;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::root_place::check_place;
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
+
+use crate::unprivileged::unprivileged;
 
 /// Who makes a directory a root.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,11 +38,11 @@ impl Kind {
         let name = SiteName::new(name).unwrap();
         let total = Resources::processors(1);
         let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
-        let exec = Arc::new(ChildExec::of_this_process());
-        let slurm = SlurmConfig::new(name.clone(), root.into(), total.clone(), agent.clone());
+        let exec = Arc::new(ChildProcessExecutor::of_this_process());
+        let slurm = SlurmSiteConfig::new(name.clone(), root.into(), total.clone(), agent.clone());
         let site = match self {
             Kind::Local => {
-                return LocalSite::new(LocalConfig::new(name, root.into(), total, agent))
+                return LocalSite::new(LocalSiteConfig::new(name, root.into(), total, agent))
                     .unwrap()
                     .make_root();
             }
@@ -50,10 +56,11 @@ impl Kind {
     }
 }
 
-/// Everything below a directory, and itself: kind and mode, owner.
-fn snapshot(path: &Path) -> BTreeMap<PathBuf, (u32, u32)> {
+/// Everything below a directory, and itself: kind and mode, owner, and the size of files.
+fn snapshot(path: &Path) -> BTreeMap<PathBuf, (u32, u32, u64)> {
     let found = std::fs::symlink_metadata(path).unwrap();
-    let mut all = BTreeMap::from([(path.to_owned(), (found.mode(), found.uid()))]);
+    let size = if found.is_file() { found.len() } else { 0 };
+    let mut all = BTreeMap::from([(path.to_owned(), (found.mode(), found.uid(), size))]);
     if found.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
             all.extend(snapshot(&entry.unwrap().path()));
@@ -101,6 +108,52 @@ fn a_directory_in_which_something_is_never_becomes_a_root() {
     let alike = place.path().join("alike");
     make(&alike.join("attempts/old"), 0o755);
     refused(place.path(), &alike, &["attempts", "empty"]);
+}
+
+fn put_file(root: &Path, file: &str, content: &str) {
+    let file = root.join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, content).unwrap();
+}
+
+#[test]
+fn what_has_names_of_ours_but_not_what_we_write_never_becomes_a_root() {
+    let place = place();
+    for (number, (file, content)) in [
+        ("gone/thesis.tex", ""),
+        ("gone/draft.tmp", "cospan site here\n"),
+        ("gone/4711-1.tmp", "thesis"),
+        ("gone/site-id.9", "cospan site here\nthesis"),
+        ("gone/site-id.9", "\nthesis"),
+        ("gone/site-id.9/thesis.tex", ""),
+        ("gone/deep/deeper", ""),
+        ("store/thesis.tex", ""),
+        ("owner", "me"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let root = place.path().join(number.to_string());
+        make(&root, 0o755);
+        put_file(&root, file, content);
+        refused(place.path(), &root, &["not empty"]);
+    }
+    // A mail server may have directories of these names.
+    let alike = place.path().join("alike");
+    for name in ["attempts", "spool", "live", "gone"] {
+        make(&alike.join(name), 0o755);
+    }
+    put_file(&alike, "spool/letter", "");
+    for (file, content) in [
+        ("owner", ""),
+        ("owner", "instance\nhost\npid\n"),
+        ("site-id", ""),
+        ("site-id", "\0\0"),
+    ] {
+        put_file(&alike, file, content);
+        refused(place.path(), &alike, &["not empty"]);
+        std::fs::remove_file(alike.join(file)).unwrap();
+    }
 }
 
 #[test]
@@ -195,6 +248,52 @@ fn a_root_of_another_account_is_refused() {
 }
 
 #[test]
+fn a_root_below_a_directory_of_another_account_is_refused() {
+    let place = place();
+    for (name, mode) in [("private", 0o755), ("sticky", 0o1777)] {
+        let theirs = place.path().join(name);
+        make(&theirs.join("ours/empty"), 0o700);
+        std::fs::set_permissions(&theirs, PermissionsExt::from_mode(mode)).unwrap();
+        if chown(&theirs, Some(4_711), None).is_err() {
+            return;
+        }
+        let shown = format!("{} belongs to user 4711", theirs.display());
+        for root in ["site", "ours/site", "ours/empty"] {
+            let words = ["others can put another", &shown, "name one below"];
+            refused(place.path(), &theirs.join(root), &words);
+        }
+        // Those that have long been there go on.
+        make(&theirs.join("old"), 0o700);
+        std::fs::write(theirs.join("old/site-id"), "cospan site here\n").unwrap();
+        for kind in KINDS {
+            kind.initialise("here", &theirs.join("old")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_root_that_this_account_cannot_write_to_is_refused_before_anything_is_made() {
+    unprivileged(|| {
+        let place = tempfile::tempdir().unwrap();
+        let name = SiteName::new("here").unwrap();
+        for mode in [0o000, 0o200, 0o500, 0o600] {
+            let root = place.path().join("closed");
+            make(&root, mode);
+            for named in [root.clone(), root.join("new")] {
+                let said = check_place(&named, &name).unwrap_err().to_string();
+                let is_told = said.contains(&root.display().to_string());
+                assert!(
+                    is_told && said.contains("or name another directory"),
+                    "{mode:o}: {said}"
+                );
+            }
+            make(&root, 0o700);
+            check_place(&root.join("new"), &name).unwrap();
+        }
+    });
+}
+
+#[test]
 fn what_people_and_the_machine_live_by_never_becomes_a_root() {
     let nowhere = place();
     let homes = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -259,8 +358,10 @@ fn a_root_that_was_begun_or_lost_its_mark_is_made_whole_and_its_mode_stays() {
         assert_eq!(mark(), "cospan site here\n", "{kind:?}");
         // A power cut took what was in the mark, or some of it.
         std::fs::create_dir(root.join("attempts/old")).unwrap();
-        for left in ["", "cospan si", "cospan site her"] {
+        let owner = "instance aaaaaaaa\nhost here\npid 7\n";
+        for (left, owner) in [("cospan si", ""), ("cospan site her", ""), ("", owner)] {
             std::fs::write(root.join("site-id"), left).unwrap();
+            std::fs::write(root.join("owner"), owner).unwrap();
             kind.initialise("here", &root).unwrap();
             assert_eq!(mark(), "cospan site here\n", "{kind:?}");
         }

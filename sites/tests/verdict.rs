@@ -3,37 +3,70 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 use cospan_sites::attempt_end::{
-    AttemptEnd, BatchState, WrapperTraces, interpret_end, to_markdown,
+    AttemptEnd, BatchJobState, WrapperFileState, interpret_end, to_markdown,
 };
-use cospan_sites::port::{EndedBySite, ErrorBlame};
+use cospan_sites::port::{ErrorBlame, SiteEndReason};
 
-/// By word, in the order of [`BatchState::ALL`]; the columns are in the order of [`WrapperTraces::ALL`]: nothing,
+/// By word, in the order of [`BatchJobState::ALL`]; the columns are in the order of [`WrapperFileState::ALL`]: nothing,
 /// at its gate, began, trouble, spoiled, code 0, code or signal, TERM or KILL, told to end, wall
 /// time, unstarted, too late, void. `?`: only when it is settled. Small letters are of what is not
 /// over.
-const TABLE: [(BatchState, &str); 16] = [
-    (BatchState::Waiting, " q ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
-    (BatchState::NeverRuns, "?N ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
-    (BatchState::Requeued, " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
-    (BatchState::Running, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
-    (BatchState::Completing, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
-    (BatchState::Completed, "?L ?L ?W ?L ?Z  S  J  J  J J J t v"),
-    (BatchState::Failed, "?L ?L ?W ?L ?Z  L  J  J  J J J t v"),
-    (BatchState::Cancelled, "?C ?C ?C ?C ?C  S  C  C  C J J t v"),
-    (BatchState::Preempted, "?P ?P ?P ?P ?P  P  P  P  P J J t v"),
-    (BatchState::TimeLimit, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
-    (BatchState::Deadline, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
-    (BatchState::NodeFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
-    (BatchState::BootFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
+const TABLE: [(BatchJobState, &str); 16] = [
+    (BatchJobState::Waiting, " q ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
     (
-        BatchState::LaunchFailed,
+        BatchJobState::NeverRuns,
+        "?N ?R ?R ?R ?R ?S ?J ?R ?R J J t q",
+    ),
+    (
+        BatchJobState::Requeued,
+        " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q",
+    ),
+    (BatchJobState::Running, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
+    (
+        BatchJobState::Completing,
+        " g  g  g  g  g ?S ?J ?J ?J J J t v",
+    ),
+    (
+        BatchJobState::Completed,
+        "?L ?L ?W ?L ?Z  S  J  J  J J J t v",
+    ),
+    (BatchJobState::Failed, "?L ?L ?W ?L ?Z  L  J  J  J J J t v"),
+    (
+        BatchJobState::Cancelled,
+        "?C ?C ?C ?C ?C  S  C  C  C J J t v",
+    ),
+    (
+        BatchJobState::Preempted,
+        "?P ?P ?P ?P ?P  P  P  P  P J J t v",
+    ),
+    (
+        BatchJobState::TimeLimit,
+        "?T ?T ?T ?T ?T  T  T  T  T J J t v",
+    ),
+    (
+        BatchJobState::Deadline,
+        "?T ?T ?T ?T ?T  T  T  T  T J J t v",
+    ),
+    (
+        BatchJobState::NodeFailed,
+        "?F ?F ?F ?F ?F  F  F  F  F J J t v",
+    ),
+    (
+        BatchJobState::BootFailed,
+        "?F ?F ?F ?F ?F  F  F  F  F J J t v",
+    ),
+    (
+        BatchJobState::LaunchFailed,
         "?X ?X ?W ?X ?Z  X  X  X  X J J t v",
     ),
     (
-        BatchState::OutOfMemory,
+        BatchJobState::OutOfMemory,
         "?M ?M ?M ?M ?M  M  M  M  M J J t v",
     ),
-    (BatchState::Forgotten, " a ?L ?L ?L ?Z  S  J  C  C J J t v"),
+    (
+        BatchJobState::Forgotten,
+        " a ?L ?L ?L ?Z  S  J  C  C J J t v",
+    ),
 ];
 
 fn meant(letter: char) -> AttemptEnd {
@@ -46,27 +79,27 @@ fn meant(letter: char) -> AttemptEnd {
         'S' => AttemptEnd::Succeeded,
         'J' => AttemptEnd::Failed,
         'L' => AttemptEnd::Lost,
-        'N' => AttemptEnd::Ended(EndedBySite::NeverRuns),
-        'R' => AttemptEnd::Ended(EndedBySite::Requeued),
-        'C' => AttemptEnd::Ended(EndedBySite::Cancelled),
-        'P' => AttemptEnd::Ended(EndedBySite::Preempted),
-        'T' => AttemptEnd::Ended(EndedBySite::TimeLimit),
-        'F' => AttemptEnd::Ended(EndedBySite::NodeFailed),
-        'X' => AttemptEnd::Ended(EndedBySite::LaunchFailed),
-        'M' => AttemptEnd::Ended(EndedBySite::OutOfMemory),
-        'W' => AttemptEnd::Ended(EndedBySite::WrapperKilled),
-        'Z' => AttemptEnd::Ended(EndedBySite::Spoiled),
+        'N' => AttemptEnd::Ended(SiteEndReason::NeverRuns),
+        'R' => AttemptEnd::Ended(SiteEndReason::Requeued),
+        'C' => AttemptEnd::Ended(SiteEndReason::Cancelled),
+        'P' => AttemptEnd::Ended(SiteEndReason::Preempted),
+        'T' => AttemptEnd::Ended(SiteEndReason::TimeLimit),
+        'F' => AttemptEnd::Ended(SiteEndReason::NodeFailed),
+        'X' => AttemptEnd::Ended(SiteEndReason::LaunchFailed),
+        'M' => AttemptEnd::Ended(SiteEndReason::OutOfMemory),
+        'W' => AttemptEnd::Ended(SiteEndReason::WrapperKilled),
+        'Z' => AttemptEnd::Ended(SiteEndReason::Spoiled),
         other => panic!("{other}"),
     }
 }
 
 #[test]
 fn an_end_means_what_its_row_and_column_say() {
-    assert_eq!(TABLE.map(|(word, _)| word), BatchState::ALL);
+    assert_eq!(TABLE.map(|(word, _)| word), BatchJobState::ALL);
     for (word, row) in TABLE {
         let cells: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(cells.len(), WrapperTraces::ALL.len(), "{word:?}");
-        for (left, cell) in WrapperTraces::ALL.into_iter().zip(cells) {
+        assert_eq!(cells.len(), WrapperFileState::ALL.len(), "{word:?}");
+        for (left, cell) in WrapperFileState::ALL.into_iter().zip(cells) {
             let waits = cell.starts_with('?');
             let late = meant(cell.chars().last().unwrap());
             let early = if waits { AttemptEnd::Untold } else { late };
@@ -82,33 +115,33 @@ fn an_end_means_what_its_row_and_column_say() {
 
 #[test]
 fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
-    for word in BatchState::ALL {
+    for word in BatchJobState::ALL {
         let outside = !matches!(
             word,
-            BatchState::Forgotten
-                | BatchState::Running
-                | BatchState::Completing
-                | BatchState::Completed
+            BatchJobState::Forgotten
+                | BatchJobState::Running
+                | BatchJobState::Completing
+                | BatchJobState::Completed
         );
         // A controller that forgot that it started something ended nothing, whatever it calls it.
         let forgot = matches!(
             word,
-            BatchState::Waiting | BatchState::NeverRuns | BatchState::Cancelled
+            BatchJobState::Waiting | BatchJobState::NeverRuns | BatchJobState::Cancelled
         );
         let outside = outside && !forgot;
-        for left in WrapperTraces::ALL {
+        for left in WrapperFileState::ALL {
             let verdict = interpret_end(word, left, true);
             assert!(
                 !outside || verdict != AttemptEnd::Succeeded,
                 "{word:?}, {left:?}"
             );
             let by_people = [
-                BatchState::Cancelled,
-                BatchState::Preempted,
-                BatchState::Requeued,
-                BatchState::TimeLimit,
-                BatchState::Deadline,
-                BatchState::NeverRuns,
+                BatchJobState::Cancelled,
+                BatchJobState::Preempted,
+                BatchJobState::Requeued,
+                BatchJobState::TimeLimit,
+                BatchJobState::Deadline,
+                BatchJobState::NeverRuns,
             ];
             let charged = verdict.whose_error() == Some(ErrorBlame::Site);
             assert!(

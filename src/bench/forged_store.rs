@@ -12,22 +12,24 @@ use anyhow::{Context, Result, bail};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::job_command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
+use cospan_domain::job::job_command::{
+    AttemptSighting, JobCommand, SiteClockTimes, SubmissionAnswer,
+};
 use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::port::{AppendOutcome, CommitReport, Opened, Unit, UnitToken};
-use cospan_storage::record::{Loader, job, small_records};
+use cospan_storage::port::{AppendOutcome, CommitReport, JournalUnit, OpenedStore, UnitToken};
+use cospan_storage::record::{RecordLoader, job, small_records};
 use cospan_storage::{EngineKind, StoreOptions};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 /// The content of the forged store.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Forged {
+pub(super) struct ForgedStoreContent {
     /// Jobs that have not ended.
     pub(super) live: usize,
     /// The only job that fits a site.
@@ -36,7 +38,7 @@ pub(super) struct Forged {
 
 /// Makes one job in ten claim and one in ten run, and queues one more job that fits. The process
 /// that writes is then killed, as a server would be.
-pub(super) fn forge_in_subprocess(store: &Path) -> Result<Forged> {
+pub(super) fn forge_in_subprocess(store: &Path) -> Result<ForgedStoreContent> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["bench", "forge-store", "--directory"])
@@ -60,10 +62,10 @@ pub fn forge_store(store: &Path) -> Result<()> {
     Ok(())
 }
 
-fn forge_jobs(store: &Path) -> Result<Forged> {
+fn forge_jobs(store: &Path) -> Result<ForgedStoreContent> {
     let (sender, reports) = channel();
     let sink = Arc::new(move |report| drop(sender.send(report)));
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let mut damage = None;
     let opened = cospan_storage::open_and_load(
         store,
@@ -89,27 +91,31 @@ fn forge_jobs(store: &Path) -> Result<Forged> {
             1 => run_job(job, now)?,
             _ => continue,
         };
-        units.push(Unit {
+        units.push(JournalUnit {
             changes: job::update_changes(job, &next, &events)?,
         });
     }
     let small = small_job(&jobs, now)?;
-    units.push(Unit {
+    units.push(JournalUnit {
         changes: job::submission_changes(&small)?,
     });
-    units.push(Unit {
+    units.push(JournalUnit {
         changes: vec![small_records::put_next_job(JobId(small.id.0 + 1))?],
     });
     write_units(&opened, &reports, units)?;
     // Neither closed nor dropped: the store must not contain what closing would write.
     std::mem::forget(opened);
-    Ok(Forged {
+    Ok(ForgedStoreContent {
         live: jobs.len() + 1,
         fits: small.id.0,
     })
 }
 
-fn write_units(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) -> Result<()> {
+fn write_units(
+    opened: &OpenedStore,
+    reports: &Receiver<CommitReport>,
+    units: Vec<JournalUnit>,
+) -> Result<()> {
     let count = units.len();
     for (token, unit) in units.into_iter().enumerate() {
         opened
@@ -201,17 +207,17 @@ fn run_job(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
     life.apply_to_each(|component, job| JobCommand::SubmitAnswered {
         component,
         attempt: job.components[component.0 as usize].attempt,
-        answer: SubmitAnswer::Accepted(lrm_id.clone()),
+        answer: SubmissionAnswer::Accepted(lrm_id.clone()),
     })?;
     for sighting in [
-        Sighting::Ready("host".into()),
-        Sighting::Begun("host".into()),
+        AttemptSighting::Ready("host".into()),
+        AttemptSighting::Begun("host".into()),
     ] {
         life.apply_to_each(|component, job| JobCommand::AttemptObserved {
             component,
             attempt: job.components[component.0 as usize].attempt,
             asked_at: now,
-            times: SiteTimes::default(),
+            times: SiteClockTimes::default(),
             sighting: sighting.clone(),
         })?;
     }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use actix_web::{App, HttpResponse, HttpServer, web};
 use anyhow::{Context, Result};
 use cospan_domain::ids::Epoch;
-use cospan_storage::port::{AppendOutcome, CommitReport, Key, KeyChange, Unit, UnitToken};
+use cospan_storage::port::{
+    AppendOutcome, CommitReport, JournalUnit, KeyChange, StoreKey, UnitToken,
+};
 use cospan_storage::{EngineKind, StoreOptions};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
@@ -62,13 +64,13 @@ pub(super) fn spawn_per_s() -> Result<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-type FloorWaiters = Arc<Mutex<BTreeMap<u64, oneshot::Sender<bool>>>>;
+type AppendWaiters = Arc<Mutex<BTreeMap<u64, oneshot::Sender<bool>>>>;
 
-struct JournalFloor {
+struct BaselineServerState {
     journal: Arc<dyn cospan_storage::port::Journal>,
     epoch: Epoch,
     next: AtomicU64,
-    waiting: FloorWaiters,
+    waiting: AppendWaiters,
 }
 
 /// The floor of a submission: a POST whose body becomes durable in the same store, in groups, and
@@ -77,7 +79,7 @@ struct JournalFloor {
 /// # Errors
 /// The store or the address cannot be had.
 pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
-    let waiting = FloorWaiters::default();
+    let waiting = AppendWaiters::default();
     let answered = waiting.clone();
     let sink = Arc::new(move |report: CommitReport| {
         let CommitReport::Group(group) = report else {
@@ -91,7 +93,7 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     });
     let opened = cospan_storage::open(directory, &StoreOptions::new(EngineKind::Sled), sink)?;
     let next = AtomicU64::new(0);
-    let floor = JournalFloor {
+    let floor = BaselineServerState {
         journal: opened.journal,
         epoch: opened.epoch,
         next,
@@ -114,7 +116,7 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
-async fn append_body(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpResponse {
+async fn append_body(floor: web::Data<BaselineServerState>, body: web::Bytes) -> HttpResponse {
     let number = floor.next.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     floor
@@ -122,7 +124,7 @@ async fn append_body(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpRe
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .insert(number, reply);
-    let key = Key::from(format!("j/{number:016x}").as_str());
+    let key = StoreKey::from(format!("j/{number:016x}").as_str());
     let change = KeyChange {
         key,
         expected: None,
@@ -131,7 +133,7 @@ async fn append_body(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpRe
     floor.journal.append(
         floor.epoch,
         UnitToken(number),
-        Unit {
+        JournalUnit {
             changes: vec![change],
         },
     );

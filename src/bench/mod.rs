@@ -22,11 +22,11 @@ use anyhow::{Context, Result, bail};
 pub use forged_store::forge_store;
 pub use machine_limits::serve_floor;
 pub use report::{BenchFigure, BenchReport};
-pub use sites::{CallFigures, CallsPlan, measure_calls};
+pub use sites::{CallBenchSettings, CallFigures, measure_calls};
 
 /// The bench to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bench {
+pub enum BenchKind {
     /// Durable submissions over HTTP.
     Submit,
     /// The time of one submission while another user asks for as much as possible.
@@ -60,8 +60,8 @@ pub struct ClusterLog {
 
 /// The settings of a run of a bench.
 #[derive(Debug, Clone)]
-pub struct BenchPlan {
-    pub bench: Bench,
+pub struct BenchSettings {
+    pub bench: BenchKind,
     /// Directory for the files of the bench: on a disk, created and removed by the bench.
     pub directory: PathBuf,
     /// Does a tenth of the work, to check that the bench runs; the figures mean little.
@@ -72,24 +72,24 @@ pub struct BenchPlan {
 ///
 /// # Errors
 /// Something that the bench needs could not be started, or did not do its work.
-pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
+pub fn run(plan: &BenchSettings) -> Result<BenchReport> {
     match &plan.bench {
-        Bench::Submit => run_on_disk(plan, submit::bench),
-        Bench::Crowd => run_on_disk(plan, fairness::bench),
-        Bench::Recover => run_on_disk(plan, recover::bench),
-        Bench::Run => run_on_disk(plan, run::bench),
-        Bench::Place => run_on_disk(plan, placement::bench),
-        Bench::Reserve(log) => run_on_disk(plan, |place, quick| {
+        BenchKind::Submit => run_on_disk(plan, submit::bench),
+        BenchKind::Crowd => run_on_disk(plan, fairness::bench),
+        BenchKind::Recover => run_on_disk(plan, recover::bench),
+        BenchKind::Run => run_on_disk(plan, run::bench),
+        BenchKind::Place => run_on_disk(plan, placement::bench),
+        BenchKind::Reserve(log) => run_on_disk(plan, |place, quick| {
             reservations::bench(place, quick, log.as_ref())
         }),
-        Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
-        Bench::Sites { full } => sites::bench(*full),
+        BenchKind::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
+        BenchKind::Sites { full } => sites::bench(*full),
     }
 }
 
 /// Runs a bench that writes, in its own directory.
 fn run_on_disk(
-    plan: &BenchPlan,
+    plan: &BenchSettings,
     bench: impl FnOnce(&Path, bool) -> Result<BenchReport>,
 ) -> Result<BenchReport> {
     let directory = tempfile::Builder::new()

@@ -10,20 +10,21 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{
-    Experiment, ExperimentOutcome, PlannedJob, PlannedJobs, Surroundings, run_experiment,
+    ExperimentInput, ExperimentOutcome, ExperimentSurroundings, TimedSubmission, TimedSubmissions,
+    run_experiment,
 };
 use cospan_simulator::jobs::build_shared_job;
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 use cospan_simulator::world::world_site::ClusterSpec;
-use cospan_simulator::world::{SimulatedPace, World};
+use cospan_simulator::world::{SimulatedWorld, WrapperDelays};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ClusterLog;
 use super::report::BenchReport;
-use crate::simulate::workload::{Estimates, WorkloadJob, WorkloadOptions, WorkloadSource};
+use crate::simulate::workload::{EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const SITES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
@@ -75,13 +76,13 @@ fn simulate_year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     crate::cli::print_progress(&format!("{}", log.file.display()));
     let begun = Instant::now();
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
-    options.estimates = Estimates::Exact;
+    options.estimates = EstimateSource::Exact;
     let jobs = options.plan(&[log.processors], BEGINS)?.jobs;
     let count = jobs.len();
     let jobs = Box::new(jobs.into_iter().map(|job: WorkloadJob| {
         let estimate = job.estimate.max(job.run_time);
         let spec = build_shared_job(&job.components, job.run_time, estimate, 0)?;
-        Ok(PlannedJob { at: job.at, spec })
+        Ok(TimedSubmission { at: job.at, spec })
     }));
     run_through(jobs, count, vec![cluster_of(SITES[0], log.processors)?])?;
     report.add_figure(
@@ -133,7 +134,7 @@ fn simulate_jobs(count: usize) -> Result<ExperimentOutcome<()>> {
             let run_time = DurationMs(chance.random_range(1_000..=RUN_TIME_MAX_S * 1_000));
             let processors = chance.random_range(1..=PROCESSORS_MAX);
             let spec = build_shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
-            Ok(PlannedJob { at, spec })
+            Ok(TimedSubmission { at, spec })
         })),
         count,
         sites,
@@ -145,7 +146,7 @@ fn cluster_of(name: &str, nodes: u32) -> Result<ClusterSpec> {
         name: SiteName::new(name)?,
         nodes,
         processors_per_node: 1,
-        discipline: Discipline::Easy,
+        discipline: QueueDiscipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
         reserves: false,
@@ -154,15 +155,15 @@ fn cluster_of(name: &str, nodes: u32) -> Result<ClusterSpec> {
 }
 
 fn run_through(
-    jobs: PlannedJobs,
+    jobs: TimedSubmissions,
     count: usize,
     sites: Vec<ClusterSpec>,
 ) -> Result<ExperimentOutcome<()>> {
     let mut settings = default_settings();
     settings.poll_interval = DurationMs::from_secs(600);
     settings.information_expiry = DurationMs::from_secs(600);
-    let experiment = Experiment {
-        world: World::new(sites, &[], SimulatedPace::default(), 1, BEGINS),
+    let experiment = ExperimentInput {
+        world: SimulatedWorld::new(sites, &[], WrapperDelays::default(), 1, BEGINS),
         settings,
         jobs,
         count,
@@ -172,7 +173,7 @@ fn run_through(
     };
     run_experiment(
         experiment,
-        Surroundings::default(),
+        ExperimentSurroundings::default(),
         |_| (),
         Rc::new(|_, _| {}),
     )

@@ -27,7 +27,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let syncs = machine_limits::fdatasync_per_s(place)?;
     report.add_floor("floor_fdatasync_per_s", syncs, "1/s");
     report.add_floor("floor_append_ms", 1_000.0 / syncs, "ms");
-    let floor = BareServer::start(&place.join("floor"))?;
+    let floor = BaselineServer::start(&place.join("floor"))?;
     let mut server = BenchServer::start(&place.join("server"), &SITES)?;
     fill_sites(&server)?;
     let (http, bare) = post_in_turns(&server, &floor, requests)?;
@@ -85,7 +85,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
 /// Posts submissions and bare bodies in turns, as machines differ from minute to minute.
 fn post_in_turns(
     server: &BenchServer,
-    floor: &BareServer,
+    floor: &BaselineServer,
     requests: usize,
 ) -> Result<(LoadResult, LoadResult)> {
     let mut ours = Vec::new();
@@ -183,12 +183,12 @@ pub(super) fn fill_sites(server: &BenchServer) -> Result<()> {
 }
 
 /// A server that makes each body durable and does nothing else.
-struct BareServer {
+struct BaselineServer {
     child: Child,
     port: u16,
 }
 
-impl BareServer {
+impl BaselineServer {
     fn start(directory: &Path) -> Result<Self> {
         let port = free_port()?;
         let child = Command::new(std::env::current_exe()?)
@@ -229,7 +229,7 @@ impl BareServer {
     }
 }
 
-impl Drop for BareServer {
+impl Drop for BaselineServer {
     fn drop(&mut self) {
         // A server that is gone already is fine.
         let _ = self.child.kill();

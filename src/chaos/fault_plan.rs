@@ -6,7 +6,7 @@ use std::path::Path;
 use cospan_domain::units::DurationMs;
 use toml::de::{DeTable, DeValue};
 
-use super::plan_check::{Flaw, Grounds, judge_plan};
+use super::plan_check::{PlanBounds, PlanFlaw, judge_plan};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
 use crate::config::ConfigProblems;
@@ -89,7 +89,7 @@ pub fn parse_plan(
     file: &Path,
     text: &str,
     lasting: Option<DurationMs>,
-    grounds: &Grounds,
+    grounds: &PlanBounds,
 ) -> Result<ChaosPlan, ConfigProblems> {
     let mut problems = ConfigProblems::of(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -145,7 +145,7 @@ pub fn parse_plan(
 }
 
 /// Adds a flaw at the place of its key, else where its table or the first of several begins.
-fn add_problem(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
+fn add_problem(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: PlanFlaw) {
     let table = flaw
         .place
         .rsplit_once('.')

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cospan_simulator::fault_kinds::FaultKind;
 use cospan_sites::faulty_site::InjectedFault;
-use cospan_sites::port::CallKind;
+use cospan_sites::port::SiteCallKind;
 
 /// Time that a call waits for a frozen site, as for any silent site.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,24 +45,24 @@ pub(super) fn find_kind(name: &str) -> Option<FaultKind> {
 }
 
 /// Returns true if a kind of fault makes sense for a kind of call, and harms no job.
-pub(super) fn can_affect(kind: FaultKind, call: CallKind) -> bool {
+pub(super) fn can_affect(kind: FaultKind, call: SiteCallKind) -> bool {
     match kind {
         // Queries may be repeated; nobody would notice.
         FaultKind::Doubled => call.changes_site(),
         // A refusal is an answer: for a file it would mean that there is none.
         FaultKind::Refused => matches!(
             call,
-            CallKind::Submit | CallKind::DecideGate | CallKind::Cancel
+            SiteCallKind::Submit | SiteCallKind::DecideGate | SiteCallKind::Cancel
         ),
-        FaultKind::SiteFull => call == CallKind::Submit,
-        FaultKind::Truncated | FaultKind::WrongIdle => call == CallKind::Status,
+        FaultKind::SiteFull => call == SiteCallKind::Submit,
+        FaultKind::Truncated | FaultKind::WrongIdle => call == SiteCallKind::Status,
         _ => true,
     }
 }
 
 /// Lists all kinds of calls that a kind of fault can concern.
-pub(super) fn affected_calls(kind: FaultKind) -> Vec<CallKind> {
-    CallKind::ALL
+pub(super) fn affected_calls(kind: FaultKind) -> Vec<SiteCallKind> {
+    SiteCallKind::ALL
         .into_iter()
         .filter(|call| can_affect(kind, *call))
         .collect()

@@ -17,6 +17,6 @@ mod rehearsals;
 #[cfg(test)]
 mod tests;
 
-pub use plan_check::{Flaw, Grounds};
+pub use plan_check::{PlanBounds, PlanFlaw};
 pub use rehearsal_metrics::ChaosMetrics;
-pub use rehearsals::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap_sites};
+pub use rehearsals::{FaultHandles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap_sites};

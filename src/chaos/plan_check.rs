@@ -3,7 +3,7 @@
 
 use cospan_domain::units::DurationMs;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_sites::port::CallKind;
+use cospan_sites::port::SiteCallKind;
 
 use super::injectable_faults;
 use crate::api::v1::Length;
@@ -17,7 +17,7 @@ const DELAY_MAX: DurationMs = DurationMs::from_secs(60);
 
 /// The bounds for plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grounds {
+pub struct PlanBounds {
     /// All sites.
     pub sites: Vec<String>,
     /// Longest rehearsal.
@@ -26,7 +26,7 @@ pub struct Grounds {
     pub max_sites: u32,
 }
 
-impl From<ChaosStatus> for Grounds {
+impl From<ChaosStatus> for PlanBounds {
     fn from(status: ChaosStatus) -> Self {
         let ChaosStatus {
             sites,
@@ -44,7 +44,7 @@ impl From<ChaosStatus> for Grounds {
 
 /// A flaw of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
+pub struct PlanFlaw {
     /// The place of the flaw: `for`, `inject[0].sites`.
     pub place: String,
     /// The problem in words.
@@ -57,9 +57,9 @@ pub struct Flaw {
 pub(super) fn judge_plan(
     lasting: DurationMs,
     injections: &[(usize, InjectionPlan)],
-    grounds: &Grounds,
-) -> Vec<Flaw> {
-    let mut judge = PlanJudge {
+    grounds: &PlanBounds,
+) -> Vec<PlanFlaw> {
+    let mut judge = PlanChecker {
         grounds,
         lasting,
         index: 0,
@@ -75,15 +75,15 @@ pub(super) fn judge_plan(
     judge.flaws
 }
 
-struct PlanJudge<'g> {
-    grounds: &'g Grounds,
+struct PlanChecker<'g> {
+    grounds: &'g PlanBounds,
     lasting: DurationMs,
     /// Index of the injection that is being judged.
     index: usize,
-    flaws: Vec<Flaw>,
+    flaws: Vec<PlanFlaw>,
 }
 
-impl PlanJudge<'_> {
+impl PlanChecker<'_> {
     fn add_flaw(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let place = format!("inject[{}].{key}", self.index);
         let problem = format!(
@@ -91,7 +91,7 @@ impl PlanJudge<'_> {
             self.index + 1,
             problem.into()
         );
-        self.flaws.push(Flaw {
+        self.flaws.push(PlanFlaw {
             place,
             problem,
             remedy: remedy.into(),
@@ -99,7 +99,7 @@ impl PlanJudge<'_> {
     }
 
     fn add_plan_flaw(&mut self, key: &str, problem: String, remedy: String) {
-        self.flaws.push(Flaw {
+        self.flaws.push(PlanFlaw {
             place: key.into(),
             problem,
             remedy,
@@ -174,7 +174,7 @@ impl PlanJudge<'_> {
         }
         for name in calls {
             let Some(call) = find_call(name) else {
-                let remedy = suggest_name(name, CallKind::ALL.map(CallKind::as_str));
+                let remedy = suggest_name(name, SiteCallKind::ALL.map(SiteCallKind::as_str));
                 self.add_flaw(
                     "calls",
                     format!("there is no kind of call {name:?}"),
@@ -185,7 +185,7 @@ impl PlanJudge<'_> {
             if let Some(kind) = kind.filter(|kind| !injectable_faults::can_affect(*kind, call)) {
                 let able: Vec<&str> = injectable_faults::affected_calls(kind)
                     .into_iter()
-                    .map(CallKind::as_str)
+                    .map(SiteCallKind::as_str)
                     .collect();
                 let remedy = format!("it strikes: {}", able.join(", "));
                 self.add_flaw("calls", format!("{fault} cannot strike {name}"), remedy);
@@ -252,8 +252,10 @@ impl PlanJudge<'_> {
 }
 
 /// Returns the kind of call with this name.
-pub(super) fn find_call(name: &str) -> Option<CallKind> {
-    CallKind::ALL.into_iter().find(|call| call.as_str() == name)
+pub(super) fn find_call(name: &str) -> Option<SiteCallKind> {
+    SiteCallKind::ALL
+        .into_iter()
+        .find(|call| call.as_str() == name)
 }
 
 /// Suggests a remedy for a wrong name: the nearest known name, or all of them.

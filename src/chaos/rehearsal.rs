@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::faulty_site::{InjectedFault, Injection};
-use cospan_sites::port::CallKind;
+use cospan_sites::faulty_site::{FaultInjection, InjectedFault};
+use cospan_sites::port::SiteCallKind;
 use tokio::time::Instant;
 
 use super::injectable_faults;
 use super::plan_check::find_call;
-use super::rehearsal_effects::RehearsalDeeds;
+use super::rehearsal_effects::RehearsalEffects;
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, RehearsalReport};
 
@@ -20,7 +20,7 @@ use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, Rehearsal
 struct RehearsalFault {
     fault: InjectedFault,
     sites: Vec<SiteName>,
-    calls: Vec<CallKind>,
+    calls: Vec<SiteCallKind>,
     probability: f64,
     delay: Option<DurationMs>,
     from: Timestamp,
@@ -47,7 +47,7 @@ pub(super) struct Rehearsal {
     pub(super) ends_at: Timestamp,
     pub(super) ended: Option<RehearsalEnd>,
     pub(super) recovered_at: Option<Timestamp>,
-    pub(super) deeds: RehearsalDeeds,
+    pub(super) deeds: RehearsalEffects,
     /// Errors charged to each site before it began.
     pub(super) charged_before: BTreeMap<SiteName, u64>,
     /// Injected faults that the metrics have counted, by site and kind of fault.
@@ -71,7 +71,7 @@ impl Rehearsal {
             ends_at,
             ended: None,
             recovered_at: None,
-            deeds: RehearsalDeeds::default(),
+            deeds: RehearsalEffects::default(),
             charged_before: BTreeMap::new(),
             counted: BTreeMap::new(),
         }
@@ -83,13 +83,13 @@ impl Rehearsal {
     }
 
     /// Lists the injections at one site, for a rehearsal that begins at `instant`.
-    pub(super) fn injections_at(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
+    pub(super) fn injections_at(&self, site: &SiteName, instant: Instant) -> Vec<FaultInjection> {
         let here = self
             .parts
             .iter()
             .enumerate()
             .filter(|(_, part)| part.sites.contains(site));
-        here.map(|(index, part)| Injection {
+        here.map(|(index, part)| FaultInjection {
             fault: part.fault,
             calls: part.calls.clone(),
             share_ppm: (part.probability * 1e6).ceil() as u32,

@@ -17,7 +17,7 @@ const STATES_MAX: usize = 64;
 
 /// All effects since a rehearsal began.
 #[derive(Debug, Default)]
-pub(super) struct RehearsalDeeds {
+pub(super) struct RehearsalEffects {
     pub(super) jobs: JobDeeds,
     /// Jobs whose round was aborted, and that have neither begun again nor ended.
     set_back: BTreeSet<JobId>,
@@ -26,7 +26,7 @@ pub(super) struct RehearsalDeeds {
     pub(super) changes_missed: u64,
 }
 
-impl RehearsalDeeds {
+impl RehearsalEffects {
     /// Applies one committed change.
     pub(super) fn apply_change(&mut self, change: &JournalChange) {
         match change {
@@ -122,13 +122,13 @@ impl RehearsalDeeds {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::job::job_state::{AbortCause, AfterAbort};
+    use cospan_domain::job::job_state::{AbortCause, AbortConsequence};
 
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_000);
 
-    fn see(deeds: &mut RehearsalDeeds, job: u64, what: JobEventKind) {
+    fn see(deeds: &mut RehearsalEffects, job: u64, what: JobEventKind) {
         deeds.apply_job_event(JobId(job), &JobEvent { at: NOW, what });
     }
 
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn a_job_suffers_from_a_round_given_up_until_it_begins_again_or_ends() {
-        let mut deeds = RehearsalDeeds::default();
+        let mut deeds = RehearsalEffects::default();
         for job in [1, 2] {
             see(&mut deeds, job, placed(1));
-            let then = AfterAbort::Requeue { not_before: NOW };
+            let then = AbortConsequence::Requeue { not_before: NOW };
             see(
                 &mut deeds,
                 job,
@@ -199,7 +199,7 @@ mod tests {
             breaker,
             ..SiteRecord::new(name.clone())
         };
-        let mut deeds = RehearsalDeeds::default();
+        let mut deeds = RehearsalEffects::default();
         deeds.apply_site_change(None, &record(open(1)));
         deeds.apply_site_change(Some(&record(open(1))), &record(half.clone()));
         deeds.apply_site_change(Some(&record(half)), &record(open(2)));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_state_is_kept_once_until_it_changes_and_no_list_grows_for_ever() {
-        let mut deeds = RehearsalDeeds::default();
+        let mut deeds = RehearsalEffects::default();
         let name: SiteName = "delft".parse().unwrap();
         for at in 0..1_000 {
             let state = if at / 2 % 2 == 0 {

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cospan_actors::actor_context::Committed;
+use cospan_actors::actor_context::CommittedChange;
 use cospan_actors::api::ControlPlane;
 use cospan_domain::ids::{KeyName, SiteName};
-use cospan_sites::faulty_site::Faults;
+use cospan_sites::faulty_site::FaultSwitch;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::plan_check::{Flaw, Grounds, judge_plan};
+use super::plan_check::{PlanBounds, PlanFlaw, judge_plan};
 use super::rehearsal::{Rehearsal, RehearsalEnd};
 use super::rehearsal_metrics::ChaosMetrics;
-use super::rehearsals::{Handles, RehearsalLimits, RehearsalRefusal};
+use super::rehearsals::{FaultHandles, RehearsalLimits, RehearsalRefusal};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{
     ChaosPlan, ChaosReport, ChaosStatus, InjectionPlan, RehearsalReport, StrikeReport,
@@ -29,19 +29,19 @@ const LOOK: Duration = Duration::from_millis(500);
 const LOOKS_A_LINE: u64 = 60;
 
 /// The wrapped sites, and the rehearsal at them.
-pub(super) struct RehearsalStage {
+pub(super) struct RehearsalController {
     plane: ControlPlane,
-    faults: Handles,
+    faults: FaultHandles,
     limits: RehearsalLimits,
     metrics: ChaosMetrics,
     /// The running rehearsal, or the latest one.
     latest: Mutex<Option<Rehearsal>>,
 }
 
-impl RehearsalStage {
+impl RehearsalController {
     pub(super) fn new(
         plane: ControlPlane,
-        faults: Handles,
+        faults: FaultHandles,
         limits: RehearsalLimits,
         metrics: ChaosMetrics,
     ) -> Self {
@@ -54,7 +54,7 @@ impl RehearsalStage {
         }
     }
 
-    pub(super) fn subscribe(&self) -> Receiver<Committed> {
+    pub(super) fn subscribe(&self) -> Receiver<CommittedChange> {
         self.plane.subscribe()
     }
 
@@ -93,10 +93,10 @@ impl RehearsalStage {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current_grounds(&self) -> Grounds {
+    fn current_grounds(&self) -> PlanBounds {
         let count = self.faults.len();
         let share = count * self.limits.max_sites_percent as usize / 100;
-        Grounds {
+        PlanBounds {
             sites: self.faults.keys().map(SiteName::to_string).collect(),
             max_duration: self.limits.max_duration,
             max_sites: u32::try_from(share.max(1)).unwrap_or(u32::MAX),
@@ -104,7 +104,7 @@ impl RehearsalStage {
     }
 
     pub(super) fn current_status(&self) -> ChaosStatus {
-        let Grounds {
+        let PlanBounds {
             sites,
             max_duration,
             max_sites,
@@ -133,7 +133,7 @@ impl RehearsalStage {
             plan.inject.iter().cloned().enumerate().collect();
         let mut flaws = judge_plan(plan.lasting.0, &numbered, &self.current_grounds());
         if plan.inject.is_empty() {
-            flaws.push(Flaw {
+            flaws.push(PlanFlaw {
                 place: "inject".into(),
                 problem: "the plan injects nothing".into(),
                 remedy: "give at least one fault".into(),
@@ -189,7 +189,7 @@ impl RehearsalStage {
 
     /// Ends a rehearsal: no fault is injected any more, and frozen calls continue.
     fn end_rehearsal(&self, rehearsal: &mut Rehearsal, by: Option<KeyName>) {
-        self.faults.values().for_each(Faults::lift_all);
+        self.faults.values().for_each(FaultSwitch::lift_all);
         // No fault was injected after its end, however late the end is noticed.
         let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
@@ -283,7 +283,7 @@ impl RehearsalStage {
     }
 
     /// Handles a change. Returns false if the watch should end.
-    fn handle_change(&self, number: u64, change: Result<Committed, RecvError>) -> bool {
+    fn handle_change(&self, number: u64, change: Result<CommittedChange, RecvError>) -> bool {
         let mut latest = self.lock_latest();
         let Some(rehearsal) = latest.as_mut().filter(|one| one.number == number) else {
             return false;
@@ -322,9 +322,9 @@ impl RehearsalStage {
 
 /// Watches a rehearsal until its faults have ended and everything is well again.
 pub(super) async fn watch_rehearsal(
-    stage: Arc<RehearsalStage>,
+    stage: Arc<RehearsalController>,
     number: u64,
-    mut changes: Receiver<Committed>,
+    mut changes: Receiver<CommittedChange>,
 ) {
     let mut looks = 0;
     let mut clock = tokio::time::interval(LOOK);

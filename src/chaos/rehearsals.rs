@@ -7,12 +7,12 @@ use std::sync::Arc;
 use cospan_actors::api::ControlPlane;
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::faulty_site::{Faults, FaultySite};
+use cospan_sites::faulty_site::{FaultSwitch, FaultySite};
 use cospan_sites::port::Site;
 
-use super::plan_check::Flaw;
+use super::plan_check::PlanFlaw;
 use super::rehearsal_metrics::ChaosMetrics;
-use super::rehearsal_run::{RehearsalStage, watch_rehearsal};
+use super::rehearsal_run::{RehearsalController, watch_rehearsal};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
@@ -31,7 +31,7 @@ pub enum RehearsalRefusal {
     /// The configuration does not allow rehearsals.
     Off,
     /// All flaws of the plan.
-    Plan(Vec<Flaw>),
+    Plan(Vec<PlanFlaw>),
     /// Another rehearsal runs.
     Busy {
         /// The key that began the other rehearsal.
@@ -44,17 +44,17 @@ pub enum RehearsalRefusal {
 }
 
 /// The handles for fault injection, by site.
-pub type Handles = BTreeMap<SiteName, Faults>;
+pub type FaultHandles = BTreeMap<SiteName, FaultSwitch>;
 
 /// Wraps sites, so that faults can be injected into the calls to them. If `files` names a
 /// directory, faults can also be injected by a file for each site, with the name of the site.
 pub fn wrap_sites(
     sites: Vec<Arc<dyn Site>>,
     files: Option<&Path>,
-) -> (Vec<Arc<dyn Site>>, Handles) {
-    let mut handles = Handles::new();
+) -> (Vec<Arc<dyn Site>>, FaultHandles) {
+    let mut handles = FaultHandles::new();
     let wrapped = sites.into_iter().map(|site| {
-        let faults = Faults::new();
+        let faults = FaultSwitch::new();
         handles.insert(site.name().clone(), faults.clone());
         let file = files.map(|directory| directory.join(site.name().as_str()));
         let faulty = FaultySite::new(site, faults);
@@ -70,7 +70,7 @@ pub fn wrap_sites(
 
 /// All rehearsals of a server; `None` where they are not allowed. Clones share them.
 #[derive(Clone)]
-pub struct Rehearsals(Option<Arc<RehearsalStage>>);
+pub struct Rehearsals(Option<Arc<RehearsalController>>);
 
 impl Rehearsals {
     /// Allows no rehearsals.
@@ -81,16 +81,16 @@ impl Rehearsals {
     /// Allows rehearsals at sites that were wrapped.
     pub fn new(
         plane: ControlPlane,
-        faults: Handles,
+        faults: FaultHandles,
         limits: RehearsalLimits,
         metrics: ChaosMetrics,
     ) -> Self {
-        Self(Some(Arc::new(RehearsalStage::new(
+        Self(Some(Arc::new(RehearsalController::new(
             plane, faults, limits, metrics,
         ))))
     }
 
-    fn require_stage(&self) -> Result<&Arc<RehearsalStage>, RehearsalRefusal> {
+    fn require_stage(&self) -> Result<&Arc<RehearsalController>, RehearsalRefusal> {
         self.0.as_ref().ok_or(RehearsalRefusal::Off)
     }
 

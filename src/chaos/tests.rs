@@ -2,17 +2,17 @@ use std::path::Path;
 
 use cospan_domain::units::DurationMs;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_sites::port::CallKind;
+use cospan_sites::port::SiteCallKind;
 
-use super::{Grounds, fault_plan, injectable_faults};
+use super::{PlanBounds, fault_plan, injectable_faults};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::ChaosPlan;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 
-fn grounds() -> Grounds {
+fn grounds() -> PlanBounds {
     let sites = ["delft", "leiden", "utrecht"].map(String::from).to_vec();
-    Grounds {
+    PlanBounds {
         sites,
         max_duration: DurationMs(10 * MINUTE.0),
         max_sites: 1,
@@ -184,10 +184,10 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
     }
     // Refused, a file would be taken for missing.
     for call in [
-        CallKind::Inspect,
-        CallKind::Read,
-        CallKind::StartCopy,
-        CallKind::HasContent,
+        SiteCallKind::Inspect,
+        SiteCallKind::Read,
+        SiteCallKind::StartCopy,
+        SiteCallKind::HasContent,
     ] {
         assert!(
             !injectable_faults::can_affect(FaultKind::Refused, call),

@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::args_bench::BenchCommand;
 use super::args_chaos::ChaosCommand;
 use super::args_job::{
-    CancelArgs, ExplainArgs, ListArgs, LogsArgs, MapArgs, OutputArgs, PriorityArgs, ReportArgs,
-    ShowArgs, SteerArgs, SubmitArgs, WaitArgs,
+    CancelArgs, ExplainArgs, JobCommandArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs,
+    ReportArgs, ShowArgs, SubmitArgs, VirtualMapArgs, WaitArgs,
 };
 use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileSubcommand, KeyCommand, ManArgs, QuickstartArgs,
@@ -51,7 +51,7 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 3 refused by the server, 4 server
 pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
@@ -60,7 +60,7 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The format of the answer.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = OutputFormat::Table,
         global = true, value_name = "FORMAT")]
@@ -151,7 +151,7 @@ Example:
     /// Explain why a job is where it is, or what it waits for
     Explain(ExplainArgs),
     /// Draw a job's virtual map, with every site that bids for it
-    Map(MapArgs),
+    Map(VirtualMapArgs),
     /// Wait until jobs have ended
     Wait(WaitArgs),
     /// Print what a job printed
@@ -162,15 +162,15 @@ Example:
     Cancel(CancelArgs),
     /// Keep jobs from being placed until they are thawed
     #[command(after_help = "Example:\n  cospan freeze 12-20")]
-    Freeze(SteerArgs),
+    Freeze(JobCommandArgs),
     /// Let frozen jobs be placed again
     #[command(after_help = "Example:\n  cospan thaw 12-20")]
-    Thaw(SteerArgs),
+    Thaw(JobCommandArgs),
     /// Release jobs that were held after an internal error
     #[command(
         after_help = "`cospan show` says why a job is held.\n\nExample:\n  cospan release 17"
     )]
-    Release(SteerArgs),
+    Release(JobCommandArgs),
     /// Change the priority of jobs
     Priority(PriorityArgs),
     /// List possible starts of a job, if it were reserved

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use cospan_domain::ids::ReservationName;
 
-use super::args_line::LineArgs;
-use super::ids::IdList;
+use super::args_line::CommandLineJobArgs;
+use super::ids::JobIdList;
 use crate::api::v1::Length;
 use crate::api::v1::commands::StateName;
 use crate::api::v1::reservation::Wanted;
@@ -47,7 +47,7 @@ pub(crate) struct SubmitArgs {
     pub(crate) words: Vec<String>,
     /// The job, if there is no file.
     #[command(flatten)]
-    pub(crate) line: LineArgs,
+    pub(crate) line: CommandLineJobArgs,
     /// Have the server check the jobs and say where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -93,7 +93,7 @@ pub(crate) struct SubmitArgs {
 
 /// A filter for a list or a report of jobs.
 #[derive(Debug, Args)]
-pub(crate) struct OnlyArgs {
+pub(crate) struct JobFilterArgs {
     /// Only jobs in this state: queued, placed, claiming, starting, running, collecting, aborting,
     /// finished, failed or cancelled.
     #[arg(long, value_name = "STATE")]
@@ -112,7 +112,7 @@ pub(crate) struct OnlyArgs {
     pub(crate) group: Option<u64>,
 }
 
-impl OnlyArgs {
+impl JobFilterArgs {
     /// Converts the filter for the server: jobs after this one, with this many on a page.
     pub(crate) fn to_job_filter(&self, after: Option<u64>, limit: u32) -> JobFilter {
         JobFilter {
@@ -138,7 +138,7 @@ Examples:
   cospan list --after 4711               the next page")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) only: OnlyArgs,
+    pub(crate) only: JobFilterArgs,
     /// Most jobs on a page.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
@@ -174,7 +174,7 @@ Examples:
   cospan report -o json")]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
-    pub(crate) only: OnlyArgs,
+    pub(crate) only: JobFilterArgs,
     /// Only jobs after this number, to continue an earlier report.
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<u64>,
@@ -193,7 +193,7 @@ Examples:
 pub(crate) struct ShowArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// Without the history.
     #[arg(long)]
     pub(crate) brief: bool,
@@ -213,7 +213,7 @@ Examples:
 pub(crate) struct ExplainArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// Explain at most this many components, site by site.
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
@@ -231,10 +231,10 @@ input costs there. The nearest that has room is chosen. For jobs under the polic
 Examples:
   cospan map last
   cospan map 12 --svg map.svg")]
-pub(crate) struct MapArgs {
+pub(crate) struct VirtualMapArgs {
     /// The job: 12, last.
     #[arg(value_name = "ID")]
-    pub(crate) id: IdList,
+    pub(crate) id: JobIdList,
     /// Also draw it into this file, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
@@ -256,7 +256,7 @@ Examples:
 pub(crate) struct WaitArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// Wait only until the first of them has ended.
     #[arg(long)]
     pub(crate) any: bool,
@@ -281,7 +281,7 @@ Examples:
 pub(crate) struct LogsArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// Only this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
@@ -329,7 +329,7 @@ Examples:
 pub(crate) struct OutputArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// Directory for the files. [default: job-ID, and for several jobs the current directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) to: Option<PathBuf>,
@@ -356,7 +356,7 @@ Examples:
 pub(crate) struct CancelArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required_unless_present = "all", value_name = "IDS")]
-    pub(crate) ids: Option<IdList>,
+    pub(crate) ids: Option<JobIdList>,
     /// All unfinished jobs that match --site and --owner.
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
@@ -374,10 +374,10 @@ pub(crate) struct CancelArgs {
 
 /// `freeze`, `thaw`, `release`
 #[derive(Debug, Args)]
-pub(crate) struct SteerArgs {
+pub(crate) struct JobCommandArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
 }
 
 /// `priority`
@@ -386,15 +386,15 @@ pub(crate) struct SteerArgs {
 pub(crate) struct PriorityArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(value_name = "IDS")]
-    pub(crate) ids: IdList,
+    pub(crate) ids: JobIdList,
     /// The new priority.
     #[arg(value_enum)]
-    pub(crate) class: ClassArg,
+    pub(crate) class: JobPriorityArg,
 }
 
 /// The priority of a job: its placement queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClassArg {
+pub(crate) enum JobPriorityArg {
     /// Scanned first.
     SuperHigh,
     /// Promoted after enough failed tries.

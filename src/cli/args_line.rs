@@ -10,7 +10,7 @@ use crate::api::v1::Length;
 /// A job that is given on the command line.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A job without a file (-- COMMAND ARGUMENTS)")]
-pub(crate) struct LineArgs {
+pub(crate) struct CommandLineJobArgs {
     /// Processors of each component. [default: 1]
     #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "files",
         value_parser = clap::value_parser!(u32).range(1..))]

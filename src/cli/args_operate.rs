@@ -63,19 +63,19 @@ Examples:
     Show(SiteShowArgs),
     /// Place nothing new there; running work goes on, waiting work moves elsewhere
     #[command(after_help = "Example:\n  cospan site drain delft")]
-    Drain(SiteArg),
+    Drain(SiteNameArg),
     /// End a drain
     #[command(after_help = "Example:\n  cospan site undrain delft")]
-    Undrain(SiteArg),
+    Undrain(SiteNameArg),
     /// Place nothing new there, and move nothing away
     #[command(after_help = "Example:\n  cospan site freeze delft")]
-    Freeze(SiteArg),
+    Freeze(SiteNameArg),
     /// End a freeze
     #[command(after_help = "Example:\n  cospan site thaw delft")]
-    Thaw(SiteArg),
+    Thaw(SiteNameArg),
     /// Forget a site's errors and use it again at once
     #[command(after_help = "Example:\n  cospan site reset delft")]
-    Reset(SiteArg),
+    Reset(SiteNameArg),
     /// Place nothing there that would run during a maintenance window
     #[command(
         after_help = "Times are from now on (+2h), local (\"tomorrow 18:00\", \"2026-03-01 18:00\"), or \
@@ -113,19 +113,19 @@ Examples:
         site: String,
         /// The forced state.
         #[arg(value_enum)]
-        verdict: VerdictArg,
+        verdict: ForcedStateArg,
         /// Length of time.
         #[arg(long, value_name = "DURATION")]
         lasting: Length,
     },
     /// End the forced state of a site
     #[command(after_help = "Example:\n  cospan site unforce delft")]
-    Unforce(SiteArg),
+    Unforce(SiteNameArg),
 }
 
 /// A forced state of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VerdictArg {
+pub(crate) enum ForcedStateArg {
     /// Place there.
     Usable,
     /// Do not place there.
@@ -144,7 +144,7 @@ pub(crate) struct SiteShowArgs {
 
 /// A site by name.
 #[derive(Debug, Args)]
-pub(crate) struct SiteArg {
+pub(crate) struct SiteNameArg {
     /// The site.
     pub(crate) site: String,
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use cospan_domain::ids::{ReservationName, SiteName};
 
-use super::args_job::OnlyArgs;
-use super::ids::IdList;
+use super::args_job::JobFilterArgs;
+use super::ids::JobIdList;
 use crate::api::v1::Length;
 use crate::api::v1::time::Moment;
 
@@ -48,7 +48,7 @@ pub(crate) struct SlotsArgs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReservationTarget {
     /// Jobs.
-    Jobs(IdList),
+    Jobs(JobIdList),
     /// A shared reservation.
     Shared(ReservationName),
 }
@@ -67,13 +67,13 @@ impl FromStr for ReservationTarget {
 
 /// `reservation create`
 #[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
+pub(crate) struct ReservationCreateArgs {
     /// The name by which jobs refer to the reservation.
     pub(crate) name: ReservationName,
     /// The sites that are to reserve, all for the same time or none, each optionally with its
     /// processors.
     #[arg(long, value_name = "SITE[=N]", num_args = 1.., value_delimiter = ',', required = true)]
-    pub(crate) site: Vec<SitePart>,
+    pub(crate) site: Vec<SiteProcessorsArg>,
     /// Processors at each site that is named without a number, for all jobs that run in it at the
     /// same time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -97,12 +97,12 @@ pub(crate) struct CreateArgs {
 
 /// A site, and the processors that it is to reserve: `delft`, `delft=16`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SitePart {
+pub(crate) struct SiteProcessorsArg {
     pub(crate) site: SiteName,
     pub(crate) processors: Option<u32>,
 }
 
-impl FromStr for SitePart {
+impl FromStr for SiteProcessorsArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -128,7 +128,7 @@ const CHANGES: [&str; 3] = ["add", "remove", "only"];
 
 /// `reservation allow`
 #[derive(Debug, Args)]
-pub(crate) struct AllowArgs {
+pub(crate) struct ReservationAllowArgs {
     /// The name of the reservation.
     pub(crate) name: ReservationName,
     /// Keys whose jobs may use it from now on.
@@ -154,7 +154,7 @@ pub(crate) enum ReservationCommand {
     List {
         /// The jobs to list.
         #[command(flatten)]
-        only: OnlyArgs,
+        only: JobFilterArgs,
     },
     /// Show a job's reservations, and when and why they changed; or a shared reservation
     #[command(after_help = "\
@@ -174,7 +174,7 @@ Several sites reserve for the same time, or none does.
 Examples:
   cospan reservation create course-1 --site delft --processors 16 --start 'tomorrow 09:00' --for 4h
   cospan reservation create demo --site delft=16 leiden=8 --start 'in 1h' --within 2h --for 1h")]
-    Create(CreateArgs),
+    Create(ReservationCreateArgs),
     /// Move the end of a shared reservation to a later time
     #[command(after_help = "\
 It keeps its end until the site has agreed (exit code 3 if it does not).
@@ -204,7 +204,7 @@ Examples:
   cospan reservation allow course-1 --add carol --remove bob
   cospan reservation allow course-1 --only alice
   cospan reservation allow course-1 --everybody")]
-    Allow(AllowArgs),
+    Allow(ReservationAllowArgs),
     /// Cancel reservations; a job is then placed as others are
     #[command(after_help = "\
 `cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.
@@ -227,7 +227,7 @@ Example:
   cospan reservation move 12 --start 'tomorrow 14:00' --within 2h")]
     Move {
         /// The job.
-        id: IdList,
+        id: JobIdList,
         /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
         #[arg(long, value_name = "TIME")]
         start: Moment,

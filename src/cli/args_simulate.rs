@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use cospan_domain::ids::{LogicalName, PolicyName};
 
-use super::args_job::ClassArg;
+use super::args_job::JobPriorityArg;
 use crate::api::v1::{Length, Size};
 use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, WorkloadSplit};
 
@@ -59,7 +59,7 @@ pub(crate) struct WorkloadArgs {
     pub(crate) log: Option<PathBuf>,
     /// A model of jobs instead of a log.
     #[arg(long, value_enum, requires = "jobs")]
-    pub(crate) model: Option<ModelArg>,
+    pub(crate) model: Option<JobModelArg>,
     /// Number of jobs: of a model, or the first ones of a log. [default: all of the log]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(crate) jobs: Option<u32>,
@@ -97,10 +97,10 @@ pub(crate) struct WorkloadArgs {
     pub(crate) slowdown: f64,
     /// Priorities, separated by commas; each job draws one. [default: low]
     #[arg(long, value_enum, value_name = "CLASSES", value_delimiter = ',')]
-    pub(crate) priority: Vec<ClassArg>,
+    pub(crate) priority: Vec<JobPriorityArg>,
     /// The treatment of a line of a log that cannot be used, and of a job that has no room.
-    #[arg(long, value_enum, default_value_t = OnBadArg::Skip)]
-    pub(crate) on_bad: OnBadArg,
+    #[arg(long, value_enum, default_value_t = BadInputArg::Skip)]
+    pub(crate) on_bad: BadInputArg,
     /// Poisson only: mean time between submissions.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) interarrival: Length,
@@ -196,7 +196,7 @@ fn parse_factor(text: &str) -> Result<f64, String> {
 
 /// A model of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModelArg {
+pub(crate) enum JobModelArg {
     /// Lublin and Feitelson: arrivals by day and night, sizes and run times of real machines.
     Lublin,
     /// Poisson arrivals, sizes and run times drawn evenly.
@@ -216,7 +216,7 @@ pub(crate) enum EstimatesArg {
 
 /// The treatment of unusable input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnBadArg {
+pub(crate) enum BadInputArg {
     /// Leave it out, count it, and report it.
     Skip,
     /// End at the first one.

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::JobId;
 
-use super::args::Global;
+use super::args::GlobalArgs;
 use super::exit::CliError;
-use super::ids::{IdItem, IdList};
+use super::ids::{JobIdItem, JobIdList};
 use super::print::{AnswerPrinter, print_note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
-use crate::config::{Environment, LoadedConfig, LocatedConfig, locate_config};
+use crate::config::{EnvironmentVariables, LoadedConfig, LocatedConfig, locate_config};
 use crate::keys::KeyDirectory;
-use crate::serve::server_file::RunningProcess;
+use crate::serve::server_file::RunningServerInfo;
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;
@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The context of a command.
 pub(crate) struct CommandContext {
     /// Options of every command.
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     /// The environment of the process.
-    pub(crate) environment: Environment,
+    pub(crate) environment: EnvironmentVariables,
     /// The output for answers.
     pub(crate) out: AnswerPrinter,
 }
@@ -110,7 +110,7 @@ impl CommandContext {
         }
         let data = config.data_directory(&self.environment);
         look_until(Instant::now() + STARTING_MAX, || {
-            RunningProcess::find_running(&data)
+            RunningServerInfo::find_running(&data)
                 .ok()
                 .flatten()?
                 .addresses
@@ -171,15 +171,19 @@ impl CommandContext {
     ///
     /// # Errors
     /// There is no `last`, or the server is not reachable.
-    pub(crate) fn resolve_ids(&self, client: &Client, ids: &IdList) -> Result<Vec<u64>, CliError> {
+    pub(crate) fn resolve_ids(
+        &self,
+        client: &Client,
+        ids: &JobIdList,
+    ) -> Result<Vec<u64>, CliError> {
         let mut found = Vec::new();
         for item in &ids.0 {
             match item {
-                IdItem::One(JobId(id)) => found.push(*id),
-                IdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
-                IdItem::Last => found.push(newest_job(client)?),
-                IdItem::All => found.extend(list_every_id(client, JobFilter::default())?),
-                IdItem::Group(JobId(group)) => found.extend(self.list_runs(client, *group)?),
+                JobIdItem::One(JobId(id)) => found.push(*id),
+                JobIdItem::Range(JobId(from), JobId(to)) => found.extend(*from..=*to),
+                JobIdItem::Last => found.push(newest_job(client)?),
+                JobIdItem::All => found.extend(list_every_id(client, JobFilter::default())?),
+                JobIdItem::Group(JobId(group)) => found.extend(self.list_runs(client, *group)?),
             }
         }
         let mut seen = std::collections::BTreeSet::new();
@@ -213,7 +217,7 @@ impl CommandContext {
     ///
     /// # Errors
     /// Several are meant, or as for [`CommandContext::resolve_ids`].
-    pub(crate) fn resolve_one(&self, client: &Client, ids: &IdList) -> Result<u64, CliError> {
+    pub(crate) fn resolve_one(&self, client: &Client, ids: &JobIdList) -> Result<u64, CliError> {
         match self.resolve_ids(client, ids)?.as_slice() {
             [id] => Ok(*id),
             ids => Err(CliError::usage(

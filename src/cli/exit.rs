@@ -9,7 +9,7 @@ use crate::keys::KeyError;
 
 /// Exit codes. They are part of the interface and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CliExit {
+pub(crate) enum CliExitCode {
     /// Done.
     Done = 0,
     /// The job failed.
@@ -28,8 +28,8 @@ pub(crate) enum CliExit {
     Interrupted = 130,
 }
 
-impl From<CliExit> for ExitCode {
-    fn from(exit: CliExit) -> ExitCode {
+impl From<CliExitCode> for ExitCode {
+    fn from(exit: CliExitCode) -> ExitCode {
         ExitCode::from(exit as u8)
     }
 }
@@ -38,7 +38,7 @@ impl From<CliExit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct CliError {
     /// The exit code.
-    pub(crate) exit: CliExit,
+    pub(crate) exit: CliExitCode,
     /// The error, and its place.
     pub(crate) message: String,
     /// The remedy.
@@ -51,7 +51,7 @@ impl CliError {
     /// Creates an error on this side: in arguments, files or configuration.
     pub(crate) fn usage(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            exit: CliExit::Usage,
+            exit: CliExitCode::Usage,
             message: message.into(),
             remedy: Some(remedy.into()),
             quiet: false,
@@ -61,7 +61,7 @@ impl CliError {
     /// Creates an error about a file on this side that could not be read or written.
     pub(crate) fn file(action: &str, file: &std::path::Path, error: &std::io::Error) -> Self {
         Self {
-            exit: CliExit::Usage,
+            exit: CliExitCode::Usage,
             message: format!("cannot {action} {}: {error}", file.display()),
             remedy: None,
             quiet: false,
@@ -80,14 +80,18 @@ impl std::error::Error for CliError {}
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let exit = match &error {
-            ClientError::Refused(_) => CliExit::Refused,
+            ClientError::Refused(_) => CliExitCode::Refused,
             ClientError::Unreachable { .. }
             | ClientError::Strange { .. }
-            | ClientError::Tls { .. } => CliExit::Unreachable,
-            ClientError::Certificate(_) => CliExit::Usage,
+            | ClientError::Tls { .. } => CliExitCode::Unreachable,
+            ClientError::Certificate(_) => CliExitCode::Usage,
             ClientError::Local(error) => {
                 let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
-                let exit = if quiet { CliExit::Done } else { CliExit::Usage };
+                let exit = if quiet {
+                    CliExitCode::Done
+                } else {
+                    CliExitCode::Usage
+                };
                 return Self {
                     exit,
                     message: error.to_string(),
@@ -123,7 +127,7 @@ impl From<ConfigError> for CliError {
             ConfigError::Unreadable { .. } => error.to_string(),
         };
         Self {
-            exit: CliExit::Usage,
+            exit: CliExitCode::Usage,
             message,
             remedy: None,
             quiet: false,
@@ -134,7 +138,7 @@ impl From<ConfigError> for CliError {
 impl From<KeyError> for CliError {
     fn from(error: KeyError) -> Self {
         Self {
-            exit: CliExit::Usage,
+            exit: CliExitCode::Usage,
             message: error.to_string(),
             remedy: None,
             quiet: false,

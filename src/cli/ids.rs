@@ -9,7 +9,7 @@ const MAX_RANGE: u64 = 100_000;
 
 /// An item of a list of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IdItem {
+pub(crate) enum JobIdItem {
     /// A job.
     One(JobId),
     /// All jobs between two numbers, both included.
@@ -24,29 +24,29 @@ pub(crate) enum IdItem {
 
 /// A list of jobs as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IdList(pub Vec<IdItem>);
+pub(crate) struct JobIdList(pub Vec<JobIdItem>);
 
-impl FromStr for IdList {
+impl FromStr for JobIdList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         text.split(',')
             .map(|part| parse_item(part.trim()))
             .collect::<Result<_, _>>()
-            .map(IdList)
+            .map(JobIdList)
     }
 }
 
-fn parse_item(text: &str) -> Result<IdItem, String> {
+fn parse_item(text: &str) -> Result<JobIdItem, String> {
     match text {
         "" => Err("a number is missing; write jobs like 1,3,5-8,last,all".into()),
-        "last" => Ok(IdItem::Last),
-        "all" => Ok(IdItem::All),
+        "last" => Ok(JobIdItem::Last),
+        "all" => Ok(JobIdItem::All),
         text if text.starts_with("group:") => {
-            parse_number(text.trim_start_matches("group:")).map(IdItem::Group)
+            parse_number(text.trim_start_matches("group:")).map(JobIdItem::Group)
         }
         text => match text.split_once('-') {
-            None => parse_number(text).map(IdItem::One),
+            None => parse_number(text).map(JobIdItem::One),
             Some((from, to)) => {
                 let from = parse_number(from)?;
                 let to = parse_number(to)?;
@@ -57,7 +57,7 @@ fn parse_item(text: &str) -> Result<IdItem, String> {
                         "{text} is more than {MAX_RANGE} jobs; give a shorter range"
                     ))
                 } else {
-                    Ok(IdItem::Range(from, to))
+                    Ok(JobIdItem::Range(from, to))
                 }
             }
         },
@@ -81,14 +81,14 @@ mod tests {
 
     #[test]
     fn jobs_are_read_in_every_documented_spelling() {
-        let list: IdList = "1,3, 5-8,last,all,group:12".parse().unwrap();
+        let list: JobIdList = "1,3, 5-8,last,all,group:12".parse().unwrap();
         let expected = [
-            IdItem::One(JobId(1)),
-            IdItem::One(JobId(3)),
-            IdItem::Range(JobId(5), JobId(8)),
-            IdItem::Last,
-            IdItem::All,
-            IdItem::Group(JobId(12)),
+            JobIdItem::One(JobId(1)),
+            JobIdItem::One(JobId(3)),
+            JobIdItem::Range(JobId(5), JobId(8)),
+            JobIdItem::Last,
+            JobIdItem::All,
+            JobIdItem::Group(JobId(12)),
         ];
         assert_eq!(list.0, expected);
     }
@@ -108,7 +108,7 @@ mod tests {
             ("1-900000", "shorter range"),
             ("99999999999999999999", "no job"),
         ] {
-            let error = text.parse::<IdList>().unwrap_err();
+            let error = text.parse::<JobIdList>().unwrap_err();
             assert!(error.contains(reason), "{text:?}: {error}");
         }
     }

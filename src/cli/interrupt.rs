@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use signal_hook::iterator::Signals;
 
-use super::exit::CliExit;
+use super::exit::CliExitCode;
 use super::print::print_note;
 use crate::signals;
 
 /// The actions for an interruption by the user.
 #[derive(Default)]
-struct InterruptPlan {
+struct InterruptActions {
     hint: Option<String>,
     half_written: Option<PathBuf>,
     last_act: Option<Box<dyn FnOnce() + Send>>,
 }
 
-static PLAN: Mutex<InterruptPlan> = Mutex::new(InterruptPlan {
+static PLAN: Mutex<InterruptActions> = Mutex::new(InterruptActions {
     hint: None,
     half_written: None,
     last_act: None,
@@ -28,7 +28,7 @@ static PLAN: Mutex<InterruptPlan> = Mutex::new(InterruptPlan {
 /// True while an interruption is being carried out; it will end the process.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
-fn lock_plan() -> MutexGuard<'static, InterruptPlan> {
+fn lock_plan() -> MutexGuard<'static, InterruptActions> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn listen_for_signals() -> std::io::Result<()> {
                     end_at_next_signal(caught);
                     act();
                 }
-                std::process::exit(CliExit::Interrupted as i32);
+                std::process::exit(CliExitCode::Interrupted as i32);
             }
         })?;
     Ok(())
@@ -66,7 +66,7 @@ pub(crate) fn listen_for_signals() -> std::io::Result<()> {
 fn end_at_next_signal(mut caught: Signals) {
     std::thread::spawn(move || {
         if signals::wait_for_end(&mut caught).is_some() {
-            std::process::exit(CliExit::Interrupted as i32);
+            std::process::exit(CliExitCode::Interrupted as i32);
         }
     });
 }

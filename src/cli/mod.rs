@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, CliCommand, OutputFormat};
-use args_job::ClassArg;
+use args_job::JobPriorityArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
     background, bench, chaos, configuration, doctor, explain, file, job_commands, key, list, logs,
@@ -36,12 +36,12 @@ use commands::{
     virtual_map, wait,
 };
 use context::CommandContext;
-use exit::{CliError, CliExit};
+use exit::{CliError, CliExitCode};
 use print::{AnswerPrinter, error_word, print_note};
 
 use crate::api::v1::document::PriorityName;
-use crate::client::BulkOrder;
-use crate::config::Environment;
+use crate::client::JobAction;
+use crate::config::EnvironmentVariables;
 use crate::terminal::is_hidden;
 
 /// Runs the program.
@@ -63,12 +63,12 @@ pub fn main() -> ExitCode {
             "{}: cannot listen for signals: {error}",
             error_word()
         ));
-        return CliExit::Usage.into();
+        return CliExitCode::Usage.into();
     }
     let mut context = CommandContext {
         out: AnswerPrinter::stdout(cli.global.format),
         global: cli.global,
-        environment: Environment::from_process(),
+        environment: EnvironmentVariables::from_process(),
     };
     let ended = dispatch_command(&mut context, &cli.command);
     interrupt::give_way_to_interrupt();
@@ -98,10 +98,10 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
         print_note(text.trim_end());
-        return CliExit::Usage.into();
+        return CliExitCode::Usage.into();
     }
     match AnswerPrinter::stdout(OutputFormat::Table).text(&text) {
-        Ok(()) => CliExit::Done.into(),
+        Ok(()) => CliExitCode::Done.into(),
         Err(error) => {
             let error = CliError::from(error);
             print_error(&error);
@@ -142,7 +142,7 @@ pub(crate) fn print_progress(text: &str) {
 fn dispatch_command(
     context: &mut CommandContext,
     command: &CliCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     match command {
         CliCommand::Serve(args) => serve::run(context, args),
         CliCommand::Stop => background::stop_server(context),
@@ -158,22 +158,22 @@ fn dispatch_command(
         CliCommand::Output(args) => output::run(context, args),
         CliCommand::Cancel(args) => job_commands::cancel_jobs(context, args),
         CliCommand::Freeze(args) => {
-            job_commands::steer_jobs(context, BulkOrder::Freeze, &args.ids, None)
+            job_commands::steer_jobs(context, JobAction::Freeze, &args.ids, None)
         }
         CliCommand::Thaw(args) => {
-            job_commands::steer_jobs(context, BulkOrder::Thaw, &args.ids, None)
+            job_commands::steer_jobs(context, JobAction::Thaw, &args.ids, None)
         }
         CliCommand::Release(args) => {
-            job_commands::steer_jobs(context, BulkOrder::Release, &args.ids, None)
+            job_commands::steer_jobs(context, JobAction::Release, &args.ids, None)
         }
         CliCommand::Priority(args) => {
             let class = match args.class {
-                ClassArg::SuperHigh => PriorityName::SuperHigh,
-                ClassArg::High => PriorityName::High,
-                ClassArg::Low => PriorityName::Low,
-                ClassArg::SuperLow => PriorityName::SuperLow,
+                JobPriorityArg::SuperHigh => PriorityName::SuperHigh,
+                JobPriorityArg::High => PriorityName::High,
+                JobPriorityArg::Low => PriorityName::Low,
+                JobPriorityArg::SuperLow => PriorityName::SuperLow,
             };
-            job_commands::steer_jobs(context, BulkOrder::Priority, &args.ids, Some(class))
+            job_commands::steer_jobs(context, JobAction::Priority, &args.ids, Some(class))
         }
         CliCommand::Slots(args) => slots::run(context, args),
         CliCommand::Reservation(command) => reservation::run(context, command),
@@ -189,26 +189,26 @@ fn dispatch_command(
             context
                 .out
                 .text(&(crate::http::openapi_document() + "\n"))?;
-            Ok(CliExit::Done)
+            Ok(CliExitCode::Done)
         }
         CliCommand::Simulate(args) => simulate::run(context, args),
         CliCommand::Chaos(command) => chaos::run(context, command),
         CliCommand::Bench(command) => bench::run(context, command),
-        CliCommand::CopyAgent { .. } => Ok(CliExit::Done),
+        CliCommand::CopyAgent { .. } => Ok(CliExitCode::Done),
     }
 }
 
 fn print_completion(
     context: &mut CommandContext,
     args: &CompletionArgs,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
     context.out.bytes(&script)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn print_manual(context: &mut CommandContext, args: &ManArgs) -> Result<CliExit, CliError> {
+fn print_manual(context: &mut CommandContext, args: &ManArgs) -> Result<CliExitCode, CliError> {
     let program = Cli::command().name("cospan");
     if let Some(to) = &args.to {
         let written =
@@ -224,5 +224,5 @@ fn print_manual(context: &mut CommandContext, args: &ManArgs) -> Result<CliExit,
             .map_err(|error| CliError::usage(error.to_string(), "report this as a bug"))?;
         context.out.bytes(&page)?;
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }

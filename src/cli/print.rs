@@ -7,12 +7,12 @@ use serde::Serialize;
 use tabwriter::TabWriter;
 
 use super::args::OutputFormat;
-use crate::terminal::{self, Printer, paint, table_cell};
+use crate::terminal::{self, TerminalPrinter, paint, table_cell};
 
 /// The output for answers.
 pub(crate) struct AnswerPrinter {
     format: OutputFormat,
-    to: Printer<Box<dyn Write + Send>>,
+    to: TerminalPrinter<Box<dyn Write + Send>>,
 }
 
 impl AnswerPrinter {
@@ -29,7 +29,7 @@ impl AnswerPrinter {
     pub(crate) fn to(format: OutputFormat, to: Box<dyn Write + Send>) -> Self {
         Self {
             format,
-            to: Printer::plain(to),
+            to: TerminalPrinter::plain(to),
         }
     }
 
@@ -176,9 +176,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -190,17 +190,17 @@ mod tests {
 
     fn printed(format: OutputFormat) -> String {
         #[derive(Serialize)]
-        struct Row {
+        struct PrintedRow {
             id: u64,
             state: &'static str,
         }
-        let shared = Shared::default();
+        let shared = SharedBuffer::default();
         let rows = [
-            Row {
+            PrintedRow {
                 id: 7,
                 state: "running",
             },
-            Row {
+            PrintedRow {
                 id: 11,
                 state: "queued",
             },
@@ -248,7 +248,7 @@ mod tests {
         let name = "a\u{9b}2J\u{202e}\u{7f}\u{e0041}: \u{1b}[31m";
         let value = serde_json::json!({ "name": name, "id": 7 });
         for format in [OutputFormat::Json, OutputFormat::Yaml] {
-            let shared = Shared::default();
+            let shared = SharedBuffer::default();
             let mut out = AnswerPrinter::to(format, Box::new(shared.clone()));
             out.answer(&value, |_| String::new()).unwrap();
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();

@@ -5,7 +5,7 @@ use std::io::Read;
 use ureq::Body;
 use ureq::http::Response;
 
-use super::query::{Query, encode_part, encode_path};
+use super::query::{QueryBuilder, encode_part, encode_path};
 use super::{Client, ClientError};
 use crate::api::v1::JobDocument;
 use crate::api::v1::accounting::AccountPage;
@@ -20,9 +20,9 @@ use crate::api::v1::site::{
 use crate::api::v1::store::StoreReport;
 use crate::api::v1::tree::TreeReport;
 
-fn log_path(log: &LogRequest<'_>) -> Query {
+fn log_path(log: &LogRequest<'_>) -> QueryBuilder {
     let component = encode_part(log.component);
-    Query::of(&format!(
+    QueryBuilder::of(&format!(
         "/v1/jobs/{}/logs/{component}/{}",
         log.job, log.stream
     ))
@@ -65,7 +65,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    pub(super) fn add_to_query(&self, query: Query) -> Query {
+    pub(super) fn add_to_query(&self, query: QueryBuilder) -> QueryBuilder {
         query
             .with_some("state", self.state.as_ref())
             .with_some("site", self.site.as_ref())
@@ -80,7 +80,7 @@ impl JobFilter {
 /// A command about jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they do")]
-pub enum BulkOrder {
+pub enum JobAction {
     Cancel,
     Freeze,
     Thaw,
@@ -88,14 +88,14 @@ pub enum BulkOrder {
     Priority,
 }
 
-impl BulkOrder {
+impl JobAction {
     fn path(self) -> &'static str {
         match self {
-            BulkOrder::Cancel => "/v1/jobs:cancel",
-            BulkOrder::Freeze => "/v1/jobs:freeze",
-            BulkOrder::Thaw => "/v1/jobs:thaw",
-            BulkOrder::Release => "/v1/jobs:release",
-            BulkOrder::Priority => "/v1/jobs:priority",
+            JobAction::Cancel => "/v1/jobs:cancel",
+            JobAction::Freeze => "/v1/jobs:freeze",
+            JobAction::Thaw => "/v1/jobs:thaw",
+            JobAction::Release => "/v1/jobs:release",
+            JobAction::Priority => "/v1/jobs:priority",
         }
     }
 }
@@ -172,7 +172,7 @@ pub struct FilePiece {
 }
 
 /// A file that is being downloaded.
-pub struct Download {
+pub struct FileDownload {
     /// The bytes, to be read to their end.
     pub bytes: Box<dyn Read + Send>,
     /// Number of bytes, if it is known.
@@ -213,7 +213,7 @@ impl Client {
         options: &SubmitOptions,
         dry_run: bool,
     ) -> Result<T, ClientError> {
-        let path = Query::of("/v1/jobs")
+        let path = QueryBuilder::of("/v1/jobs")
             .with_some(
                 "allow_unplaceable",
                 options.allow_unplaceable.then_some(true),
@@ -239,7 +239,7 @@ impl Client {
     pub fn list_jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
         self.get(
             &filter
-                .add_to_query(Query::of("/v1/jobs").with("newest", true))
+                .add_to_query(QueryBuilder::of("/v1/jobs").with("newest", true))
                 .0,
         )
     }
@@ -249,7 +249,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_accounts(&self, filter: &JobFilter) -> Result<AccountPage, ClientError> {
-        self.get(&filter.add_to_query(Query::of("/v1/accounts")).0)
+        self.get(&filter.add_to_query(QueryBuilder::of("/v1/accounts")).0)
     }
 
     /// Returns one job in full.
@@ -287,7 +287,7 @@ impl Client {
     /// See [`ClientError`].
     pub fn send_job_command(
         &self,
-        order: BulkOrder,
+        order: JobAction,
         jobs: &JobSelection,
     ) -> Result<OrderReport, ClientError> {
         self.post(order.path(), jobs)
@@ -312,7 +312,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn follow_log(&self, log: &LogRequest<'_>) -> Result<Download, ClientError> {
+    pub fn follow_log(&self, log: &LogRequest<'_>) -> Result<FileDownload, ClientError> {
         self.download(&log_path(log).with("follow", true).0)
     }
 
@@ -325,7 +325,7 @@ impl Client {
         job: u64,
         component: &str,
         path: &str,
-    ) -> Result<Download, ClientError> {
+    ) -> Result<FileDownload, ClientError> {
         let component = encode_part(component);
         let path = encode_path(path);
         self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
@@ -347,7 +347,7 @@ impl Client {
     }
 
     /// Downloads a file that need not fit into memory, and may come slowly.
-    fn download(&self, path: &str) -> Result<Download, ClientError> {
+    fn download(&self, path: &str) -> Result<FileDownload, ClientError> {
         let request = self.build_request("GET", path);
         let request = request
             .body(())
@@ -369,7 +369,7 @@ impl Client {
             .into_with_config()
             .limit(u64::MAX)
             .reader();
-        Ok(Download {
+        Ok(FileDownload {
             bytes: Box::new(bytes),
             size,
         })
@@ -396,7 +396,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_timeline(&self, name: &str, ahead: Length) -> Result<SiteReport, ClientError> {
-        let path = Query::of(&format!("/v1/sites/{}", encode_part(name))).with("timeline", ahead);
+        let path =
+            QueryBuilder::of(&format!("/v1/sites/{}", encode_part(name))).with("timeline", ahead);
         self.get(&path.0)
     }
 
@@ -405,7 +406,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn site_and_needs(&self, name: &str) -> Result<SiteReport, ClientError> {
-        let path = Query::of(&format!("/v1/sites/{}", encode_part(name))).with("needs", true);
+        let path =
+            QueryBuilder::of(&format!("/v1/sites/{}", encode_part(name))).with("needs", true);
         self.get(&path.0)
     }
 
@@ -428,7 +430,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_files(&self, after: Option<&str>) -> Result<FilePage, ClientError> {
-        self.get(&Query::of("/v1/files").with_some("after", after).0)
+        self.get(&QueryBuilder::of("/v1/files").with_some("after", after).0)
     }
 
     /// Returns one file.
@@ -457,7 +459,7 @@ impl Client {
         site: Option<&str>,
         force: bool,
     ) -> Result<(), ClientError> {
-        let path = Query::of(&format!("/v1/files/{}", encode_path(name)))
+        let path = QueryBuilder::of(&format!("/v1/files/{}", encode_path(name)))
             .with_some("site", site)
             .with_some("force", force.then_some(true));
         self.send_request(self.build_request("DELETE", &path.0), &[])?;
@@ -476,7 +478,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn export_store(&self) -> Result<Download, ClientError> {
+    pub fn export_store(&self) -> Result<FileDownload, ClientError> {
         self.download("/v1/store/export")
     }
 

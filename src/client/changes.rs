@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use super::query::Query;
+use super::query::QueryBuilder;
 use super::{Client, ClientError, SseReader};
 use crate::api::v1::event::ChangeReport;
 
@@ -19,7 +19,10 @@ impl Client {
         silence: Duration,
     ) -> Result<ChangeStream, ClientError> {
         let request = self
-            .build_request("GET", &Query::of("/v1/events").with_some("job", job).0)
+            .build_request(
+                "GET",
+                &QueryBuilder::of("/v1/events").with_some("job", job).0,
+            )
             .header("accept", "text/event-stream");
         let request = request
             .body(())

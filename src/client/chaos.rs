@@ -1,6 +1,6 @@
 //! Calls about the injection of faults.
 
-use super::query::Query;
+use super::query::QueryBuilder;
 use super::{Client, ClientError};
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
@@ -23,7 +23,7 @@ impl Client {
         dry_run: bool,
     ) -> Result<RehearsalReport, ClientError> {
         self.post(
-            &Query::of("/v1/chaos")
+            &QueryBuilder::of("/v1/chaos")
                 .with_some("dry_run", dry_run.then_some(true))
                 .0,
             plan,

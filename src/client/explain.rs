@@ -1,6 +1,6 @@
 //! Calls that ask why a job waits or was placed where it is.
 
-use super::query::Query;
+use super::query::QueryBuilder;
 use super::{Client, ClientError};
 use crate::api::v1::explain::ExplainReport;
 
@@ -36,7 +36,7 @@ impl Client {
         after: Option<u64>,
         limit: Option<u64>,
     ) -> Result<ExplainReport, ClientError> {
-        let path = Query::of(&format!("/v1/jobs/{id}/explain"));
+        let path = QueryBuilder::of(&format!("/v1/jobs/{id}/explain"));
         self.get(&path.with_some("after", after).with_some("limit", limit).0)
     }
 

@@ -23,7 +23,9 @@ use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody, Body};
 
 pub use address::ServerAddress;
-pub use calls::{BulkOrder, Download, FilePiece, JobFilter, LogRequest, SiteAction, SubmitOptions};
+pub use calls::{
+    FileDownload, FilePiece, JobAction, JobFilter, LogRequest, SiteAction, SubmitOptions,
+};
 pub use changes::{ChangeStream, StreamEvent};
 pub use error::ClientError;
 pub use explain::WholeExplanation;

@@ -25,9 +25,9 @@ pub(super) fn encode_path(text: &str) -> String {
 }
 
 /// A path with a query, built piece by piece.
-pub(super) struct Query(pub(super) String, char);
+pub(super) struct QueryBuilder(pub(super) String, char);
 
-impl Query {
+impl QueryBuilder {
     /// Starts with this path, without a query.
     pub(super) fn of(path: &str) -> Self {
         Self(path.into(), '?')
@@ -63,7 +63,7 @@ mod tests {
     fn what_a_user_names_cannot_change_the_path_or_query() {
         assert_eq!(encode_part("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
         assert_eq!(encode_path("data/x y.dat"), "data/x%20y.dat");
-        let query = Query::of("/v1/jobs")
+        let query = QueryBuilder::of("/v1/jobs")
             .with("limit", 5)
             .with_some("site", Some("a&b"));
         assert_eq!(

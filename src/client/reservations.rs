@@ -1,7 +1,7 @@
 //! Calls about reservations.
 
 use super::calls::JobFilter;
-use super::query::Query;
+use super::query::QueryBuilder;
 use super::{Client, ClientError};
 use crate::api::v1::commands::OutcomeReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
@@ -36,7 +36,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn find_slots(&self, wanted: &SlotsRequest<'_>) -> Result<SlotsReport, ClientError> {
-        let path = Query::of("/v1/slots")
+        let path = QueryBuilder::of("/v1/slots")
             .with("processors", wanted.processors)
             .with("for", wanted.wall_time)
             .with_some("components", wanted.components)
@@ -52,7 +52,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_reservations(&self, filter: &JobFilter) -> Result<ReservationPage, ClientError> {
-        self.get(&filter.add_to_query(Query::of("/v1/reservations")).0)
+        self.get(&filter.add_to_query(QueryBuilder::of("/v1/reservations")).0)
     }
 
     /// Returns the reservations of one job, and their events.

@@ -1,6 +1,6 @@
 //! Calls that send a file.
 
-use super::query::{Query, encode_part};
+use super::query::{QueryBuilder, encode_part};
 use super::{Client, ClientError};
 use crate::api::v1::file::FileReport;
 use crate::api::v1::upload::{UploadPage, UploadReport, UploadRequest};
@@ -33,7 +33,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn list_uploads(&self, after: Option<&str>) -> Result<UploadPage, ClientError> {
-        self.get(&Query::of("/v1/uploads").with_some("after", after).0)
+        self.get(&QueryBuilder::of("/v1/uploads").with_some("after", after).0)
     }
 
     /// Deletes the bytes that arrived of an upload.
@@ -55,7 +55,7 @@ impl Client {
         offset: u64,
         bytes: &[u8],
     ) -> Result<UploadReport, ClientError> {
-        let at = Query::of(&upload_path(id)).with("offset", offset).0;
+        let at = QueryBuilder::of(&upload_path(id)).with("offset", offset).0;
         let request = self
             .build_request("PATCH", &at)
             .header("content-type", "application/octet-stream");

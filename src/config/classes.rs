@@ -2,11 +2,11 @@
 
 use cospan_domain::ids::{KeyName, RunnerName};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::queue::ClassRule;
+use cospan_domain::queue::JobClassRule;
 use cospan_domain::runner::find_runner;
 use toml::de::DeValue;
 
-use super::cross_checks::ConfigCheck;
+use super::cross_checks::CrossChecker;
 use super::sections::{Class, PriorityRule};
 use super::value::{OptionValue, quote};
 
@@ -53,8 +53,8 @@ impl From<Class> for Priority {
 
 impl PriorityRule {
     /// The rule in the form that the intake uses.
-    pub(crate) fn as_class_rule(&self) -> ClassRule {
-        ClassRule {
+    pub(crate) fn as_class_rule(&self) -> JobClassRule {
+        JobClassRule {
             owner: self.key.clone(),
             runner: self.runner.clone(),
             min_wall_time: self.min_wall_time,
@@ -65,10 +65,10 @@ impl PriorityRule {
     }
 }
 
-impl ConfigCheck<'_> {
+impl CrossChecker<'_> {
     /// Checks each rule by itself, then after those before it.
     pub(super) fn check_classes(&mut self) {
-        let rules: Vec<ClassRule> = self
+        let rules: Vec<JobClassRule> = self
             .config
             .priority
             .iter()

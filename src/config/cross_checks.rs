@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
-use cospan_domain::job::spec::{Flexible, RequestType};
+use cospan_domain::job::spec::{FlexibleBounds, RequestType};
 use cospan_domain::placement::policy_for;
 use cospan_domain::resources::GFLOPS;
 
@@ -16,7 +16,7 @@ use super::sections::{Site, SiteAcquisition};
 use super::table_reader::OptionPlaces;
 use super::value::OptionValue;
 
-pub(super) struct ConfigCheck<'c> {
+pub(super) struct CrossChecker<'c> {
     pub(super) config: &'c Config,
     places: &'c OptionPlaces,
     problems: &'c mut ConfigProblems,
@@ -30,7 +30,7 @@ pub(super) fn check_options(
     problems: &mut ConfigProblems,
     warnings: &mut ConfigProblems,
 ) {
-    let mut check = ConfigCheck {
+    let mut check = CrossChecker {
         config,
         places,
         problems,
@@ -50,7 +50,7 @@ pub(super) fn check_options(
     check.check_log();
 }
 
-impl ConfigCheck<'_> {
+impl CrossChecker<'_> {
     /// The place of an option, or of its section if it is not given.
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let section = path.rsplit_once('.').map_or(path, |(section, _)| section);
@@ -117,7 +117,7 @@ impl ConfigCheck<'_> {
 
     fn check_placement(&mut self) {
         let placement = &self.config.placement;
-        let flexible = RequestType::Flexible(Flexible::default());
+        let flexible = RequestType::Flexible(FlexibleBounds::default());
         let policies = [
             ("policy", &placement.policy, RequestType::NonFixed),
             ("flexible_policy", &placement.flexible_policy, flexible),

@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Auto, Config, ConfigError, LoadedConfig};
+use super::{AutoOrGiven, Config, ConfigError, LoadedConfig};
 
 /// The variables that Cospan looks at.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
+pub struct EnvironmentVariables {
     /// `COSPAN_CONFIG`: the configuration file.
     pub config: Option<PathBuf>,
     /// `COSPAN_SERVER`: the server to ask.
@@ -29,7 +29,7 @@ pub struct Environment {
     pub data_home: Option<PathBuf>,
 }
 
-impl Environment {
+impl EnvironmentVariables {
     /// Reads the process's environment. Variables that are empty count as not set.
     pub fn from_process() -> Self {
         Self::from_variables(|name| std::env::var_os(name))
@@ -74,7 +74,7 @@ pub struct LocatedConfig {
 /// The file cannot be read, or anything in it is wrong.
 pub fn locate_config(
     given: Option<&Path>,
-    environment: &Environment,
+    environment: &EnvironmentVariables,
 ) -> Result<LocatedConfig, ConfigError> {
     let named = given
         .map(Path::to_path_buf)
@@ -96,10 +96,10 @@ pub fn locate_config(
 
 impl Config {
     /// Directory of everything that the server keeps.
-    pub fn data_directory(&self, environment: &Environment) -> PathBuf {
+    pub fn data_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
         match &self.server.data_directory {
-            Auto::Given(directory) => directory.clone(),
-            Auto::Auto => environment
+            AutoOrGiven::Given(directory) => directory.clone(),
+            AutoOrGiven::Auto => environment
                 .state_directory
                 .clone()
                 .or_else(|| {
@@ -113,12 +113,12 @@ impl Config {
     }
 
     /// Directory of the keys.
-    pub fn keys_directory(&self, environment: &Environment) -> PathBuf {
+    pub fn keys_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
         self.data_directory(environment).join("keys")
     }
 
     /// Directory of the store.
-    pub fn store_directory(&self, environment: &Environment) -> PathBuf {
+    pub fn store_directory(&self, environment: &EnvironmentVariables) -> PathBuf {
         self.data_directory(environment).join(&self.store.directory)
     }
 }
@@ -127,8 +127,8 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> Environment {
-        Environment::from_variables(|name| {
+    fn environment(variables: &[(&str, &str)]) -> EnvironmentVariables {
+        EnvironmentVariables::from_variables(|name| {
             variables
                 .iter()
                 .find(|(key, _)| *key == name)
@@ -159,14 +159,14 @@ mod tests {
     fn a_named_file_that_is_missing_is_an_error_but_no_file_at_all_is_not() {
         let nowhere = tempfile::tempdir().unwrap();
         let missing = nowhere.path().join("missing.toml");
-        let error = locate_config(Some(&missing), &Environment::default())
+        let error = locate_config(Some(&missing), &EnvironmentVariables::default())
             .unwrap_err()
             .to_string();
         assert!(
             error.contains("missing.toml") && error.contains("COSPAN_CONFIG"),
             "{error}"
         );
-        let home = Environment {
+        let home = EnvironmentVariables {
             config_home: Some(nowhere.path().into()),
             ..Default::default()
         };

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::placement::PairHistory;
+use cospan_domain::placement::SitePairHistory;
 use toml::de::DeValue;
 
 use super::value::{OptionValue, kind_of_value, quote};
 
 /// `"all"`, or a list of pairs, each `"SITE<FILE_SITE"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistorySeed(pub PairHistory);
+pub struct InitialPairHistory(pub SitePairHistory);
 
-impl HistorySeed {
+impl InitialPairHistory {
     /// The sites that the seed names.
     pub fn sites(&self) -> BTreeSet<&SiteName> {
         match &self.0 {
-            PairHistory::All => BTreeSet::new(),
-            PairHistory::Pairs(pairs) => pairs
+            SitePairHistory::All => BTreeSet::new(),
+            SitePairHistory::Pairs(pairs) => pairs
                 .iter()
                 .flat_map(|(execution, file)| [execution, file])
                 .collect(),
@@ -25,14 +25,14 @@ impl HistorySeed {
     }
 }
 
-impl OptionValue for HistorySeed {
+impl OptionValue for InitialPairHistory {
     fn form() -> String {
         "\"all\" or a list, each a pair like \"delft<leiden\"".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value {
-            DeValue::String(text) if text == "all" => Ok(HistorySeed(PairHistory::All)),
+            DeValue::String(text) if text == "all" => Ok(InitialPairHistory(SitePairHistory::All)),
             DeValue::Array(_) => {
                 let texts = Vec::<String>::read(value)?;
                 if texts.is_empty() {
@@ -45,7 +45,7 @@ impl OptionValue for HistorySeed {
                     .iter()
                     .map(|text| parse_pair(text))
                     .collect::<Result<_, _>>()?;
-                Ok(HistorySeed(PairHistory::Pairs(pairs)))
+                Ok(InitialPairHistory(SitePairHistory::Pairs(pairs)))
             }
             other => Err(format!(
                 "{} where {} is expected",
@@ -57,8 +57,8 @@ impl OptionValue for HistorySeed {
 
     fn show(&self) -> String {
         match &self.0 {
-            PairHistory::All => quote("all"),
-            PairHistory::Pairs(pairs) => {
+            SitePairHistory::All => quote("all"),
+            SitePairHistory::Pairs(pairs) => {
                 format!(
                     "[{}]",
                     pairs

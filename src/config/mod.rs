@@ -23,10 +23,10 @@ use toml::de::DeTable;
 
 pub use bandwidth::{format_bandwidth, parse_bandwidth};
 pub use config_problem::{ConfigProblem, ConfigProblems, nearest_name};
-pub use environment::{Environment, LocatedConfig, locate_config};
+pub use environment::{EnvironmentVariables, LocatedConfig, locate_config};
 pub use print::{print_config, print_reference};
 pub use section::{OptionDoc, Section, SectionDoc};
-pub use value::{Auto, OptionValue, SecretUrl};
+pub use value::{AutoOrGiven, OptionValue, SecretUrl};
 
 use sections::{
     Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Reservations,
@@ -174,7 +174,7 @@ impl Config {
     /// Never, as for [`Config::defaults`].
     pub fn for_test(directory: &Path) -> Result<Self, ConfigError> {
         let mut config = Self::defaults()?;
-        config.server.data_directory = Auto::Given(directory.into());
+        config.server.data_directory = AutoOrGiven::Given(directory.into());
         config.server.listen = vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0))];
         Ok(config)
     }

@@ -194,7 +194,7 @@ fn an_empty_history_seed_is_refused_by_name() {
         .config;
     assert_eq!(
         all.placement.history_seed.0,
-        cospan_domain::placement::PairHistory::All
+        cospan_domain::placement::SitePairHistory::All
     );
 }
 

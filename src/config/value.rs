@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::Scores;
+use cospan_domain::acquisition::BenchmarkScores;
 use cospan_domain::ids::{HostName, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 use toml::de::DeValue;
 
@@ -51,39 +51,39 @@ impl<T: OptionValue> OptionValue for Option<T> {
 
 /// A value, or `"auto"`: chosen by Cospan at start, as the option's text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auto<T> {
+pub enum AutoOrGiven<T> {
     /// Chosen at start.
     Auto,
     /// As given.
     Given(T),
 }
 
-impl<T> Auto<T> {
+impl<T> AutoOrGiven<T> {
     /// The value if it was given.
     pub fn given(self) -> Option<T> {
         match self {
-            Auto::Auto => None,
-            Auto::Given(value) => Some(value),
+            AutoOrGiven::Auto => None,
+            AutoOrGiven::Given(value) => Some(value),
         }
     }
 }
 
-impl<T: OptionValue> OptionValue for Auto<T> {
+impl<T: OptionValue> OptionValue for AutoOrGiven<T> {
     fn form() -> String {
         format!("{} or \"auto\"", T::form())
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value {
-            DeValue::String(text) if text == "auto" => Ok(Auto::Auto),
-            other => T::read(other).map(Auto::Given),
+            DeValue::String(text) if text == "auto" => Ok(AutoOrGiven::Auto),
+            other => T::read(other).map(AutoOrGiven::Given),
         }
     }
 
     fn show(&self) -> String {
         match self {
-            Auto::Auto => "\"auto\"".into(),
-            Auto::Given(value) => value.show(),
+            AutoOrGiven::Auto => "\"auto\"".into(),
+            AutoOrGiven::Given(value) => value.show(),
         }
     }
 }
@@ -106,11 +106,11 @@ impl<T: PartialOrd> Ranged<T> for Option<T> {
     }
 }
 
-impl<T: PartialOrd> Ranged<T> for Auto<T> {
+impl<T: PartialOrd> Ranged<T> for AutoOrGiven<T> {
     fn within(&self, low: &T, high: &T) -> bool {
         match self {
-            Auto::Auto => true,
-            Auto::Given(value) => value.within(low, high),
+            AutoOrGiven::Auto => true,
+            AutoOrGiven::Given(value) => value.within(low, high),
         }
     }
 }
@@ -327,7 +327,7 @@ impl OptionValue for BTreeMap<Arc<str>, u64> {
 }
 
 /// Results of benchmarks: `{ linpack = 38.4 }`.
-impl OptionValue for Scores {
+impl OptionValue for BenchmarkScores {
     fn form() -> String {
         "a table like { linpack = 38.4 }".into()
     }
@@ -360,7 +360,7 @@ impl OptionValue for BTreeMap<Arc<str>, SecretUrl> {
 }
 
 /// Labels: `{ arch = "x86_64", software = ["gcc", "mpi"] }`.
-impl OptionValue for Labels {
+impl OptionValue for SiteLabels {
     fn form() -> String {
         "a table like { arch = \"x86_64\", software = [\"gcc\", \"mpi\"] }".into()
     }
@@ -491,11 +491,12 @@ mod tests {
 
     #[test]
     fn labels_take_one_value_or_several_and_read_back() {
-        let labels: Labels = read("{ arch = \"x86_64\", software = [\"gcc\", \"mpi\"] }").unwrap();
+        let labels: SiteLabels =
+            read("{ arch = \"x86_64\", software = [\"gcc\", \"mpi\"] }").unwrap();
         assert_eq!(labels["software"].len(), 2);
         assert_eq!(read(&labels.show()), Ok(labels));
         assert!(
-            read::<Labels>("{ arch = 1 }")
+            read::<SiteLabels>("{ arch = 1 }")
                 .unwrap_err()
                 .starts_with("arch:")
         );

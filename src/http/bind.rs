@@ -18,7 +18,7 @@ use thiserror::Error;
 use utoipa_actix_web::AppExt;
 
 use super::http_settings::{HttpSettings, TlsFiles};
-use super::state::Edge;
+use super::state::HttpState;
 use super::{middleware, openapi, upload_cleanup};
 
 /// The reason why the server cannot listen.
@@ -50,12 +50,12 @@ pub enum BindError {
 }
 
 /// Bound addresses: clients can connect and wait, but nobody is served yet.
-pub struct Bound {
+pub struct BoundListeners {
     listeners: Vec<TcpListener>,
     tls: Option<ServerConfig>,
 }
 
-impl Bound {
+impl BoundListeners {
     /// Binds the addresses.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Bound {
     ///
     /// # Errors
     /// The operating system refuses to serve an address.
-    pub fn serve(self, edge: Edge) -> std::io::Result<RunningServer> {
+    pub fn serve(self, edge: HttpState) -> std::io::Result<RunningServer> {
         let edge = Data::new(edge);
         let settings = edge.settings.clone();
         let state = edge.clone();
@@ -113,6 +113,8 @@ impl Bound {
         )
         .client_request_timeout(settings.head_timeout)
         .keep_alive(settings.keep_alive)
+        // Work for a client that is gone ends.
+        .h1_allow_half_closed(false)
         .shutdown_timeout(settings.stop_timeout.as_secs());
         for listener in self.listeners {
             server = match &self.tls {
@@ -178,7 +180,7 @@ fn tls_error(what: &'static str, path: &Path, problem: String) -> BindError {
 
 /// Checks the key file for changes again and again. One check is a call of the file system that
 /// takes microseconds.
-async fn refresh_keys(edge: Data<Edge>, every: Duration) {
+async fn refresh_keys(edge: Data<HttpState>, every: Duration) {
     let mut complained = false;
     loop {
         actix_web::rt::time::sleep(every).await;
@@ -203,7 +205,7 @@ async fn refresh_keys(edge: Data<Edge>, every: Duration) {
 pub struct RunningServer {
     server: Option<Server>,
     handle: ServerHandle,
-    edge: Data<Edge>,
+    edge: Data<HttpState>,
     /// Tasks that run beside the server.
     beside: [actix_web::rt::task::JoinHandle<()>; 2],
 }

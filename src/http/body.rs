@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::failure::HttpFailure;
 use super::http_settings::HttpSettings;
 use super::revoked_keys::barred_request;
-use super::unread_bodies::Unread;
+use super::unread_bodies::UnreadBody;
 use crate::api::v1::parse;
 use crate::api::v1::problem::Code;
 
@@ -27,7 +27,7 @@ pub(super) async fn read_body(
     if announced.is_some_and(|length| length > limit as u64) {
         request
             .extensions_mut()
-            .insert(Unread(payload.into_inner()));
+            .insert(UnreadBody(payload.into_inner()));
         return Err(too_large(limit));
     }
     let mut whole = pin!(payload.to_bytes_limited(limit));

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::control_plane_port::JobChange;
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
 use super::recent_changes::NextChanges;
-use super::state::{Edge, StreamPermit};
+use super::state::{HttpState, StreamPermit};
 use crate::api::v1::event::{ChangeReport, EventReport, ResyncReport};
 use crate::api::v1::event_report::ComponentNames;
 use crate::api::v1::problem::{Code, Problem};
@@ -56,8 +56,8 @@ struct FollowQuery {
 #[get("/v1/events")]
 pub(super) async fn events(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
 ) -> HandlerResult {
     let asked: FollowQuery = query::read_query(&request)?;
     let resume = match request.headers().get("last-event-id") {
@@ -68,7 +68,7 @@ pub(super) async fn events(
     // Subscribed here, so that nothing is lost between the position and the first wait.
     let grown = edge.hub.watch_growth();
     let present = edge.hub.start_filling(&edge.backend);
-    let follower = Follower {
+    let follower = ChangeFollower {
         stopping: edge.watch_stop(),
         edge,
         grown,
@@ -97,18 +97,18 @@ fn parse_event_id(value: &HeaderValue) -> Result<Seq, HttpFailure> {
 }
 
 /// A client of the stream: a position, and nothing that could grow.
-struct Follower {
-    edge: Data<Edge>,
+struct ChangeFollower {
+    edge: Data<HttpState>,
     grown: watch::Receiver<Seq>,
     stopping: watch::Receiver<bool>,
     seen: Seq,
     job: Option<JobId>,
-    caller: Caller,
+    caller: RequestCaller,
     greeted: bool,
     _open: StreamPermit,
 }
 
-fn event_pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
+fn event_pieces(follower: ChangeFollower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(follower, |mut follower| async move {
         follower
             .next_piece()
@@ -117,7 +117,7 @@ fn event_pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, HttpFail
     })
 }
 
-impl Follower {
+impl ChangeFollower {
     /// The next piece of the stream; `None` at its end.
     async fn next_piece(&mut self) -> Option<Bytes> {
         if !self.greeted {

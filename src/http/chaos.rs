@@ -7,9 +7,9 @@ use utoipa::IntoParams;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::Instant;
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 use crate::api::v1::problem::{Code, Problem};
@@ -18,7 +18,7 @@ use crate::chaos::RehearsalRefusal;
 /// Shows whether faults may be injected here, and those that are.
 #[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus, description = "What runs, and within which bounds")))]
 #[get("/v1/chaos")]
-pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn show(edge: Data<HttpState>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().status()))
 }
 
@@ -46,8 +46,8 @@ pub(super) struct How {
 #[post("/v1/chaos")]
 pub(super) async fn begin(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let how: How = query::read_query(&request)?;
@@ -69,7 +69,7 @@ pub(super) async fn begin(
     )
 )]
 #[delete("/v1/chaos")]
-pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn stop(edge: Data<HttpState>, caller: RequestCaller) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.name().clone())?))
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> HandlerResult {
     )
 )]
 #[get("/v1/chaos/report")]
-pub(super) async fn report(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn report(edge: Data<HttpState>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().latest_report()?))
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartsToCompute, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, CommittedView, FreeProcessorsAnswer, JobSubmission,
+    StartComputation,
 };
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
@@ -16,7 +17,7 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::queue::QueueStanding;
 use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::units::DurationMs;
-use cospan_sites::files::tree_pieces::Listing;
+use cospan_sites::files::tree_pieces::DirectoryListing;
 use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
@@ -31,7 +32,7 @@ use crate::chaos::Rehearsals;
 /// The control plane as the edge sees it. Calls without `async` read memory and return at once,
 /// except `preview`, `would_accept` and `explain`.
 #[async_trait]
-pub trait Backend: Send + Sync + 'static {
+pub trait ControlPlanePort: Send + Sync + 'static {
     /// Carries out a command, durably, or gives the reason why not.
     async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
@@ -41,15 +42,15 @@ pub trait Backend: Send + Sync + 'static {
     fn preview(
         &self,
         by: &KeyName,
-        submission: Submission,
+        submission: JobSubmission,
         rows: usize,
     ) -> Result<ExplainReport, ApiRefusal>;
 
     /// Refuses a submission with this key for every reason for which it would be refused.
-    fn check_submission(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
+    fn check_submission(&self, by: &KeyName, submission: JobSubmission) -> Result<(), ApiRefusal>;
 
     /// Ranks the sites that may grant the submission's reservations, if it has preferences.
-    async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
+    async fn rankings(&self, _by: &KeyName, _submission: JobSubmission) -> Vec<RankingReport> {
         Vec::new()
     }
 
@@ -64,7 +65,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// The committed state.
-    fn view(&self) -> Arc<View>;
+    fn view(&self) -> Arc<CommittedView>;
 
     /// Lists logical files by name: after a name and at a site, if given, and only those that were
     /// registered by a key for which `shows` holds.
@@ -95,10 +96,10 @@ pub trait Backend: Send + Sync + 'static {
         site: Option<&SiteName>,
         parts: &EqualParts,
         window: StartWindow,
-    ) -> StartsToCompute;
+    ) -> StartComputation;
 
     /// Asks a site for its free slots from now on, for this long.
-    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeLater;
+    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeProcessorsAnswer;
 
     fn store_report(&self) -> StoreReport;
 
@@ -113,28 +114,40 @@ pub trait Backend: Send + Sync + 'static {
     async fn collect_job_facts(
         &self,
         id: JobId,
-        page: ExplainPage,
-    ) -> Result<Option<JobFacts>, ApiRefusal>;
+        page: ExplanationPage,
+    ) -> Result<Option<ExplanationFacts>, ApiRefusal>;
 
     /// Explains why a job waits or was placed where it is. The computing time grows with the job.
-    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
+    fn explain(
+        &self,
+        facts: ExplanationFacts,
+        page: ExplanationPage,
+    ) -> Result<ExplainReport, ApiRefusal>;
 
     /// Reads a piece of the output or of a file of a component.
-    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
+    async fn read_file_piece(&self, what: &FileReadRequest) -> Result<ReadPiece, ApiRefusal>;
 
     /// Lists what lies below a directory that an attempt left at this path; `None` if it is no
     /// directory.
-    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
+    async fn list_directory(
+        &self,
+        what: &DirectoryListRequest,
+    ) -> Result<Option<DirectoryListing>, ApiRefusal>;
 
-    /// Takes one step of bringing a user's file to a site.
-    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
+    /// Takes one step of bringing a file of a key to a site.
+    async fn take_upload_step(
+        &self,
+        by: &KeyName,
+        site: &SiteName,
+        step: UploadStep,
+    ) -> Result<(), ApiRefusal>;
 
     /// Exports the whole store, piece by piece, in the format of `store import`.
-    async fn export_store(&self) -> Result<Pieces, ApiRefusal>;
+    async fn export_store(&self) -> Result<PieceStream, ApiRefusal>;
 
-    /// Subscribes to committed changes from now on. A change must be in [`Backend::view`] before it
+    /// Subscribes to committed changes from now on. A change must be in [`ControlPlanePort::view`] before it
     /// is sent here.
-    fn subscribe(&self) -> Changes;
+    fn subscribe(&self) -> JobChangeStream;
 
     /// Faults that are injected on purpose.
     fn rehearsals(&self) -> &Rehearsals;
@@ -150,7 +163,7 @@ pub trait Backend: Send + Sync + 'static {
 
 /// A job to explain, with the facts that were collected for it.
 #[derive(Debug, Clone)]
-pub struct JobFacts {
+pub struct ExplanationFacts {
     pub job: Arc<Job>,
     /// The job's position in its queue.
     pub standing: Option<QueueStanding>,
@@ -160,7 +173,7 @@ pub struct JobFacts {
 
 /// The components that an explanation covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExplainPage {
+pub struct ExplanationPage {
     /// Components to skip.
     pub after: usize,
     /// Most components.
@@ -169,7 +182,7 @@ pub struct ExplainPage {
     pub rows: usize,
 }
 
-impl ExplainPage {
+impl ExplanationPage {
     /// Verdicts on a page: about a megabyte.
     pub const ROWS: usize = 5_000;
     /// The first page, with as many components as it has room for.
@@ -191,12 +204,12 @@ pub struct JobHistory {
 
 /// A request for a piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadOrder {
+pub struct FileReadRequest {
     /// The job as it was when the file was requested.
     pub job: Arc<Job>,
     pub component: ComponentIndex,
     pub attempt: Attempt,
-    pub file: WantedFile,
+    pub file: AttemptFile,
     /// Position of the first byte.
     pub offset: u64,
     /// Most bytes.
@@ -205,7 +218,7 @@ pub struct ReadOrder {
 
 /// A request to list a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListOrder {
+pub struct DirectoryListRequest {
     pub job: Arc<Job>,
     pub component: ComponentIndex,
     pub attempt: Attempt,
@@ -215,7 +228,7 @@ pub struct ListOrder {
 
 /// A file of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WantedFile {
+pub enum AttemptFile {
     /// The standard output.
     Stdout,
     /// The standard error.
@@ -226,14 +239,14 @@ pub enum WantedFile {
 
 /// A piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServedPiece {
+pub struct ReadPiece {
     pub bytes: Bytes,
     /// Present size of the whole file.
     pub size: u64,
 }
 
 /// Pieces of a stream; after an error nothing follows.
-pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+pub type PieceStream = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
 /// A committed change to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,11 +263,11 @@ pub struct JobChange {
 
 /// An item of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FollowedChange {
+pub enum SubscriptionItem {
     Change(JobChange),
     /// Changes were lost, because the follower was too slow.
     Lost,
 }
 
 /// Committed changes, in the order of the journal.
-pub type Changes = Pin<Box<dyn Stream<Item = FollowedChange> + Send>>;
+pub type JobChangeStream = Pin<Box<dyn Stream<Item = SubscriptionItem> + Send>>;

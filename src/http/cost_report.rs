@@ -6,10 +6,10 @@ use cospan_domain::ids::JobId;
 use serde::Deserialize;
 
 use super::failure::HandlerResult;
-use super::jobs::Filter;
-use super::middleware::Caller;
+use super::jobs::CallerJobFilter;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::accounting::{AccountPage, AccountRow};
 use crate::api::v1::commands::StateName;
 use crate::api::v1::text_patterns::{KeyText, SiteText};
@@ -58,13 +58,17 @@ struct AccountQuery {
     )
 )]
 #[get("/v1/accounts")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: AccountQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
     let site = asked.site.as_deref();
-    let filter =
-        Filter::from_query(caller, asked.state, owner, site, asked.name)?.in_group(asked.group);
+    let filter = CallerJobFilter::from_query(caller, asked.state, owner, site, asked.name)?
+        .in_group(asked.group);
     let first = asked.after.unwrap_or(0).saturating_add(1);
     let view = edge.backend.view();
     let mut page = AccountPage::default();

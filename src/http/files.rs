@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::{self, Caller};
+use super::middleware::{self, RequestCaller};
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::commands::DoneReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::problem::{Code, Problem};
@@ -50,13 +50,13 @@ struct RemoveQuery {
 /// The files that a caller sees and changes: its own, and those that its role reaches on every
 /// address alike, also where a job names them. Every key sees files that an operator or
 /// administrator registered.
-pub(super) struct Sight<'a> {
-    caller: &'a Caller,
+pub(super) struct VisibleFiles<'a> {
+    caller: &'a RequestCaller,
     common: BTreeSet<KeyName>,
 }
 
-impl<'a> Sight<'a> {
-    pub(super) fn of_caller(edge: &Edge, caller: &'a Caller) -> Self {
+impl<'a> VisibleFiles<'a> {
+    pub(super) fn of_caller(edge: &HttpState, caller: &'a RequestCaller) -> Self {
         Self {
             caller,
             common: edge.keys.names_with(Role::Operator),
@@ -101,7 +101,11 @@ pub(super) fn other_content(detail: String) -> HttpFailure {
     )
 )]
 #[get("/v1/files")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: FileListQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, 100, 1000)?;
     let after = asked
@@ -114,7 +118,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         .as_deref()
         .map(|text| query::parse_part("site", text))
         .transpose()?;
-    let sight = Sight::of_caller(&edge, &caller);
+    let sight = VisibleFiles::of_caller(&edge, &caller);
     let page = edge.backend.list_files(
         after.as_ref(),
         site.as_ref(),
@@ -137,13 +141,13 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
 #[post("/v1/files")]
 pub(super) async fn add(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let file: FileRegistration = body::read_json(&request, payload, &edge.settings).await?;
     let name = file.name.clone();
-    let sight = Sight::of_caller(&edge, &caller);
+    let sight = VisibleFiles::of_caller(&edge, &caller);
     if edge
         .backend
         .file_owner(&name)
@@ -202,9 +206,13 @@ fn no_file(name: &LogicalName) -> HttpFailure {
     )
 )]
 #[get("/v1/files/{name:.+}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> HandlerResult {
+pub(super) async fn show(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    name: Path<String>,
+) -> HandlerResult {
     let name: LogicalName = query::parse_part("name", &name)?;
-    let sight = Sight::of_caller(&edge, &caller);
+    let sight = VisibleFiles::of_caller(&edge, &caller);
     let is_shown = edge
         .backend
         .file_owner(&name)
@@ -231,13 +239,13 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -
 #[delete("/v1/files/{name:.+}")]
 pub(super) async fn remove(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     name: Path<String>,
 ) -> HandlerResult {
     let asked: RemoveQuery = query::read_query(&request)?;
     let name: LogicalName = query::parse_part("name", &name)?;
-    let sight = Sight::of_caller(&edge, &caller);
+    let sight = VisibleFiles::of_caller(&edge, &caller);
     match edge.backend.file_owner(&name) {
         Some(by) if !sight.can_see(&by) => return Err(no_file(&name)),
         Some(by) if !sight.can_change(&by) => {

@@ -6,7 +6,7 @@ use actix_web::{HttpResponse, get};
 use prometheus::{Encoder, TextEncoder};
 
 use super::failure::{HandlerResult, HttpFailure};
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Returns 200 while the process answers. Needs no key.
@@ -27,7 +27,7 @@ pub(super) async fn livez() -> HttpResponse {
     )
 )]
 #[get("/readyz")]
-pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn readyz(edge: Data<HttpState>) -> HandlerResult {
     match edge.backend.readiness() {
         Ok(()) => {
             let text = match edge.backend.rehearsals().status().rehearsal {
@@ -46,7 +46,7 @@ pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
 /// `server.metrics_public` is set.
 #[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain", description = "The metrics")))]
 #[get("/metrics")]
-pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn metrics(edge: Data<HttpState>) -> HandlerResult {
     edge.metrics.update_external();
     edge.backend.look_at_sites();
     let encoder = TextEncoder::new();
@@ -62,7 +62,7 @@ pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
 /// Returns this interface as an OpenAPI document. Needs no key.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, body = Object, content_type = "application/json", description = "The document")))]
 #[get("/v1/openapi.json")]
-pub(super) async fn openapi(edge: Data<Edge>) -> HttpResponse {
+pub(super) async fn openapi(edge: Data<HttpState>) -> HttpResponse {
     let json = HeaderValue::from_static("application/json");
     HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, json))

@@ -8,7 +8,7 @@ use super::malformed_requests;
 
 /// Groups of addresses, as a label of fixed cardinality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum EndpointLabel {
     Submit,
     Jobs,
     Orders,
@@ -20,47 +20,47 @@ pub(super) enum Endpoint {
     Other,
 }
 
-impl Endpoint {
-    const ALL: [Endpoint; 9] = [
-        Endpoint::Submit,
-        Endpoint::Jobs,
-        Endpoint::Orders,
-        Endpoint::Sites,
-        Endpoint::Files,
-        Endpoint::Store,
-        Endpoint::Events,
-        Endpoint::Chaos,
-        Endpoint::Other,
+impl EndpointLabel {
+    const ALL: [EndpointLabel; 9] = [
+        EndpointLabel::Submit,
+        EndpointLabel::Jobs,
+        EndpointLabel::Orders,
+        EndpointLabel::Sites,
+        EndpointLabel::Files,
+        EndpointLabel::Store,
+        EndpointLabel::Events,
+        EndpointLabel::Chaos,
+        EndpointLabel::Other,
     ];
 
     fn as_str(self) -> &'static str {
         match self {
-            Endpoint::Submit => "submit",
-            Endpoint::Jobs => "jobs",
-            Endpoint::Orders => "orders",
-            Endpoint::Sites => "sites",
-            Endpoint::Files => "files",
-            Endpoint::Store => "store",
-            Endpoint::Events => "events",
-            Endpoint::Chaos => "chaos",
-            Endpoint::Other => "other",
+            EndpointLabel::Submit => "submit",
+            EndpointLabel::Jobs => "jobs",
+            EndpointLabel::Orders => "orders",
+            EndpointLabel::Sites => "sites",
+            EndpointLabel::Files => "files",
+            EndpointLabel::Store => "store",
+            EndpointLabel::Events => "events",
+            EndpointLabel::Chaos => "chaos",
+            EndpointLabel::Other => "other",
         }
     }
 
     pub(super) fn of_request(is_post: bool, path: &str) -> Self {
         let Some(rest) = path.strip_prefix("/v1/") else {
-            return Endpoint::Other;
+            return EndpointLabel::Other;
         };
         match rest {
-            "jobs" if is_post => Endpoint::Submit,
-            "events" => Endpoint::Events,
-            _ if rest.starts_with("jobs:") => Endpoint::Orders,
-            _ if rest.starts_with("jobs") => Endpoint::Jobs,
-            _ if rest.starts_with("sites") => Endpoint::Sites,
-            _ if rest.starts_with("files") => Endpoint::Files,
-            _ if rest.starts_with("store") => Endpoint::Store,
-            _ if rest.starts_with("chaos") => Endpoint::Chaos,
-            _ => Endpoint::Other,
+            "jobs" if is_post => EndpointLabel::Submit,
+            "events" => EndpointLabel::Events,
+            _ if rest.starts_with("jobs:") => EndpointLabel::Orders,
+            _ if rest.starts_with("jobs") => EndpointLabel::Jobs,
+            _ if rest.starts_with("sites") => EndpointLabel::Sites,
+            _ if rest.starts_with("files") => EndpointLabel::Files,
+            _ if rest.starts_with("store") => EndpointLabel::Store,
+            _ if rest.starts_with("chaos") => EndpointLabel::Chaos,
+            _ => EndpointLabel::Other,
         }
     }
 }
@@ -108,10 +108,10 @@ impl HttpMetrics {
             &["endpoint"],
         )?;
         let metrics = Self {
-            answers: Endpoint::ALL
+            answers: EndpointLabel::ALL
                 .map(|e| CLASSES.map(|class| answers.with_label_values(&[e.as_str(), class])))
                 .to_vec(),
-            seconds: Endpoint::ALL
+            seconds: EndpointLabel::ALL
                 .map(|e| seconds.with_label_values(&[e.as_str()]))
                 .to_vec(),
             busy: IntCounter::new(
@@ -147,7 +147,7 @@ impl HttpMetrics {
         self.malformed.inc_by(malformed_requests::take_count());
     }
 
-    pub(super) fn observe_answer(&self, endpoint: Endpoint, status: u16, seconds: f64) {
+    pub(super) fn observe_answer(&self, endpoint: EndpointLabel, status: u16, seconds: f64) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.answers[endpoint as usize][class].inc();
         if status == 429 {

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::units::Bytes;
 
 use crate::uploads::UploadSettings;
@@ -57,7 +57,7 @@ pub struct HttpSettings {
     /// Time between two checks of the key file for changes.
     pub key_refresh: Duration,
     /// Bounds that a submission must keep.
-    pub spec_limits: SpecLimits,
+    pub spec_limits: JobSpecLimits,
     /// Files that users send.
     pub uploads: UploadSettings,
 }
@@ -100,7 +100,7 @@ impl Default for HttpSettings {
             kept_changes: 16_384,
             stop_timeout: Duration::from_secs(5),
             key_refresh: Duration::from_millis(250),
-            spec_limits: SpecLimits::default(),
+            spec_limits: JobSpecLimits::default(),
             uploads: UploadSettings::default(),
         }
     }

@@ -2,18 +2,18 @@
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, post};
-use cospan_actors::api::command::{ApiRequest, JobOutcome};
-use cospan_actors::api::{ApiAnswer, ApiCommand, View};
+use cospan_actors::api::command::{ApiRequest, JobCommandOutcome};
+use cospan_actors::api::{ApiAnswer, ApiCommand, CommittedView};
 use cospan_domain::ids::{JobId, KeyName};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::jobs::Filter;
-use super::middleware::{self, Caller};
+use super::jobs::CallerJobFilter;
+use super::middleware::{self, RequestCaller};
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
 use crate::api::v1::problem::Code;
 use crate::keys::Role;
@@ -31,8 +31,8 @@ fn bad_request(detail: impl Into<String>) -> HttpFailure {
 
 /// Selects the jobs that are meant, and the place to continue.
 fn select_jobs(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     selection: &JobSelection,
 ) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
     let filtered = selection.site.is_some()
@@ -59,16 +59,16 @@ fn select_jobs(
 }
 
 fn scan_jobs(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     selection: &JobSelection,
 ) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
-    let filter = Filter {
+    let filter = CallerJobFilter {
         state: selection.state,
         owner: selection.owner.clone(),
         site: selection.site.clone(),
         group: selection.group.map(JobId),
-        ..Filter::all_of_caller(caller.clone())
+        ..CallerJobFilter::all_of_caller(caller.clone())
     };
     let filter = filter.of_known_site(edge)?;
     let view = edge.backend.view();
@@ -89,13 +89,13 @@ fn scan_jobs(
     Ok((ids, None))
 }
 
-fn outcome_report(id: JobId, outcome: JobOutcome) -> OutcomeReport {
+fn outcome_report(id: JobId, outcome: JobCommandOutcome) -> OutcomeReport {
     let (outcome, detail) = match outcome {
-        JobOutcome::Done => (OutcomeName::Done, None),
-        JobOutcome::Waits(why) => (OutcomeName::Done, Some(why)),
-        JobOutcome::Unchanged(why) => (OutcomeName::Unchanged, Some(why)),
-        JobOutcome::NotFound => (OutcomeName::NotFound, None),
-        JobOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
+        JobCommandOutcome::Done => (OutcomeName::Done, None),
+        JobCommandOutcome::Waits(why) => (OutcomeName::Done, Some(why)),
+        JobCommandOutcome::Unchanged(why) => (OutcomeName::Unchanged, Some(why)),
+        JobCommandOutcome::NotFound => (OutcomeName::NotFound, None),
+        JobCommandOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
     };
     OutcomeReport {
         id: id.0,
@@ -105,7 +105,7 @@ fn outcome_report(id: JobId, outcome: JobOutcome) -> OutcomeReport {
 }
 
 async fn ask_control_plane(
-    edge: &Edge,
+    edge: &HttpState,
     by: KeyName,
     what: ApiRequest,
 ) -> Result<Vec<OutcomeReport>, HttpFailure> {
@@ -122,8 +122,8 @@ async fn ask_control_plane(
 }
 
 async fn command_many(
-    edge: &Edge,
-    caller: Caller,
+    edge: &HttpState,
+    caller: RequestCaller,
     selection: &JobSelection,
     what: impl Fn(Vec<JobId>) -> ApiRequest,
 ) -> HandlerResult {
@@ -159,20 +159,24 @@ async fn command_many(
 
 /// The reason why the caller may not command a job. Accepted jobs are in the view, so a job that is
 /// not there now does not belong to the caller when it comes.
-fn refusal_for(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
+fn refusal_for(
+    view: &CommittedView,
+    caller: &RequestCaller,
+    id: JobId,
+) -> Option<JobCommandOutcome> {
     match view.jobs.get(&id) {
         Some(job) if caller.reaches(&job.owner) => None,
-        Some(_) if caller.sees_rows() => Some(JobOutcome::Refused(
+        Some(_) if caller.sees_rows() => Some(JobCommandOutcome::Refused(
             "it is another key's; that takes an administrator".into(),
         )),
-        Some(_) | None => Some(JobOutcome::NotFound),
+        Some(_) | None => Some(JobCommandOutcome::NotFound),
     }
 }
 
 async fn read_selection(
     request: &HttpRequest,
     payload: Payload,
-    edge: &Edge,
+    edge: &HttpState,
     order: &str,
 ) -> Result<JobSelection, HttpFailure> {
     let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
@@ -204,8 +208,8 @@ macro_rules! orders {
         #[post($path)]
         pub(super) async fn $name(
             request: HttpRequest,
-            edge: Data<Edge>,
-            caller: Caller,
+            edge: Data<HttpState>,
+            caller: RequestCaller,
             payload: Payload,
         ) -> HandlerResult {
             let selection = read_selection(&request, payload, &edge, stringify!($name)).await?;
@@ -242,8 +246,8 @@ orders! {
 #[post("/v1/jobs:priority")]
 pub(super) async fn priority(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let selection = read_selection(&request, payload, &edge, "priority").await?;
@@ -267,8 +271,8 @@ pub(super) async fn priority(
 )]
 #[delete("/v1/jobs/{id}")]
 pub(super) async fn cancel_one(
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     id: Path<String>,
 ) -> HandlerResult {
     command_one(&edge, &caller, query::parse_job_id(&id)?, |id| {
@@ -279,14 +283,14 @@ pub(super) async fn cancel_one(
 
 /// Carries out a command about one job.
 pub(super) async fn command_one(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     id: JobId,
     what: impl FnOnce(JobId) -> ApiRequest,
 ) -> HandlerResult {
     match refusal_for(&edge.backend.view(), caller, id) {
         None => {}
-        Some(JobOutcome::Refused(_)) => {
+        Some(JobCommandOutcome::Refused(_)) => {
             return Err(middleware::refuse_anothers(format!("job {id}")));
         }
         Some(_) => return Err(HttpFailure::no_job(id)),

@@ -12,12 +12,12 @@ use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::control_plane_port::{ExplainPage, JobHistory};
+use super::control_plane_port::{ExplanationPage, JobHistory};
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::{self, Caller};
+use super::middleware::{self, RequestCaller};
 use super::query;
 use super::site_routes;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::commands::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
 use crate::api::v1::event_report::ComponentNames;
@@ -62,8 +62,8 @@ struct JobListQuery {
 }
 
 /// The jobs that a list or a command covers: never those that the caller does not reach.
-pub(super) struct Filter {
-    pub(super) caller: Caller,
+pub(super) struct CallerJobFilter {
+    pub(super) caller: RequestCaller,
     pub(super) group: Option<JobId>,
     pub(super) state: Option<StateName>,
     pub(super) owner: Option<KeyName>,
@@ -71,10 +71,10 @@ pub(super) struct Filter {
     pub(super) name: Option<String>,
 }
 
-impl Filter {
+impl CallerJobFilter {
     /// Builds a filter from the parts of a query.
     pub(super) fn from_query(
-        caller: Caller,
+        caller: RequestCaller,
         state: Option<StateName>,
         owner: Option<&str>,
         site: Option<&str>,
@@ -96,7 +96,7 @@ impl Filter {
     }
 
     /// Lets through all jobs that the caller reaches.
-    pub(super) fn all_of_caller(caller: Caller) -> Self {
+    pub(super) fn all_of_caller(caller: RequestCaller) -> Self {
         Self {
             caller,
             state: None,
@@ -117,7 +117,7 @@ impl Filter {
 
     /// Refuses a site that is not configured and has no job: an empty answer would hide a typing
     /// error. Jobs may still be at a site that left the configuration.
-    pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, HttpFailure> {
+    pub(super) fn of_known_site(self, edge: &HttpState) -> Result<Self, HttpFailure> {
         let Some(site) = &self.site else {
             return Ok(self);
         };
@@ -186,12 +186,16 @@ fn is_at_site(job: &Job, site: &SiteName) -> bool {
     )
 )]
 #[get("/v1/jobs")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: JobListQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
     let site = asked.site.as_deref();
-    let filter = Filter::from_query(caller, asked.state, owner, site, asked.name)?
+    let filter = CallerJobFilter::from_query(caller, asked.state, owner, site, asked.name)?
         .in_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
@@ -212,7 +216,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
 
 fn collect_page<'a>(
     jobs: impl Iterator<Item = (&'a JobId, &'a Arc<Job>)>,
-    filter: &Filter,
+    filter: &CallerJobFilter,
     limit: usize,
 ) -> JobPage {
     let mut page = JobPage::default();
@@ -234,8 +238,8 @@ fn collect_page<'a>(
 /// Finds a job that the caller reaches, archived or not. A job of another key is answered like one
 /// that does not exist, unless the caller sees it in lists anyway.
 pub(super) async fn find_job(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     id: JobId,
 ) -> Result<Arc<Job>, HttpFailure> {
     let live = edge.backend.view().jobs.get(&id).cloned();
@@ -279,7 +283,11 @@ pub(super) fn json_response(body: Vec<u8>) -> HttpResponse {
     )
 )]
 #[get("/v1/jobs/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn show(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     let job = find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     if !is_large(&job) {
         return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
@@ -299,7 +307,11 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     )
 )]
 #[get("/v1/jobs/{id}/events")]
-pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn events(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     let id = query::parse_job_id(&id)?;
     let job = find_job(&edge, &caller, id).await?;
     if !is_large(&job) {
@@ -366,8 +378,8 @@ struct ExplainQuery {
 #[get("/v1/jobs/{id}/explain")]
 pub(super) async fn explain(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     id: Path<String>,
 ) -> HandlerResult {
     let asked: ExplainQuery = query::read_query(&request)?;
@@ -375,10 +387,10 @@ pub(super) async fn explain(
     let after = asked
         .after
         .map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX));
-    let page = ExplainPage {
+    let page = ExplanationPage {
         after,
         limit,
-        ..ExplainPage::FIRST
+        ..ExplanationPage::FIRST
     };
     let id = query::parse_job_id(&id)?;
     find_job(&edge, &caller, id).await?;

@@ -10,11 +10,11 @@ const MAX_ADDRESSES: usize = 1024;
 /// Failures by address in the present minute.
 #[derive(Debug, Default)]
 pub(super) struct FailureMeter {
-    state: Mutex<Minute>,
+    state: Mutex<MinuteFailures>,
 }
 
 #[derive(Debug, Default)]
-struct Minute {
+struct MinuteFailures {
     number: u64,
     by_address: BTreeMap<Option<IpAddr>, u32>,
 }
@@ -25,7 +25,7 @@ impl FailureMeter {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let minute = now_s / 60;
         if state.number != minute {
-            *state = Minute {
+            *state = MinuteFailures {
                 number: minute,
                 by_address: BTreeMap::new(),
             };

@@ -12,12 +12,12 @@ use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
 
-use super::control_plane_port::{ListOrder, ReadOrder, ServedPiece, WantedFile};
+use super::control_plane_port::{AttemptFile, DirectoryListRequest, FileReadRequest, ReadPiece};
 use super::failure::{HandlerResult, HttpFailure};
 use super::jobs;
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::{Edge, StreamPermit};
+use super::state::{HttpState, StreamPermit};
 use super::trees;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
@@ -92,15 +92,15 @@ pub(super) enum StreamName {
 #[get("/v1/jobs/{id}/logs/{component}/{stream}")]
 pub(super) async fn logs(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, stream) = path.into_inner();
     let asked: LogQuery = query::read_query(&request)?;
     let file = match stream.as_str() {
-        "stdout" => WantedFile::Stdout,
-        "stderr" => WantedFile::Stderr,
+        "stdout" => AttemptFile::Stdout,
+        "stderr" => AttemptFile::Stderr,
         _ => {
             return Err(HttpFailure::new(
                 Code::NotFound,
@@ -113,7 +113,7 @@ pub(super) async fn logs(
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
     let offset = asked.offset;
-    let order = ReadOrder {
+    let order = FileReadRequest {
         job: job.clone(),
         component,
         attempt,
@@ -124,7 +124,7 @@ pub(super) async fn logs(
     if asked.follow {
         return follow_log(edge, caller, order);
     }
-    let order = ReadOrder { limit, ..order };
+    let order = FileReadRequest { limit, ..order };
     let piece = edge.backend.read_file_piece(&order).await;
     let piece =
         piece.map_err(|refusal| file_not_left(&job, (component, attempt), &stream, refusal))?;
@@ -137,8 +137,8 @@ pub(super) async fn logs(
 
 fn set_piece_headers(
     response: &mut actix_web::HttpResponseBuilder,
-    order: &ReadOrder,
-    piece: Option<&ServedPiece>,
+    order: &FileReadRequest,
+    piece: Option<&ReadPiece>,
 ) {
     let header = HeaderName::from_static;
     response.insert_header((header("cospan-attempt"), order.attempt.0));
@@ -269,19 +269,23 @@ fn unreadable_reason(problem: &str) -> Option<&str> {
 }
 
 /// A log that is being followed.
-struct FollowedLog {
-    edge: Data<Edge>,
-    caller: Caller,
-    order: ReadOrder,
+struct LogFollower {
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    order: FileReadRequest,
     rest: Duration,
     _open: StreamPermit,
 }
 
-fn follow_log(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResult {
+fn follow_log(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    order: FileReadRequest,
+) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
     set_piece_headers(&mut response, &order, None);
-    let followed = FollowedLog {
+    let followed = LogFollower {
         edge,
         caller,
         order,
@@ -293,7 +297,7 @@ fn follow_log(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResu
         .streaming(follow_pieces(followed)))
 }
 
-fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
+fn follow_pieces(followed: LogFollower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(Some(followed), |followed| async move {
         let mut followed = followed?;
         match followed.next_bytes().await {
@@ -304,7 +308,7 @@ fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, Http
     })
 }
 
-impl FollowedLog {
+impl LogFollower {
     /// Reads the next bytes; `None` once the attempt has ended and all is sent.
     async fn next_bytes(&mut self) -> Result<Option<Bytes>, HttpFailure> {
         let mut stopping = self.edge.watch_stop();
@@ -347,16 +351,16 @@ impl FollowedLog {
         Ok(!job.is_final() && (waits || !ended))
     }
 
-    async fn read_piece(&self, may_grow: bool) -> Result<ServedPiece, HttpFailure> {
+    async fn read_piece(&self, may_grow: bool) -> Result<ReadPiece, HttpFailure> {
         if self.order.attempt == Attempt(0) {
-            return Ok(ServedPiece::default());
+            return Ok(ReadPiece::default());
         }
         match self.edge.backend.read_file_piece(&self.order).await {
             // Not begun yet, or never: nothing was printed.
-            Err(ApiRefusal::NotFound(_)) => Ok(ServedPiece::default()),
+            Err(ApiRefusal::NotFound(_)) => Ok(ReadPiece::default()),
             // The site may come back as long as there is something to wait for.
             Err(ApiRefusal::Site(_) | ApiRefusal::Busy { .. }) if may_grow => {
-                Ok(ServedPiece::default())
+                Ok(ReadPiece::default())
             }
             read => Ok(read?),
         }
@@ -379,8 +383,8 @@ impl FollowedLog {
 #[get("/v1/jobs/{id}/outputs/{component}/{path:.+}")]
 pub(super) async fn output(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, file) = path.into_inner();
@@ -390,11 +394,11 @@ pub(super) async fn output(
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
     let mut rest = asked.limit.unwrap_or(u64::MAX);
-    let order = ReadOrder {
+    let order = FileReadRequest {
         job: job.clone(),
         component,
         attempt,
-        file: WantedFile::Output(path.clone()),
+        file: AttemptFile::Output(path.clone()),
         offset: asked.offset,
         limit: next_limit(rest),
     };
@@ -403,7 +407,7 @@ pub(super) async fn output(
     let first = edge.backend.read_file_piece(&order).await;
     let first = match first {
         Err(refusal @ ApiRefusal::NotFound(_)) => {
-            let of = ListOrder {
+            let of = DirectoryListRequest {
                 job: job.clone(),
                 component,
                 attempt,
@@ -418,7 +422,7 @@ pub(super) async fn output(
     set_piece_headers(&mut response, &order, Some(&first));
     response.content_type("application/octet-stream");
     let size = first.size;
-    let state = OutputState {
+    let state = OutputStreamState {
         edge,
         order,
         first: Some(first),
@@ -435,10 +439,10 @@ fn next_limit(rest: u64) -> u32 {
     u32::try_from(rest.min(PIECE.into())).unwrap_or(PIECE)
 }
 
-struct OutputState {
-    edge: Data<Edge>,
-    order: ReadOrder,
-    first: Option<ServedPiece>,
+struct OutputStreamState {
+    edge: Data<HttpState>,
+    order: FileReadRequest,
+    first: Option<ReadPiece>,
     /// Bytes still to send.
     rest: u64,
     /// Size that the head announced.
@@ -446,7 +450,7 @@ struct OutputState {
     _open: StreamPermit,
 }
 
-fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
+fn output_pieces(state: OutputStreamState) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(Some(state), |state| async move {
         let mut state = state.filter(|state| state.rest > 0)?;
         let read = match state.first.take() {

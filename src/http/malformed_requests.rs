@@ -25,15 +25,15 @@ pub(super) fn take_count() -> u64 {
 
 /// Keeps such messages out of the log, and counts them.
 #[derive(Debug, Default)]
-pub struct Malformed;
+pub struct MalformedRequestLayer;
 
-impl<S: Subscriber> Layer<S> for Malformed {
+impl<S: Subscriber> Layer<S> for MalformedRequestLayer {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let about = event.metadata();
         if *about.level() != Level::ERROR || !about.target().starts_with(SPEAKER) {
             return true;
         }
-        let mut message = Message::default();
+        let mut message = MessageVisitor::default();
         event.record(&mut message);
         if message.0.starts_with(GIVEN_UP) {
             COUNT.fetch_add(1, Ordering::Relaxed);
@@ -45,9 +45,9 @@ impl<S: Subscriber> Layer<S> for Malformed {
 }
 
 #[derive(Default)]
-struct Message(String);
+struct MessageVisitor(String);
 
-impl Visit for Message {
+impl Visit for MessageVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}");

@@ -20,24 +20,24 @@ use std::sync::Arc;
 
 use super::access::{AccessNeed, AccessRule};
 use super::failure::HttpFailure;
-use super::http_metrics::Endpoint;
+use super::http_metrics::EndpointLabel;
 use super::revoked_keys::{wait_until_barred, watch_answer};
-use super::state::Edge;
-use super::unread_bodies::{self, Unread};
+use super::state::HttpState;
+use super::unread_bodies::{self, UnreadBody};
 use crate::api::v1::problem::{Code, Problem};
-use crate::keys::{Member, Role};
+use crate::keys::{AdmittedKey, Role};
 
 /// The key of a request, and its reach at this address.
 #[derive(Clone)]
-pub(super) struct Caller {
-    member: Arc<Member>,
+pub(super) struct RequestCaller {
+    member: Arc<AdmittedKey>,
     /// The rule that lets it in; `None` if no rule matches.
     rule: Option<&'static AccessRule>,
     reaches_all: bool,
     address: Option<IpAddr>,
 }
 
-impl Caller {
+impl RequestCaller {
     pub(super) fn name(&self) -> &KeyName {
         &self.member.name
     }
@@ -61,7 +61,7 @@ impl Caller {
     ///
     /// # Errors
     /// The key was removed, or has lost a role that is needed.
-    pub(super) fn check_still_allowed(&self, edge: &Edge) -> Result<(), HttpFailure> {
+    pub(super) fn check_still_allowed(&self, edge: &HttpState) -> Result<(), HttpFailure> {
         let now = edge.keys.current_member(&self.member).ok_or_else(no_key)?;
         let needed = self.rule.and_then(|rule| match rule.needs {
             AccessNeed::Role(role) => Some(role),
@@ -98,7 +98,7 @@ pub(super) fn refuse_anothers(what: impl fmt::Display) -> HttpFailure {
         .into()
 }
 
-impl FromRequest for Caller {
+impl FromRequest for RequestCaller {
     type Error = HttpFailure;
     type Future = Ready<Result<Self, HttpFailure>>;
 
@@ -106,7 +106,7 @@ impl FromRequest for Caller {
         ready(
             request
                 .extensions()
-                .get::<Caller>()
+                .get::<RequestCaller>()
                 .cloned()
                 .ok_or_else(no_key),
         )
@@ -141,8 +141,8 @@ pub(super) async fn gate_middleware(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begun = Instant::now();
-    let endpoint = Endpoint::of_request(request.method() == Method::POST, request.path());
-    let Some(edge) = request.app_data::<Data<Edge>>().cloned() else {
+    let endpoint = EndpointLabel::of_request(request.method() == Method::POST, request.path());
+    let Some(edge) = request.app_data::<Data<HttpState>>().cloned() else {
         return Err(HttpFailure::internal("find the server's state", "it was not set").into());
     };
     let answer = match admit_request(&request, &edge, begun) {
@@ -183,10 +183,10 @@ pub(super) async fn gate_middleware(
 async fn run_handler(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let caller = request.extensions().get::<Caller>().cloned();
-    let answer = match caller.clone().filter(Caller::can_wait) {
+    let caller = request.extensions().get::<RequestCaller>().cloned();
+    let answer = match caller.clone().filter(RequestCaller::can_wait) {
         None => next.call(request).await?,
         Some(waiting) => tokio::select! {
             biased;
@@ -199,8 +199,8 @@ async fn run_handler(
 
 /// Handles a body that the handler has not read.
 async fn handle_unread_body(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-    let unread = answer.request().extensions_mut().remove::<Unread>();
-    let Some(Unread(payload)) = unread else {
+    let unread = answer.request().extensions_mut().remove::<UnreadBody>();
+    let Some(UnreadBody(payload)) = unread else {
         return answer;
     };
     let (request, response) = answer.into_parts();
@@ -209,23 +209,31 @@ async fn handle_unread_body(answer: ServiceResponse<BoxBody>) -> ServiceResponse
 }
 
 /// Returns true if the caller is barred: the rest of its body is not read then.
-fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &Edge) -> bool {
+fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &HttpState) -> bool {
     [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
         && answer
             .request()
             .extensions()
-            .get::<Caller>()
+            .get::<RequestCaller>()
             .is_some_and(|caller| caller.check_still_allowed(edge).is_err())
 }
 
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
-        && answer.request().extensions().get::<Caller>().is_none()
+        && answer
+            .request()
+            .extensions()
+            .get::<RequestCaller>()
+            .is_none()
 }
 
 /// Admits a request that the table allows. A caller without a key does not learn which addresses
 /// exist.
-fn admit_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
+fn admit_request(
+    request: &ServiceRequest,
+    edge: &HttpState,
+    begun: Instant,
+) -> Result<(), HttpFailure> {
     let rule = edge
         .access
         .find_rule(request.method().as_str(), request.match_info().as_str());
@@ -249,7 +257,7 @@ fn admit_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Resul
     let others = known.and_then(|rule| rule.others);
     let reaches_all = others.is_some_and(|role| member.roles.has_role(role));
     let address = request.peer_addr().map(|peer| peer.ip());
-    let caller = Caller {
+    let caller = RequestCaller {
         member: member.clone(),
         rule: known,
         reaches_all,
@@ -281,14 +289,14 @@ fn admit_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Resul
 
 /// Finds the key of a token. An unknown key may have been made just now: a check of the key file
 /// takes microseconds.
-fn find_key(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
+fn find_key(edge: &HttpState, token: &[u8]) -> Option<Arc<AdmittedKey>> {
     edge.keys.find_member(token).or_else(|| {
         let is_new = edge.keys.reload_if_changed().unwrap_or(false);
         is_new.then(|| edge.keys.find_member(token)).flatten()
     })
 }
 
-fn refuse_request(request: &ServiceRequest, edge: &Edge, begun: Instant) -> HttpFailure {
+fn refuse_request(request: &ServiceRequest, edge: &HttpState, begun: Instant) -> HttpFailure {
     edge.metrics.keyless.inc();
     let address = request.peer_addr().map(|peer| peer.ip());
     let limit = edge.settings.max_failures_per_minute;

@@ -48,10 +48,10 @@ mod upload_delivery;
 mod uploads;
 
 pub use access::access_table;
-pub use bind::{BindError, Bound, RunningServer};
-pub use control_plane_port::Backend;
+pub use bind::{BindError, BoundListeners, RunningServer};
+pub use control_plane_port::ControlPlanePort;
 pub use http_metrics::HttpMetrics;
 pub use http_settings::{HttpSettings, TlsFiles};
-pub use malformed_requests::Malformed;
+pub use malformed_requests::MalformedRequestLayer;
 pub use openapi::document_json as openapi_document;
-pub use state::Edge;
+pub use state::HttpState;

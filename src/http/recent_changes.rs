@@ -13,7 +13,7 @@ use cospan_domain::ids::Seq;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
-use super::control_plane_port::{Backend, Changes, FollowedChange, JobChange};
+use super::control_plane_port::{ControlPlanePort, JobChange, JobChangeStream, SubscriptionItem};
 
 /// Time between two checks of a hub without followers whether to continue.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,13 +25,13 @@ const BATCH: usize = 64;
 /// The latest committed changes.
 #[derive(Debug)]
 pub(super) struct RecentChanges {
-    ring: Mutex<Ring>,
+    ring: Mutex<ChangeRing>,
     kept: usize,
     grown: watch::Sender<Seq>,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct ChangeRing {
     running: bool,
     /// The ring has every change after this position, up to the present.
     floor: Seq,
@@ -58,19 +58,19 @@ impl RecentChanges {
         }
     }
 
-    fn lock_ring(&self) -> MutexGuard<'_, Ring> {
+    fn lock_ring(&self) -> MutexGuard<'_, ChangeRing> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes sure that the ring is being filled, and returns the present position. Must be called
     /// on a thread that runs actix.
-    pub(super) fn start_filling(self: &Arc<Self>, backend: &Arc<dyn Backend>) -> Seq {
+    pub(super) fn start_filling(self: &Arc<Self>, backend: &Arc<dyn ControlPlanePort>) -> Seq {
         let mut ring = self.lock_ring();
         if !ring.running {
             // Subscribe first, then read: all changes sent before are in the view.
             let changes = backend.subscribe();
             let floor = backend.view().seq;
-            *ring = Ring {
+            *ring = ChangeRing {
                 running: true,
                 floor,
                 changes: VecDeque::new(),
@@ -145,12 +145,16 @@ impl RecentChanges {
         if self.grown.receiver_count() > 0 {
             return false;
         }
-        *ring = Ring::default();
+        *ring = ChangeRing::default();
         true
     }
 }
 
-async fn fill_ring(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Changes) {
+async fn fill_ring(
+    hub: Arc<RecentChanges>,
+    backend: Arc<dyn ControlPlanePort>,
+    changes: JobChangeStream,
+) {
     let mut changes = pin!(changes);
     let mut lonely = 0;
     let mut patience = actix_web::rt::time::interval(PATIENCE);
@@ -158,8 +162,8 @@ async fn fill_ring(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: 
         tokio::select! {
             biased;
             followed = changes.next() => match followed {
-                Some(FollowedChange::Change(change)) => hub.push_change(change),
-                Some(FollowedChange::Lost) => hub.skip_lost(backend.view().seq),
+                Some(SubscriptionItem::Change(change)) => hub.push_change(change),
+                Some(SubscriptionItem::Lost) => hub.skip_lost(backend.view().seq),
                 None => break,
             },
             _ = patience.tick() => {

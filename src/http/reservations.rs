@@ -15,12 +15,12 @@ use super::body;
 use super::control_plane_port::JobHistory;
 use super::failure::{HandlerResult, HttpFailure};
 use super::job_commands::command_one;
-use super::jobs::{self, Filter, find_job};
-use super::middleware::Caller;
+use super::jobs::{self, CallerJobFilter, find_job};
+use super::middleware::RequestCaller;
 use super::query;
 use super::shared_reservations::now;
-use super::state::Edge;
-use super::unread_bodies::Unread;
+use super::state::HttpState;
+use super::unread_bodies::UnreadBody;
 use crate::api::v1::commands::{OutcomeReport, StateName};
 use crate::api::v1::event::EventReport;
 use crate::api::v1::event_report::ComponentNames;
@@ -73,7 +73,11 @@ struct ReservationQuery {
     responses((status = 200, body = ReservationPage, description = "A page of reservations")),
 )]
 #[get("/v1/reservations")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: ReservationQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, PAGE, MAX_PAGE)?;
     let owner = asked.owner.as_deref();
@@ -85,7 +89,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     } else {
         Vec::new()
     };
-    let filter = Filter::from_query(caller, asked.state, owner, site, asked.name)?
+    let filter = CallerJobFilter::from_query(caller, asked.state, owner, site, asked.name)?
         .in_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
@@ -110,7 +114,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
 }
 
 /// Shared reservations, at one site or at all.
-fn list_shared(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
+fn list_shared(edge: &HttpState, site: Option<&str>) -> Vec<SharedReport> {
     let mut all = SharedReport::all(&edge.backend.view(), now());
     all.retain(|shared| site.is_none_or(|site| shared.site == site));
     all
@@ -131,7 +135,11 @@ fn no_reservation(id: JobId) -> HttpFailure {
     responses((status = 200, body = ReservationRow, description = "Its reservations")),
 )]
 #[get("/v1/reservations/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn show(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     let id = query::parse_job_id(&id)?;
     let job = find_job(&edge, &caller, id).await?;
     if !jobs::is_large(&job) {
@@ -170,15 +178,15 @@ fn full_row(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailu
 #[post("/v1/reservations/{id}/cancel")]
 pub(super) async fn cancel(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     id: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
     // A command without parameters may still come with a body.
     request
         .extensions_mut()
-        .insert(Unread(payload.into_inner()));
+        .insert(UnreadBody(payload.into_inner()));
     let wish = None;
     command_one(&edge, &caller, query::parse_job_id(&id)?, |job| {
         ApiRequest::ChangeReservation { job, wish }
@@ -197,8 +205,8 @@ pub(super) async fn cancel(
 #[post("/v1/reservations/{id}/move")]
 pub(super) async fn change(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     id: Path<String>,
     payload: Payload,
 ) -> HandlerResult {

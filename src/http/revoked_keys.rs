@@ -16,11 +16,11 @@ use actix_web::dev::ServiceResponse;
 use actix_web::web::{Bytes, Data};
 
 use super::failure::HttpFailure;
-use super::middleware::Caller;
-use super::state::Edge;
+use super::middleware::RequestCaller;
+use super::state::HttpState;
 
 /// Waits until the caller may not continue, and returns the reason.
-pub(super) async fn wait_until_barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
+pub(super) async fn wait_until_barred(edge: Data<HttpState>, caller: RequestCaller) -> HttpFailure {
     let mut changed = edge.keys.watch_changes();
     loop {
         // Checked after each change, and once before: the key may have changed since the request
@@ -37,8 +37,8 @@ pub(super) async fn wait_until_barred(edge: Data<Edge>, caller: Caller) -> HttpF
 
 /// Does the same for a request; one without a key is never barred.
 pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
-    let caller = request.extensions().get::<Caller>().cloned();
-    match (request.app_data::<Data<Edge>>().cloned(), caller) {
+    let caller = request.extensions().get::<RequestCaller>().cloned();
+    match (request.app_data::<Data<HttpState>>().cloned(), caller) {
         (Some(edge), Some(caller)) => wait_until_barred(edge, caller).await,
         _ => pending().await,
     }
@@ -47,8 +47,8 @@ pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
 /// Wraps an answer so that its remaining pieces, if any, end when the caller is barred.
 pub(super) fn watch_answer<B: MessageBody + 'static>(
     answer: ServiceResponse<B>,
-    edge: &Data<Edge>,
-    caller: Option<&Caller>,
+    edge: &Data<HttpState>,
+    caller: Option<&RequestCaller>,
 ) -> ServiceResponse<BoxBody> {
     let Some(caller) = caller.cloned() else {
         return answer.map_into_boxed_body();
@@ -58,7 +58,7 @@ pub(super) fn watch_answer<B: MessageBody + 'static>(
         Ok(bytes) => BoxBody::new(bytes),
         Err(body) => {
             let barred = Box::pin(wait_until_barred(edge, caller));
-            BoxBody::new(WatchedBody {
+            BoxBody::new(RevocableBody {
                 body: body.boxed(),
                 barred,
             })
@@ -66,12 +66,12 @@ pub(super) fn watch_answer<B: MessageBody + 'static>(
     })
 }
 
-struct WatchedBody {
+struct RevocableBody {
     body: BoxBody,
     barred: Pin<Box<dyn Future<Output = HttpFailure>>>,
 }
 
-impl MessageBody for WatchedBody {
+impl MessageBody for RevocableBody {
     type Error = Box<dyn std::error::Error>;
 
     fn size(&self) -> BodySize {

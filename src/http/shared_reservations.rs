@@ -5,18 +5,18 @@ use std::time::SystemTime;
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::ApiRequest;
-use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
+use cospan_actors::api::{ApiAnswer, ApiCommand, OperatorCommand};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::units::Timestamp;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
 use super::site_routes::unknown_site;
-use super::state::Edge;
-use super::unread_bodies::Unread;
+use super::state::HttpState;
+use super::unread_bodies::UnreadBody;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::Instant;
 use crate::api::v1::shared_reservation::{
@@ -38,7 +38,7 @@ fn no_shared_reservation(name: &ReservationName) -> HttpFailure {
 /// Finds the shared reservation of this name, the site that takes commands about it, and its end at
 /// all of its sites.
 fn find_shared(
-    edge: &Edge,
+    edge: &HttpState,
     name: &str,
 ) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
     let name: ReservationName = query::parse_part("name", name)?;
@@ -54,10 +54,10 @@ fn find_shared(
 }
 
 async fn command_site(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     site: SiteName,
-    order: SiteOrder,
+    order: OperatorCommand,
 ) -> Result<(), HttpFailure> {
     let command = ApiCommand {
         by: caller.name().clone(),
@@ -72,7 +72,7 @@ async fn command_site(
     }
 }
 
-fn shared_report(edge: &Edge, name: &str) -> HandlerResult {
+fn shared_report(edge: &HttpState, name: &str) -> HandlerResult {
     let name: ReservationName = query::parse_part("name", name)?;
     let view = edge.backend.view();
     let now = now();
@@ -88,7 +88,7 @@ fn shared_report(edge: &Edge, name: &str) -> HandlerResult {
     responses((status = 200, body = SharedReport, description = "As it stands")),
 )]
 #[get("/v1/shared-reservations/{name}")]
-pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> HandlerResult {
+pub(super) async fn show(edge: Data<HttpState>, name: Path<String>) -> HandlerResult {
     shared_report(&edge, &name)
 }
 
@@ -102,8 +102,8 @@ pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> HandlerResult 
 #[post("/v1/shared-reservations")]
 pub(super) async fn create(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let wanted: SharedDocument = body::read_json(&request, payload, &edge.settings).await?;
@@ -137,7 +137,7 @@ pub(super) async fn create(
         &edge,
         &caller,
         wanted.first_site().clone(),
-        SiteOrder::Reserve(Box::new(wish)),
+        OperatorCommand::Reserve(Box::new(wish)),
     )
     .await?;
     shared_report(&edge, wanted.name.as_str())
@@ -153,8 +153,8 @@ pub(super) async fn create(
 #[post("/v1/shared-reservations/{name}/extend")]
 pub(super) async fn extend(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     name: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
@@ -170,7 +170,7 @@ pub(super) async fn extend(
                 .into());
         }
     };
-    let what = SiteOrder::ExtendReservation {
+    let what = OperatorCommand::ExtendReservation {
         name: shared.wish.name,
         until,
     };
@@ -189,8 +189,8 @@ pub(super) async fn extend(
 #[post("/v1/shared-reservations/{name}/allow")]
 pub(super) async fn allow(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     name: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
@@ -199,7 +199,7 @@ pub(super) async fn allow(
     let access =
         access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).with_key_path(key))?;
     let (site, shared, _) = find_shared(&edge, &name)?;
-    let what = SiteOrder::AllowReservation {
+    let what = OperatorCommand::AllowReservation {
         name: shared.wish.name,
         access,
     };
@@ -216,17 +216,17 @@ pub(super) async fn allow(
 #[post("/v1/shared-reservations/{name}/cancel")]
 pub(super) async fn cancel(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     name: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
     // A command without parameters may still come with a body.
     request
         .extensions_mut()
-        .insert(Unread(payload.into_inner()));
+        .insert(UnreadBody(payload.into_inner()));
     let (site, shared, _) = find_shared(&edge, &name)?;
-    let what = SiteOrder::CancelReservation {
+    let what = OperatorCommand::CancelReservation {
         name: shared.wish.name,
     };
     command_site(&edge, &caller, site, what).await?;

@@ -3,16 +3,16 @@
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::ApiRequest;
-use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
+use cospan_actors::api::{ApiAnswer, ApiCommand, OperatorCommand};
 use cospan_domain::ids::SiteName;
 use serde::Deserialize;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
-use super::unread_bodies::Unread;
+use super::state::HttpState;
+use super::unread_bodies::UnreadBody;
 use crate::api::v1::commands::DoneReport;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
@@ -23,7 +23,7 @@ use crate::api::v1::text_patterns::SiteText;
 /// Lists all sites.
 #[utoipa::path(tag = "sites", responses((status = 200, body = SiteList, description = "All sites")))]
 #[get("/v1/sites")]
-pub(super) async fn list(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn list(edge: Data<HttpState>) -> HandlerResult {
     edge.backend.look_at_sites();
     Ok(HttpResponse::Ok().json(edge.backend.list_sites()))
 }
@@ -53,7 +53,7 @@ struct SiteQuery {
 #[get("/v1/sites/{name}")]
 pub(super) async fn show(
     request: HttpRequest,
-    edge: Data<Edge>,
+    edge: Data<HttpState>,
     name: Path<String>,
 ) -> HandlerResult {
     let asked: SiteQuery = query::read_query(&request)?;
@@ -94,7 +94,12 @@ pub(super) fn unknown_site(name: &SiteName, known: &[String]) -> HttpFailure {
     problem.with_remedy(remedy).into()
 }
 
-async fn command_site(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> HandlerResult {
+async fn command_site(
+    edge: &HttpState,
+    caller: &RequestCaller,
+    name: &str,
+    order: OperatorCommand,
+) -> HandlerResult {
     let site: SiteName = query::parse_part("name", name)?;
     let command = ApiCommand {
         by: caller.name().clone(),
@@ -121,12 +126,12 @@ macro_rules! orders {
         #[post($path)]
         pub(super) async fn $name(
             request: HttpRequest,
-            edge: Data<Edge>,
-            caller: Caller,
+            edge: Data<HttpState>,
+            caller: RequestCaller,
             name: Path<String>,
             payload: Payload,
         ) -> HandlerResult {
-            let what: fn(order_body!($($body)?)) -> Result<SiteOrder, HttpFailure> = $what;
+            let what: fn(order_body!($($body)?)) -> Result<OperatorCommand, HttpFailure> = $what;
             let given = read_order!(request, payload, edge $(, $body)?);
             command_site(&edge, &caller, &name, what(given)?).await
         }
@@ -147,7 +152,7 @@ macro_rules! read_order {
         // A command without parameters may still come with a body.
         $request
             .extensions_mut()
-            .insert(Unread($payload.into_inner()));
+            .insert(UnreadBody($payload.into_inner()));
     }};
     ($request:ident, $payload:ident, $edge:ident, $body:ident) => {
         body::read_json::<$body>(&$request, $payload, &$edge.settings).await?
@@ -156,30 +161,30 @@ macro_rules! read_order {
 
 orders! {
     /// Drains a site: nothing new is placed there, and work that can move does.
-    drain at "/v1/sites/{name}/drain" is |()| Ok(SiteOrder::Drain);
+    drain at "/v1/sites/{name}/drain" is |()| Ok(OperatorCommand::Drain);
     /// Lets new work come to a drained site again.
-    undrain at "/v1/sites/{name}/undrain" is |()| Ok(SiteOrder::Undrain);
+    undrain at "/v1/sites/{name}/undrain" is |()| Ok(OperatorCommand::Undrain);
     /// Freezes a site: no new work comes to it.
-    freeze at "/v1/sites/{name}/freeze" is |()| Ok(SiteOrder::Freeze);
+    freeze at "/v1/sites/{name}/freeze" is |()| Ok(OperatorCommand::Freeze);
     /// Thaws a frozen site: new work may come to it.
-    thaw at "/v1/sites/{name}/thaw" is |()| Ok(SiteOrder::Thaw);
+    thaw at "/v1/sites/{name}/thaw" is |()| Ok(OperatorCommand::Thaw);
     /// Forgets the errors of a site.
-    reset at "/v1/sites/{name}/reset" is |()| Ok(SiteOrder::ResetErrors);
+    reset at "/v1/sites/{name}/reset" is |()| Ok(OperatorCommand::ResetErrors);
     /// Ends a forced state: the errors of the site decide again.
-    unforce at "/v1/sites/{name}/unforce" is |()| Ok(SiteOrder::Unforce);
+    unforce at "/v1/sites/{name}/unforce" is |()| Ok(OperatorCommand::Unforce);
     /// Forces the state of a site for a while, in place of its errors, until `unforce`.
     force at "/v1/sites/{name}/force" with ForceOrder is |verdict| {
-        Ok(SiteOrder::Force { usable: verdict.usable, until: verdict.until.0 })
+        Ok(OperatorCommand::Force { usable: verdict.usable, until: verdict.until.0 })
     };
     /// Sets a window of maintenance, or changes the one with the same begin.
     maintenance at "/v1/sites/{name}/maintenance" with WindowReport is maintenance_command;
     /// Removes the window of maintenance with this begin.
     end_maintenance at "/v1/sites/{name}/end-maintenance" with WindowEnd is |ended| {
-        Ok(SiteOrder::RemoveWindow { from: ended.from.0 })
+        Ok(OperatorCommand::RemoveWindow { from: ended.from.0 })
     };
 }
 
-fn maintenance_command(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
+fn maintenance_command(window: WindowReport) -> Result<OperatorCommand, HttpFailure> {
     if window.from >= window.until {
         let detail = format!("the window ends at {}, not after its begin", window.until);
         return Err(Problem::new(Code::BadWindow, detail)
@@ -188,7 +193,7 @@ fn maintenance_command(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
     }
     let from = window.from.0;
     let until = window.until.0;
-    Ok(SiteOrder::SetWindow {
+    Ok(OperatorCommand::SetWindow {
         from,
         until,
         reason: window.reason.into(),

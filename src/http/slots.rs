@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, get};
-use cospan_actors::api::StartsToCompute;
+use cospan_actors::api::StartComputation;
 use cospan_domain::ids::SiteName;
 use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::resources::Resources;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use super::failure::{HandlerResult, HttpFailure};
 use super::jobs::{json_response, write_json};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query::{self, wrong_parameter};
 use super::site_routes::unknown_site;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::{Instant, Length};
 use crate::api::v1::slots::SlotsReport;
@@ -119,7 +119,11 @@ impl SlotsQuery {
     responses((status = 200, body = SlotsReport, description = "Windows of starts")),
 )]
 #[get("/v1/slots")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: SlotsQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
     let parts = asked.requested_parts()?;
@@ -145,7 +149,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     let backend = edge.backend.clone();
     let told = async move { backend.possible_starts(site.as_ref(), &parts, window).await };
     edge.desk
-        .run_after_sites(caller.name(), told, move |told: StartsToCompute| {
+        .run_after_sites(caller.name(), told, move |told: StartComputation| {
             write_json(&SlotsReport::of(&told(), limit))
         })
         .await

@@ -16,31 +16,31 @@ const PLACES: usize = 16;
 
 /// The line of one key: one of its requests is worked on at a time.
 #[derive(Debug, Clone)]
-struct KeyLine {
+struct KeySemaphores {
     places: Arc<Semaphore>,
     turn: Arc<Semaphore>,
 }
 
 /// The desk: the lines of all keys, and the seats for work that they share.
 #[derive(Debug)]
-pub(super) struct WorkDesk {
-    lines: Mutex<BTreeMap<KeyName, KeyLine>>,
+pub(super) struct SlowRequestLimiter {
+    lines: Mutex<BTreeMap<KeyName, KeySemaphores>>,
     seats: Arc<Semaphore>,
 }
 
 /// A place in the line of a key.
 #[derive(Debug)]
-struct LinePlace {
+struct QueuedRequestPermit {
     place: OwnedSemaphorePermit,
     turn: Arc<Semaphore>,
 }
 
-impl LinePlace {
-    async fn wait_for_turn(self) -> Result<DeskTurn, HttpFailure> {
+impl QueuedRequestPermit {
+    async fn wait_for_turn(self) -> Result<SlowRequestPermit, HttpFailure> {
         // Nobody closes the semaphore.
         let turn = self.turn.acquire_owned().await;
         let turn = turn.map_err(|error| HttpFailure::internal("wait for a turn", error))?;
-        Ok(DeskTurn {
+        Ok(SlowRequestPermit {
             _place: self.place,
             _turn: turn,
         })
@@ -49,7 +49,7 @@ impl LinePlace {
 
 /// The turn of a key. The next begins when it is dropped.
 #[derive(Debug)]
-struct DeskTurn {
+struct SlowRequestPermit {
     _place: OwnedSemaphorePermit,
     _turn: OwnedSemaphorePermit,
 }
@@ -68,7 +68,7 @@ async fn run_on_thread<T: Send + 'static>(
         .map_err(|error| HttpFailure::internal("work out the answer", error))?
 }
 
-impl WorkDesk {
+impl SlowRequestLimiter {
     /// A desk with seats for half of the processors, and for two keys at least.
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -95,7 +95,7 @@ impl WorkDesk {
     /// less, and its turn goes to another of its requests.
     ///
     /// # Errors
-    /// As for [`WorkDesk::run_in_line`].
+    /// As for [`SlowRequestLimiter::run_in_line`].
     pub(super) async fn run_after_sites<A: Send + 'static, T: Send + 'static>(
         &self,
         key: &KeyName,
@@ -113,7 +113,7 @@ impl WorkDesk {
 
     async fn run_in_turn<T: Send + 'static>(
         &self,
-        turn: DeskTurn,
+        turn: SlowRequestPermit,
         work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
     ) -> Result<T, HttpFailure> {
         let seat = self.seats.clone().acquire_owned().await;
@@ -121,17 +121,17 @@ impl WorkDesk {
         run_on_thread((turn, seat), work).await
     }
 
-    fn take_place(&self, key: &KeyName) -> Result<LinePlace, HttpFailure> {
-        let KeyLine { places, turn } = self.line_of(key);
+    fn take_place(&self, key: &KeyName) -> Result<QueuedRequestPermit, HttpFailure> {
+        let KeySemaphores { places, turn } = self.line_of(key);
         let place = places.try_acquire_owned().map_err(|_| line_full(key))?;
-        Ok(LinePlace { place, turn })
+        Ok(QueuedRequestPermit { place, turn })
     }
 
-    fn line_of(&self, key: &KeyName) -> KeyLine {
+    fn line_of(&self, key: &KeyName) -> KeySemaphores {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines
             .entry(key.clone())
-            .or_insert_with(|| KeyLine {
+            .or_insert_with(|| KeySemaphores {
                 places: Arc::new(Semaphore::new(PLACES)),
                 turn: Arc::new(Semaphore::new(1)),
             })
@@ -159,13 +159,16 @@ mod tests {
         KeyName::new(name).unwrap()
     }
 
-    async fn turn(desk: &WorkDesk, key: &KeyName) -> Result<DeskTurn, HttpFailure> {
+    async fn turn(
+        desk: &SlowRequestLimiter,
+        key: &KeyName,
+    ) -> Result<SlowRequestPermit, HttpFailure> {
         desk.take_place(key)?.wait_for_turn().await
     }
 
     #[actix_web::test]
     async fn a_key_waits_for_itself_and_not_for_others() {
-        let desk = WorkDesk::new();
+        let desk = SlowRequestLimiter::new();
         let begun = turn(&desk, &key("anna")).await.unwrap();
         assert!(turn(&desk, &key("anna")).now_or_never().is_none());
         assert!(turn(&desk, &key("otto")).now_or_never().is_some());
@@ -175,7 +178,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
-        let desk = WorkDesk::new();
+        let desk = SlowRequestLimiter::new();
         let anna = key("anna");
         let _begun = turn(&desk, &anna).await.unwrap();
         let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(turn(&desk, &anna))).collect();
@@ -192,7 +195,7 @@ mod tests {
 
     #[actix_web::test]
     async fn what_nobody_waits_for_any_more_keeps_its_place_until_it_is_done() {
-        let desk = WorkDesk::new();
+        let desk = SlowRequestLimiter::new();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let anna = key("anna");
         let mut given_up = Box::pin(desk.run_in_line(&anna, move || Ok(gate.recv().is_ok())));
@@ -209,7 +212,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_waits_for_sites_keeps_a_place_and_nobody_waiting() {
-        let desk = WorkDesk::new();
+        let desk = SlowRequestLimiter::new();
         let anna = key("anna");
         let (say, said) = tokio::sync::oneshot::channel::<()>();
         let mut asks = Box::pin(desk.run_after_sites(&anna, said, |said| Ok(said.is_ok())));

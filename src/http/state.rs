@@ -8,18 +8,18 @@ use prometheus::Registry;
 use tokio::sync::watch;
 
 use super::access::AccessTable;
-use super::control_plane_port::Backend;
+use super::control_plane_port::ControlPlanePort;
 use super::dry_run::DryRuns;
 use super::failure::HttpFailure;
 use super::http_metrics::HttpMetrics;
 use super::http_settings::HttpSettings;
 use super::keyless_rate::FailureMeter;
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::recent_changes::RecentChanges;
-use super::slow_requests::WorkDesk;
-use super::stream_limits::{OpenStream, Streams};
+use super::slow_requests::SlowRequestLimiter;
+use super::stream_limits::{OpenStream, StreamLimiter};
 use super::submission_turns::SubmissionTurns;
-use crate::keys::KeyRing;
+use crate::keys::LoadedKeys;
 use crate::uploads::Uploads;
 
 /// Longest wait for the first report of all sites, from our start on.
@@ -28,33 +28,33 @@ const FIRST_WORDS_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The state that every request can reach; one for all workers.
-pub struct Edge {
-    pub(super) backend: Arc<dyn Backend>,
-    pub(super) keys: Arc<KeyRing>,
+pub struct HttpState {
+    pub(super) backend: Arc<dyn ControlPlanePort>,
+    pub(super) keys: Arc<LoadedKeys>,
     pub(super) settings: HttpSettings,
     pub(super) registry: Registry,
     pub(super) metrics: HttpMetrics,
     pub(super) failures: FailureMeter,
     pub(super) dry_runs: DryRuns,
     pub(super) turns: SubmissionTurns,
-    pub(super) desk: WorkDesk,
+    pub(super) desk: SlowRequestLimiter,
     pub(super) hub: Arc<RecentChanges>,
     pub(super) openapi: String,
     pub(super) access: AccessTable,
     pub(super) uploads: Uploads,
-    streams: Streams,
+    streams: StreamLimiter,
     stopping: watch::Sender<bool>,
     started: Instant,
 }
 
-impl Edge {
+impl HttpState {
     /// Ties the edge to a control plane. Metrics are registered with `registry`, which `/metrics`
     /// shows.
     ///
     /// The edge's metrics are registered there already.
     pub fn new(
-        backend: Arc<dyn Backend>,
-        keys: Arc<KeyRing>,
+        backend: Arc<dyn ControlPlanePort>,
+        keys: Arc<LoadedKeys>,
         settings: HttpSettings,
         registry: Registry,
     ) -> prometheus::Result<Self> {
@@ -62,9 +62,9 @@ impl Edge {
         Ok(Self {
             dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
             turns: SubmissionTurns::default(),
-            desk: WorkDesk::new(),
+            desk: SlowRequestLimiter::new(),
             hub: Arc::new(RecentChanges::new(settings.kept_changes)),
-            streams: Streams::new(&settings),
+            streams: StreamLimiter::new(&settings),
             openapi: super::openapi::document_json(),
             access: AccessTable::new(),
             uploads: Uploads::open(settings.uploads.clone()),
@@ -105,7 +105,7 @@ impl Edge {
     ///
     /// # Errors
     /// The key, its address, or all together have as many as allowed.
-    pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, HttpFailure> {
+    pub(super) fn open_stream(&self, caller: &RequestCaller) -> Result<StreamPermit, HttpFailure> {
         let permit = self.streams.open(caller.name(), caller.address())?;
         self.metrics.streams.inc();
         Ok(StreamPermit {

@@ -6,14 +6,14 @@ use actix_web::{HttpResponse, get};
 use futures_util::StreamExt;
 
 use super::failure::{HandlerResult, HttpFailure};
-use super::middleware::Caller;
-use super::state::Edge;
+use super::middleware::RequestCaller;
+use super::state::HttpState;
 use crate::api::v1::store::StoreReport;
 
 /// Shows the store.
 #[utoipa::path(tag = "store", responses((status = 200, body = StoreReport, description = "The store")))]
 #[get("/v1/store")]
-pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
+pub(super) async fn show(edge: Data<HttpState>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.store_report()))
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
     )
 )]
 #[get("/v1/store/export")]
-pub(super) async fn export(edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn export(edge: Data<HttpState>, caller: RequestCaller) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
     let pieces = edge.backend.export_store().await?;
     let pieces = pieces.map(move |piece| {

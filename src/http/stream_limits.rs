@@ -21,7 +21,7 @@ enum StreamHolder {
 
 /// The open streams.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct StreamLimiter {
     counts: Arc<Mutex<BTreeMap<StreamHolder, usize>>>,
     at_most: usize,
     of_key: usize,
@@ -35,7 +35,7 @@ pub(super) struct OpenStream {
     holders: Vec<StreamHolder>,
 }
 
-impl Streams {
+impl StreamLimiter {
     pub(super) fn new(settings: &HttpSettings) -> Self {
         Self {
             counts: Arc::default(),

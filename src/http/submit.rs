@@ -8,27 +8,27 @@ use actix_web::http::header::{self, ContentType, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::ApiRequest;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, JobSubmission, SubmittedJob};
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
-use cospan_domain::job::job_state::Idempotency;
-use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec};
-use cospan_domain::queue::Asking;
+use cospan_domain::job::job_state::SubmissionIdempotency;
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, OutputDestination};
+use cospan_domain::queue::ClassRequest;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use super::body;
-use super::control_plane_port::{Backend, ExplainPage};
+use super::control_plane_port::{ControlPlanePort, ExplanationPage};
 use super::dry_run::DryRun;
 use super::failure::{HandlerResult, HttpFailure};
-use super::files::{self, Sight};
+use super::files::{self, VisibleFiles};
 use super::http_settings::HttpSettings;
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use super::submission_cache::{self, RequestedSpec};
 use super::submission_turns::{self, SubmissionTurn};
-use super::unread_bodies::Unread;
+use super::unread_bodies::UnreadBody;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
@@ -77,8 +77,8 @@ struct SubmitQuery {
 #[post("/v1/jobs")]
 pub(super) async fn submit(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let asked: SubmitQuery = match request.query_string() {
@@ -91,7 +91,7 @@ pub(super) async fn submit(
     {
         request
             .extensions_mut()
-            .insert(Unread(payload.into_inner()));
+            .insert(UnreadBody(payload.into_inner()));
         return Err(failure);
     }
     // Before the body is read: a request that waits for its turn takes no memory here.
@@ -104,7 +104,7 @@ pub(super) async fn submit(
     // The turn may have come late.
     caller.check_still_allowed(&edge)?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let body = Body {
+    let body = SubmittedBody {
         bytes,
         is_array,
         key,
@@ -120,7 +120,7 @@ pub(super) async fn submit(
 }
 
 /// The body of a submission.
-struct Body {
+struct SubmittedBody {
     bytes: Bytes,
     is_array: bool,
     key: Option<IdempotencyKey>,
@@ -129,7 +129,11 @@ struct Body {
 }
 
 /// Submits jobs. Many jobs are parsed and checked apart from the threads that serve requests.
-async fn submit_body(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
+async fn submit_body(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    mut body: SubmittedBody,
+) -> HandlerResult {
     let waiting_edge = edge.clone();
     let backend = edge.backend.clone();
     let by = caller.name().clone();
@@ -175,7 +179,11 @@ async fn submit_body(edge: Data<Edge>, caller: Caller, mut body: Body) -> Handle
 
 /// Runs a dry run. It can take long, so it is done apart from the threads that serve requests, and
 /// within bounds.
-async fn run_dry_run(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
+async fn run_dry_run(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    body: SubmittedBody,
+) -> HandlerResult {
     edge.await_first_reports().await;
     let dry_run = edge.dry_runs.begin_dry_run(caller.name())?;
     let backend = edge.backend.clone();
@@ -205,7 +213,11 @@ async fn run_dry_run(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerRes
 
 /// Refuses a job that reads a file which the key does not see, like one that is not registered; and
 /// a job whose output has the name of another key's file, as it could not replace that.
-fn check_file_names(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), HttpFailure> {
+fn check_file_names(
+    edge: &HttpState,
+    caller: &RequestCaller,
+    jobs: &[JobSubmission],
+) -> Result<(), HttpFailure> {
     let mut sight = None;
     for (index, job) in jobs.iter().enumerate() {
         let reads = job.spec.unbound_names();
@@ -214,7 +226,7 @@ fn check_file_names(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result
         if reads.is_empty() && writes.peek().is_none() {
             continue;
         }
-        let sight = sight.get_or_insert_with(|| Sight::of_caller(edge, caller));
+        let sight = sight.get_or_insert_with(|| VisibleFiles::of_caller(edge, caller));
         if let Some(name) = reads.iter().find(|name: &&LogicalName| {
             let owner = edge.backend.file_owner(name);
             owner.is_some_and(|by| !sight.can_see(&by))
@@ -241,17 +253,17 @@ fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalN
         .outputs
         .iter()
         .filter_map(|output| match &output.collect {
-            Collect::ToSite { register, .. } => Some(register),
-            Collect::Fetch => None,
+            OutputDestination::ToSite { register, .. } => Some(register),
+            OutputDestination::Fetch => None,
         })
 }
 
 /// The jobs of a request, with the position of each one's document: a sweep stands for many jobs.
 fn parse_submissions(
-    edge: &Edge,
-    caller: &Caller,
-    body: &Body,
-) -> Result<(Vec<Submission>, Vec<usize>), HttpFailure> {
+    edge: &HttpState,
+    caller: &RequestCaller,
+    body: &SubmittedBody,
+) -> Result<(Vec<JobSubmission>, Vec<usize>), HttpFailure> {
     let bytes = &body.bytes;
     let asked = &body.asked;
     let specs = parse_specs(bytes, body.is_array, &edge.settings)?;
@@ -282,12 +294,12 @@ fn parse_submissions(
         let idempotency = named_by
             .map(|(key, body)| job_key(key, place, body))
             .transpose()?;
-        submissions.push(Submission {
+        submissions.push(JobSubmission {
             spec,
             idempotency,
             allow_unplaceable: asked.allow_unplaceable,
             refuse_closed: asked.refuse_closed,
-            asking: Asking {
+            asking: ClassRequest {
                 names_none: !names_class,
                 uncapped,
             },
@@ -361,7 +373,7 @@ fn unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
 }
 
 fn submission_answer(
-    backend: &dyn Backend,
+    backend: &dyn ControlPlanePort,
     answer: Result<ApiAnswer, ApiRefusal>,
 ) -> HandlerResult {
     match answer? {
@@ -378,14 +390,14 @@ fn submission_answer(
 /// Previews jobs. Also returns those whose users gave preferences for reservations, each with its
 /// place in the report: the sites that may grant these have to be asked.
 fn preview_jobs(
-    backend: &dyn Backend,
+    backend: &dyn ControlPlanePort,
     by: &KeyName,
-    submissions: Vec<Submission>,
+    submissions: Vec<JobSubmission>,
     dry_run: &DryRun,
-) -> Result<(CheckedReport, Vec<(usize, Submission)>), HttpFailure> {
+) -> Result<(CheckedReport, Vec<(usize, JobSubmission)>), HttpFailure> {
     let mut report = CheckedReport::default();
     let mut ranked = Vec::new();
-    let mut rows = ExplainPage::ROWS;
+    let mut rows = ExplanationPage::ROWS;
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
         dry_run.check_time(index, count)?;
@@ -529,7 +541,7 @@ fn job_key(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),
     body: Digest,
-) -> Result<Idempotency, HttpFailure> {
+) -> Result<SubmissionIdempotency, HttpFailure> {
     let index = index.map(|index| format!("#{index}")).unwrap_or_default();
     let task = task
         .filter(|task| *task > 0)
@@ -537,5 +549,5 @@ fn job_key(
         .unwrap_or_default();
     let key = IdempotencyKey::new(&format!("{key}{index}{task}"))
         .map_err(|error| HttpFailure::new(Code::BadHeader, error.to_string()))?;
-    Ok(Idempotency { key, body })
+    Ok(SubmissionIdempotency { key, body })
 }

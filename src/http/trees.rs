@@ -7,13 +7,13 @@ use cospan_domain::ids::RelPath;
 use cospan_domain::job::job_state::Job;
 use serde::Deserialize;
 
-use super::control_plane_port::ListOrder;
+use super::control_plane_port::DirectoryListRequest;
 use super::failure::{HandlerResult, HttpFailure};
 use super::jobs;
 use super::logs_and_outputs::{attempt_of, component_of, file_not_left};
-use super::middleware::Caller;
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::text_patterns::{ComponentText, PathText};
 use crate::api::v1::tree::TreeReport;
@@ -43,8 +43,8 @@ struct TreeQuery {
 #[get("/v1/jobs/{id}/trees/{component}/{path:.+}")]
 pub(super) async fn tree(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     path: Path<(String, String, String)>,
 ) -> HandlerResult {
     let (id, component, directory) = path.into_inner();
@@ -53,7 +53,7 @@ pub(super) async fn tree(
     let job = jobs::find_job(&edge, &caller, query::parse_job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
-    let order = ListOrder {
+    let order = DirectoryListRequest {
         job: job.clone(),
         component,
         attempt,
@@ -82,9 +82,9 @@ pub(super) async fn tree(
 
 /// The refusal if there is no file to read where an attempt should have left one.
 pub(super) async fn refusal_without_file(
-    edge: &Edge,
+    edge: &HttpState,
     job: &Job,
-    order: &ListOrder,
+    order: &DirectoryListRequest,
     refusal: ApiRefusal,
 ) -> HttpFailure {
     let component = order.component;

@@ -37,7 +37,7 @@ pub(super) const MUCH: UnreadLimits = UnreadLimits {
 const LINGER: Duration = Duration::from_millis(500);
 
 /// A body of which nothing was read, left by a handler for the gate.
-pub(super) struct Unread(pub(super) Payload);
+pub(super) struct UnreadBody(pub(super) Payload);
 
 /// Returns the answer, and ends the connection after it unless the rest of the body is short.
 pub(super) async fn turn_away<B: MessageBody + 'static>(

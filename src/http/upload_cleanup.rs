@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::Data;
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 
 use super::failure::HttpFailure;
-use super::state::Edge;
+use super::state::HttpState;
 use super::upload_delivery::{self, remove_at_site, run_blocking};
-use crate::uploads::{Record, Upload};
+use crate::uploads::{Upload, UploadRecord};
 
 /// Time between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// Tidies up again and again, as long as the server runs. A server that only reads its store knows
 /// neither names nor jobs, and so cannot tell what is needed.
-pub(super) async fn tidy_uploads(edge: Data<Edge>) {
+pub(super) async fn tidy_uploads(edge: Data<HttpState>) {
     if edge.backend.read_only().is_some() {
         return;
     }
@@ -30,7 +30,7 @@ pub(super) async fn tidy_uploads(edge: Data<Edge>) {
     loop {
         let uploads = edge.uploads.all_by_id();
         if !uploads.is_empty() {
-            let needed = Needed::from_view(&edge.backend.view());
+            let needed = NeededUploads::from_view(&edge.backend.view());
             for upload in uploads
                 .iter()
                 .filter(|upload| is_over(&edge, &upload.record()))
@@ -48,20 +48,20 @@ pub(super) async fn tidy_uploads(edge: Data<Edge>) {
     }
 }
 
-fn is_over(edge: &Edge, record: &Record) -> bool {
+fn is_over(edge: &HttpState, record: &UploadRecord) -> bool {
     !record.is_open() || edge.uploads.is_stale(record)
 }
 
 /// The files and contents that are needed at sites.
-struct Needed {
+struct NeededUploads {
     /// Files for which a name stands.
     files: BTreeSet<(SiteName, RelPath)>,
     /// Contents that unfinished jobs read.
     contents: BTreeSet<Digest>,
 }
 
-impl Needed {
-    fn from_view(view: &View) -> Self {
+impl NeededUploads {
+    fn from_view(view: &CommittedView) -> Self {
         let entries = view.files.values().filter_map(|file| file.entry.as_ref());
         let replicas = entries.flat_map(|entry| entry.replicas.iter());
         let files = replicas.filter_map(|(site, place)| match place {
@@ -78,7 +78,7 @@ impl Needed {
         }
     }
 
-    fn is_needed(&self, record: &Record, site: &SiteName) -> bool {
+    fn is_needed(&self, record: &UploadRecord, site: &SiteName) -> bool {
         let Ok(path) = upload_delivery::site_path(record) else {
             return true;
         };
@@ -88,9 +88,9 @@ impl Needed {
 }
 
 async fn tidy_upload(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     upload: &Arc<Upload>,
-    needed: &Needed,
+    needed: &NeededUploads,
 ) -> Result<(), HttpFailure> {
     let record = upload.record();
     if !is_over(edge, &record) {
@@ -128,7 +128,7 @@ async fn tidy_upload(
 
 /// Returns true if the upload is gone from the site; a site that is no longer configured has
 /// nothing to remove.
-async fn is_removed(edge: &Edge, record: &Record, site: &SiteName) -> bool {
+async fn is_removed(edge: &HttpState, record: &UploadRecord, site: &SiteName) -> bool {
     let is_known = edge
         .backend
         .list_sites()

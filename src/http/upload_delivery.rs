@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix_web::web::{self, Data};
 use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal};
-use cospan_domain::ids::{InvalidId, RelPath, SiteName};
+use cospan_domain::ids::{IdentifierError, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{UPLOADS, UploadStep};
@@ -14,11 +14,11 @@ use cospan_sites::port::{UPLOADS, UploadStep};
 use super::failure::HttpFailure;
 use super::files::name_taken;
 use super::query;
-use super::state::Edge;
+use super::state::HttpState;
 use crate::api::v1::file::FileReport;
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
-use crate::uploads::{Record, Upload, UploadError, Uploads};
+use crate::uploads::{Upload, UploadError, UploadRecord, Uploads};
 
 /// Bytes that are sent to a site at a time.
 const PIECE: usize = 1 << 20;
@@ -27,7 +27,7 @@ const PIECE: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The progress of a landing.
-pub(super) enum Landed {
+pub(super) enum DeliveryProgress {
     /// The upload is a registered file.
     Done(Box<FileReport>),
     /// The landing continues.
@@ -36,7 +36,7 @@ pub(super) enum Landed {
 
 /// Runs a call of the uploads that may wait for the disk.
 pub(super) async fn run_blocking<T: Send + 'static>(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     what: impl FnOnce(&Uploads) -> Result<T, UploadError> + Send + 'static,
 ) -> Result<T, HttpFailure> {
     let edge = edge.clone();
@@ -49,29 +49,30 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 /// Lands an upload. The landing continues if no client waits any more; a client that asks again
 /// waits for its turn and finds it done.
 pub(super) async fn land_upload(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     upload: &Arc<Upload>,
-) -> Result<Landed, HttpFailure> {
+) -> Result<DeliveryProgress, HttpFailure> {
     let edge = edge.clone();
     let upload = upload.clone();
     let waited = async {
         let turn = upload.turn.clone().lock_owned().await;
         let landing = actix_web::rt::spawn(async move {
             let _turn = turn;
-            let _place = edge.uploads.landings.acquire().await;
+            let owner = upload.record().owner;
+            let _landing = edge.uploads.landings.take_turn(Some(owner)).await;
             finish_landing(&edge, &upload).await
         });
         landing.await
     };
     match actix_web::rt::time::timeout(PATIENCE, waited).await {
-        Ok(Ok(file)) => Ok(Landed::Done(Box::new(file?))),
+        Ok(Ok(file)) => Ok(DeliveryProgress::Done(Box::new(file?))),
         Ok(Err(error)) => Err(HttpFailure::internal("land an upload", error)),
-        Err(_) => Ok(Landed::UnderWay),
+        Err(_) => Ok(DeliveryProgress::UnderWay),
     }
 }
 
 async fn finish_landing(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     upload: &Arc<Upload>,
 ) -> Result<FileReport, HttpFailure> {
     let record = upload.record();
@@ -97,7 +98,7 @@ async fn finish_landing(
 }
 
 /// The site where the upload's name stands for its content already.
-pub(super) fn site_with_file(edge: &Edge, record: &Record) -> Option<SiteName> {
+pub(super) fn site_with_file(edge: &HttpState, record: &UploadRecord) -> Option<SiteName> {
     let place = FilePlace::User(site_path(record).ok()?);
     let view = edge.backend.view();
     let entry = view.files.get(&record.name)?.entry.as_ref()?;
@@ -110,7 +111,7 @@ pub(super) fn site_with_file(edge: &Edge, record: &Record) -> Option<SiteName> {
 }
 
 pub(super) async fn note_placed(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     upload: &Arc<Upload>,
     site: SiteName,
 ) -> Result<(), HttpFailure> {
@@ -119,16 +120,16 @@ pub(super) async fn note_placed(
 }
 
 async fn note_change(
-    edge: &Data<Edge>,
+    edge: &Data<HttpState>,
     upload: &Arc<Upload>,
-    change: impl FnOnce(&mut Record) + Send + 'static,
+    change: impl FnOnce(&mut UploadRecord) + Send + 'static,
 ) -> Result<(), HttpFailure> {
     let upload = upload.clone();
     run_blocking(edge, move |uploads| uploads.record_change(&upload, change)).await
 }
 
 /// Checks that all bytes have arrived, and match the announced digest.
-async fn check_complete(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
+async fn check_complete(edge: &Data<HttpState>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived_bytes(&record)?;
     if arrived != record.size_bytes {
@@ -149,7 +150,7 @@ async fn check_complete(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), H
 }
 
 /// Brings the upload to its requested site, or to the first that takes it.
-async fn place_upload(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
+async fn place_upload(edge: &Data<HttpState>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let mut reasons = Vec::new();
     for site in candidate_sites(edge, &record)? {
@@ -189,7 +190,7 @@ async fn place_upload(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Htt
     ))
 }
 
-fn candidate_sites(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, HttpFailure> {
+fn candidate_sites(edge: &HttpState, record: &UploadRecord) -> Result<Vec<SiteName>, HttpFailure> {
     if let Some(site) = &record.site {
         return Ok(vec![site.clone()]);
     }
@@ -201,8 +202,8 @@ fn candidate_sites(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, HttpFa
 }
 
 async fn send_to_site(
-    edge: &Data<Edge>,
-    record: &Record,
+    edge: &Data<HttpState>,
+    record: &UploadRecord,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     let mut offset = 0;
@@ -230,7 +231,11 @@ async fn send_to_site(
             bytes,
             last,
         };
-        if let Err(refusal) = edge.backend.take_upload_step(site, step).await {
+        if let Err(refusal) = edge
+            .backend
+            .take_upload_step(&record.owner, site, step)
+            .await
+        {
             return Ok(Err(refusal));
         }
         if last {
@@ -241,7 +246,7 @@ async fn send_to_site(
 }
 
 /// Checks that the sender may still do so.
-fn check_sender(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
+fn check_sender(edge: &HttpState, record: &UploadRecord) -> Result<(), ApiRefusal> {
     if edge.keys.names_with(Role::User).contains(&record.owner) {
         return Ok(());
     }
@@ -254,8 +259,8 @@ fn check_sender(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
 
 /// Registers the file. The site reads it once more, so its content is known.
 async fn register_file(
-    edge: &Edge,
-    record: &Record,
+    edge: &HttpState,
+    record: &UploadRecord,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     if let Err(refusal) = check_sender(edge, record) {
@@ -325,18 +330,19 @@ async fn register_file(
 }
 
 /// The path below a site's file root.
-pub(super) fn site_path(record: &Record) -> Result<RelPath, InvalidId> {
+pub(super) fn site_path(record: &UploadRecord) -> Result<RelPath, IdentifierError> {
     RelPath::new(&format!("{UPLOADS}/{}", record.id))
 }
 
 /// Removes all of the upload that a site has.
 pub(super) async fn remove_at_site(
-    edge: &Edge,
-    record: &Record,
+    edge: &HttpState,
+    record: &UploadRecord,
     site: &SiteName,
 ) -> Result<(), ApiRefusal> {
     edge.backend
         .take_upload_step(
+            &record.owner,
             site,
             UploadStep::Remove {
                 name: record.id.as_str().into(),

@@ -10,16 +10,16 @@ use serde::Deserialize;
 
 use super::body;
 use super::failure::{HandlerResult, HttpFailure};
-use super::files::{Sight, name_taken, other_content};
-use super::middleware::Caller;
+use super::files::{VisibleFiles, name_taken, other_content};
+use super::middleware::RequestCaller;
 use super::query;
-use super::state::Edge;
-use super::upload_delivery::{self, Landed};
+use super::state::HttpState;
+use super::upload_delivery::{self, DeliveryProgress};
 use crate::api::v1::commands::DoneReport;
 use crate::api::v1::file::FileReport;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::upload::{FILE_NAME_MAX, UploadPage, UploadReport, UploadRequest, UploadState};
-use crate::uploads::{Record, Upload, UploadError};
+use crate::uploads::{Upload, UploadError, UploadRecord};
 
 /// Most bytes of a file's name that go into a logical name.
 const NAME_PART_MAX: usize = 128;
@@ -106,8 +106,8 @@ impl From<UploadError> for HttpFailure {
 #[post("/v1/uploads")]
 pub(super) async fn begin(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     payload: Payload,
 ) -> HandlerResult {
     let asked: UploadRequest = body::read_json(&request, payload, &edge.settings).await?;
@@ -128,9 +128,9 @@ pub(super) async fn begin(
     if let Some(there) = check_announcement(&edge, &caller, &asked, &name)? {
         return Ok(HttpResponse::Ok().json(there));
     }
-    let record = Record::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
+    let record = UploadRecord::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
     let record = record.map_err(|error| HttpFailure::internal("draw an upload's id", error))?;
-    let record = Record {
+    let record = UploadRecord {
         site: asked.site,
         replace: asked.replace,
         ..record
@@ -141,8 +141,8 @@ pub(super) async fn begin(
 
 /// The report of a file that is there already; `None` if the upload may begin.
 fn check_announcement(
-    edge: &Edge,
-    caller: &Caller,
+    edge: &HttpState,
+    caller: &RequestCaller,
     asked: &UploadRequest,
     name: &LogicalName,
 ) -> Result<Option<UploadReport>, HttpFailure> {
@@ -162,7 +162,7 @@ fn check_announcement(
     if edge
         .backend
         .file_owner(name)
-        .is_some_and(|by| !Sight::of_caller(edge, caller).can_change(&by))
+        .is_some_and(|by| !VisibleFiles::of_caller(edge, caller).can_change(&by))
     {
         return Err(name_taken(name));
     }
@@ -188,7 +188,7 @@ fn is_file_at(file: &FileReport, site: Option<&SiteName>) -> bool {
 }
 
 /// A name that no other key's file has, and no other content of this key.
-fn free_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
+fn free_name(caller: &RequestCaller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
     let mut file: String = file
         .chars()
@@ -211,7 +211,7 @@ fn free_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, Http
     )
 }
 
-fn done_report(edge: &Edge, file: &FileReport) -> UploadReport {
+fn done_report(edge: &HttpState, file: &FileReport) -> UploadReport {
     UploadReport {
         id: None,
         owner: file.owner.clone(),
@@ -224,7 +224,7 @@ fn done_report(edge: &Edge, file: &FileReport) -> UploadReport {
     }
 }
 
-fn upload_report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
+fn upload_report(edge: &HttpState, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived_bytes(&record)?;
     let state = match record.placed {
@@ -248,9 +248,13 @@ fn upload_report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailu
 }
 
 /// Finds an upload that the caller may see; those of others do not exist for it.
-fn find_upload(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
+fn find_upload(
+    edge: &HttpState,
+    caller: &RequestCaller,
+    id: &str,
+) -> Result<Arc<Upload>, HttpFailure> {
     let upload = edge.uploads.get(id).filter(|upload| {
-        let record: Record = upload.record();
+        let record: UploadRecord = upload.record();
         caller.reaches(&record.owner) && !record.given_up
     });
     upload.ok_or_else(|| {
@@ -277,7 +281,11 @@ fn upload_busy() -> HttpFailure {
     responses((status = 200, description = "A page of uploads", body = UploadPage))
 )]
 #[get("/v1/uploads")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+pub(super) async fn list(
+    request: HttpRequest,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+) -> HandlerResult {
     let asked: UploadListQuery = query::read_query(&request)?;
     let limit = query::check_limit(asked.limit, 100, 1000)?;
     let mut uploads = Vec::new();
@@ -307,7 +315,11 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     responses((status = 200, description = "The upload", body = UploadReport))
 )]
 #[get("/v1/uploads/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn show(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     Ok(HttpResponse::Ok().json(upload_report(&edge, &*find_upload(&edge, &caller, &id)?)?))
 }
 
@@ -323,8 +335,8 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
 #[patch("/v1/uploads/{id}")]
 pub(super) async fn append(
     request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
+    edge: Data<HttpState>,
+    caller: RequestCaller,
     id: Path<String>,
     payload: Payload,
 ) -> HandlerResult {
@@ -360,11 +372,17 @@ pub(super) async fn append(
     )
 )]
 #[post("/v1/uploads/{id}/complete")]
-pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn complete(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     let upload = find_upload(&edge, &caller, &id)?;
     match upload_delivery::land_upload(&edge, &upload).await? {
-        Landed::Done(file) => Ok(HttpResponse::Ok().json(file)),
-        Landed::UnderWay => Ok(HttpResponse::Accepted().json(upload_report(&edge, &upload)?)),
+        DeliveryProgress::Done(file) => Ok(HttpResponse::Ok().json(file)),
+        DeliveryProgress::UnderWay => {
+            Ok(HttpResponse::Accepted().json(upload_report(&edge, &upload)?))
+        }
     }
 }
 
@@ -375,7 +393,11 @@ pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>)
     responses((status = 200, description = "What had arrived is dropped", body = DoneReport))
 )]
 #[delete("/v1/uploads/{id}")]
-pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
+pub(super) async fn abandon(
+    edge: Data<HttpState>,
+    caller: RequestCaller,
+    id: Path<String>,
+) -> HandlerResult {
     let upload = find_upload(&edge, &caller, &id)?;
     let turn = upload
         .turn

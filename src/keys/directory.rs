@@ -8,7 +8,7 @@ use cospan_domain::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::token::SecretToken;
-use super::{KeyError, Role, Roles, private};
+use super::{KeyError, KeyRoles, Role, private};
 use crate::api::v1::Instant;
 
 /// Name of the key that is made at the first start.
@@ -33,7 +33,7 @@ pub struct KeyInfo {
     /// When the key was made.
     pub created: Timestamp,
     /// The roles of the key.
-    pub roles: Roles,
+    pub roles: KeyRoles,
     /// Hash of the token.
     pub(super) hash: blake3::Hash,
 }
@@ -48,15 +48,15 @@ impl KeyInfo {
 /// The key file as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenKeys {
+struct KeyFileContent {
     version: u32,
     #[serde(default)]
-    key: Vec<WrittenKey>,
+    key: Vec<KeyFileEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenKey {
+struct KeyFileEntry {
     name: String,
     created: Instant,
     blake3: String,
@@ -121,7 +121,7 @@ impl KeyDirectory {
     pub fn create_key(
         &self,
         name: &KeyName,
-        roles: Roles,
+        roles: KeyRoles,
         now: Timestamp,
     ) -> Result<SecretToken, KeyError> {
         private::prepare_directory(&self.path)?;
@@ -151,7 +151,7 @@ impl KeyDirectory {
     /// # Errors
     ///
     /// There is no such key, a rank is to be removed, or the file cannot be changed.
-    pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<Roles, KeyError> {
+    pub fn set_role(&self, name: &KeyName, role: Role, given: bool) -> Result<KeyRoles, KeyError> {
         private::check_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list_keys()?;
@@ -213,7 +213,7 @@ impl KeyDirectory {
         private::write(&self.token_file_path(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
         // Administrator, because whoever can read the secret can change the key file as well.
-        let roles = Roles::of([Role::Administrator])?;
+        let roles = KeyRoles::of([Role::Administrator])?;
         self.write_keys(&[KeyInfo {
             name,
             created: now,
@@ -245,13 +245,13 @@ impl KeyDirectory {
 
     fn write_keys(&self, keys: &[KeyInfo]) -> Result<(), KeyError> {
         let path = self.key_file_path();
-        let key = keys.iter().map(|key| WrittenKey {
+        let key = keys.iter().map(|key| KeyFileEntry {
             name: key.name.to_string(),
             created: Instant(key.created),
             blake3: key.hash.to_hex().to_string(),
             roles: key.roles.iter().map(|role| role.to_string()).collect(),
         });
-        let text = toml::to_string(&WrittenKeys {
+        let text = toml::to_string(&KeyFileContent {
             version: VERSION,
             key: key.collect(),
         })
@@ -263,8 +263,8 @@ impl KeyDirectory {
     }
 }
 
-fn parse_written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
-    let written: WrittenKeys =
+fn parse_written(path: &Path, text: &str) -> Result<KeyFileContent, KeyError> {
+    let written: KeyFileContent =
         toml::from_str(text).map_err(|error| report_damage(path, error.to_string()))?;
     match written.version {
         VERSION_WITHOUT_RANKS | VERSION => Ok(written),
@@ -312,16 +312,16 @@ fn report_damage(path: &Path, problem: String) -> KeyError {
     }
 }
 
-fn parse_roles(named: &[String], version: u32) -> Result<Roles, String> {
+fn parse_roles(named: &[String], version: u32) -> Result<KeyRoles, String> {
     let named = named
         .iter()
         .map(|role| role.parse::<Role>())
         .collect::<Result<Vec<_>, _>>()?;
     if version == VERSION_WITHOUT_RANKS {
-        return Ok(Roles::of_old(named));
+        return Ok(KeyRoles::of_old(named));
     }
     if !named.iter().any(|role| role.is_rank()) {
         return Err("it has no rank".to_owned());
     }
-    Roles::of(named).map_err(|error| error.to_string())
+    KeyRoles::of(named).map_err(|error| error.to_string())
 }

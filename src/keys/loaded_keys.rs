@@ -11,21 +11,21 @@ use tokio::sync::watch;
 
 use super::directory::{KeyDirectory, parse_key_file};
 use super::token::{SecretToken, hash_token};
-use super::{KeyError, Role, Roles, private};
+use super::{KeyError, KeyRoles, Role, private};
 
 /// A key that is let in.
 #[derive(Debug)]
-pub struct Member {
+pub struct AdmittedKey {
     /// The name of the key.
     pub name: KeyName,
     /// The roles of the key.
-    pub roles: Roles,
+    pub roles: KeyRoles,
     hash: blake3::Hash,
     /// The second of the latest request, and the number of requests in it.
     window: AtomicU64,
 }
 
-impl Member {
+impl AdmittedKey {
     /// Counts a request. Returns true if it is within `limit` requests for this second. Approximate
     /// while two seconds meet.
     pub fn admit(&self, now_s: u64, limit: u32) -> bool {
@@ -40,22 +40,22 @@ impl Member {
     }
 }
 
-type KeyMembers = BTreeMap<[u8; 32], Arc<Member>>;
+type KeysByHash = BTreeMap<[u8; 32], Arc<AdmittedKey>>;
 
 /// The metadata that changes when a file is replaced or written.
 type KeyFileStamp = (u64, u64, i64, i64);
 
 /// The keys that are let in.
 #[derive(Debug)]
-pub struct KeyRing {
+pub struct LoadedKeys {
     directory: KeyDirectory,
-    members: ArcSwap<KeyMembers>,
+    members: ArcSwap<KeysByHash>,
     seen: Mutex<Option<KeyFileStamp>>,
     /// Number of times that the keys were read.
     read: watch::Sender<u64>,
 }
 
-impl KeyRing {
+impl LoadedKeys {
     /// Reads the keys of a directory.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl KeyRing {
     }
 
     /// Returns the key that this token belongs to.
-    pub fn find_member(&self, token: &[u8]) -> Option<Arc<Member>> {
+    pub fn find_member(&self, token: &[u8]) -> Option<Arc<AdmittedKey>> {
         if token.len() > SecretToken::MAX_BYTES {
             return None;
         }
@@ -87,7 +87,7 @@ impl KeyRing {
     }
 
     /// Returns the present state of a key; `None` if it was removed.
-    pub fn current_member(&self, member: &Member) -> Option<Arc<Member>> {
+    pub fn current_member(&self, member: &AdmittedKey) -> Option<Arc<AdmittedKey>> {
         let members = self.members.load();
         members
             .get(member.hash.as_bytes())
@@ -124,7 +124,7 @@ impl KeyRing {
     ///
     /// # Errors
     ///
-    /// As for [`KeyRing::open`].
+    /// As for [`LoadedKeys::open`].
     pub fn reload_if_changed(&self) -> Result<bool, KeyError> {
         let path = self.directory.key_file_path();
         let Some((_, found)) = private::open(&path)? else {
@@ -144,7 +144,7 @@ impl KeyRing {
             // A key that stays keeps its count of requests.
             let member = old
                 .get(&id)
-                .filter(|member: &&Arc<Member>| {
+                .filter(|member: &&Arc<AdmittedKey>| {
                     member.name == key.name && member.roles == key.roles
                 })
                 .cloned();
@@ -154,7 +154,7 @@ impl KeyRing {
                     let name = key.name.clone();
                     let roles = key.roles.clone();
                     let hash = key.hash;
-                    Arc::new(Member {
+                    Arc::new(AdmittedKey {
                         name,
                         roles,
                         hash,

@@ -5,7 +5,7 @@
 //! it lets anybody in. The name of a key owns the jobs that were submitted with
 //! it and stands beside every command in the journal.
 //!
-//! The [`Roles`] of a key say what it may do; the table of the HTTP edge says which role each
+//! The [`KeyRoles`] of a key say what it may do; the table of the HTTP edge says which role each
 //! address needs.
 //!
 //! Deliberately absent: passwords, and keys that the server could show again.
@@ -22,8 +22,8 @@ mod token;
 use std::path::PathBuf;
 
 pub use directory::{FIRST_KEY, KeyDirectory, KeyInfo};
-pub use loaded_keys::{KeyRing, Member};
-pub use role::{Role, Roles};
+pub use loaded_keys::{AdmittedKey, LoadedKeys};
+pub use role::{KeyRoles, Role};
 pub use seal_secret::load_seal;
 use thiserror::Error;
 pub use token::SecretToken;

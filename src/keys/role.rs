@@ -73,12 +73,12 @@ impl FromStr for Role {
 
 /// All roles of one key: one rank, and any roles beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roles {
+pub struct KeyRoles {
     rank: Role,
     beside: BTreeSet<Role>,
 }
 
-impl Default for Roles {
+impl Default for KeyRoles {
     /// Returns the roles of a key without any named role.
     fn default() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Default for Roles {
     }
 }
 
-impl Roles {
+impl KeyRoles {
     /// Returns the roles of a key with these named roles; the default rank if no rank is named.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Roles {
     }
 }
 
-impl fmt::Display for Roles {
+impl fmt::Display for KeyRoles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.iter().map(Role::as_str).collect();
         f.write_str(&names.join(", "))

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cospan_domain::ids::JobId;
-use cospan_sites::wrapper::attempt_words::Seal;
+use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 
 use super::{KeyError, private};
 
@@ -14,11 +14,11 @@ use super::{KeyError, private};
 /// # Errors
 ///
 /// The file belongs to somebody else, others can read it, or it cannot be written.
-pub fn load_seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
+pub fn load_seal(data: &Path, next: JobId) -> Result<AttemptAuthenticator, KeyError> {
     let path = data.join("seal");
     let kept = private::read(&path)?.and_then(|(text, _)| parse_seal(&text));
     if let Some((secret, from)) = kept {
-        return Ok(Seal::new(secret, from));
+        return Ok(AttemptAuthenticator::new(secret, from));
     }
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| KeyError::NoRandomness(error.to_string()))?;
@@ -26,7 +26,7 @@ pub fn load_seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
         &path,
         &format!("{} {next}\n", blake3::Hash::from_bytes(secret)),
     )?;
-    Ok(Seal::new(secret, next))
+    Ok(AttemptAuthenticator::new(secret, next))
 }
 
 fn parse_seal(text: &str) -> Option<([u8; 32], JobId)> {

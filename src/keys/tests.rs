@@ -35,7 +35,7 @@ fn the_first_start_makes_one_key_that_the_command_line_finds() {
         "a second start makes none"
     );
     let token = keys.local_token().unwrap().unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
+    let ring = LoadedKeys::open(keys.clone()).unwrap();
     assert_eq!(
         ring.find_member(token.secret().as_bytes()).unwrap().name,
         name(FIRST_KEY)
@@ -54,9 +54,9 @@ fn the_first_start_makes_one_key_that_the_command_line_finds() {
 fn a_key_lets_in_until_it_is_removed() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
+    let ring = LoadedKeys::open(keys.clone()).unwrap();
     let token = keys
-        .create_key(&name("alice"), Roles::default(), NOW)
+        .create_key(&name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     assert!(
         ring.find_member(token.secret().as_bytes()).is_none(),
@@ -78,7 +78,7 @@ fn a_key_lets_in_until_it_is_removed() {
 fn a_wrong_token_is_let_in_by_no_means() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
+    let ring = LoadedKeys::open(keys.clone()).unwrap();
     let token = keys.local_token().unwrap().unwrap();
     let secret = token.secret();
     let hash = token.hash().to_hex().to_string();
@@ -99,7 +99,7 @@ fn names_are_unique_and_the_last_key_stays() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     assert!(matches!(
-        keys.create_key(&name(FIRST_KEY), Roles::default(), NOW),
+        keys.create_key(&name(FIRST_KEY), KeyRoles::default(), NOW),
         Err(KeyError::Exists(_))
     ));
     assert!(matches!(
@@ -110,7 +110,7 @@ fn names_are_unique_and_the_last_key_stays() {
         keys.remove_key(&name(FIRST_KEY)),
         Err(KeyError::Last(_))
     ));
-    keys.create_key(&name("bob"), Roles::default(), NOW)
+    keys.create_key(&name("bob"), KeyRoles::default(), NOW)
         .unwrap();
     keys.remove_key(&name(FIRST_KEY)).unwrap();
     assert!(
@@ -125,7 +125,7 @@ fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
     keys.ensure_first(NOW).unwrap();
     for (path, loose) in [(keys.key_file_path(), 0o640), (keys.key_file_path(), 0o604)] {
         set_mode(&path, loose);
-        let error = KeyRing::open(keys.clone()).unwrap_err();
+        let error = LoadedKeys::open(keys.clone()).unwrap_err();
         assert!(matches!(error, KeyError::Loose { .. }), "{error}");
         assert!(
             error
@@ -152,11 +152,11 @@ fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
     let elsewhere = home.path().join("elsewhere");
     std::fs::rename(keys.key_file_path(), &elsewhere).unwrap();
     symlink(&elsewhere, keys.key_file_path()).unwrap();
-    assert!(KeyRing::open(keys.clone()).is_err());
+    assert!(LoadedKeys::open(keys.clone()).is_err());
     std::fs::remove_file(keys.key_file_path()).unwrap();
     std::fs::create_dir(keys.key_file_path()).unwrap();
     assert!(matches!(
-        KeyRing::open(keys),
+        LoadedKeys::open(keys),
         Err(KeyError::WrongKind { .. })
     ));
 }
@@ -166,7 +166,7 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
+    let ring = LoadedKeys::open(keys.clone()).unwrap();
     let good = std::fs::read_to_string(keys.key_file_path()).unwrap();
     for bad in [
         "nonsense".to_owned(),
@@ -192,7 +192,7 @@ fn keys_added_at_the_same_time_are_all_kept() {
             let keys = &keys;
             scope.spawn(move || {
                 for i in 0..5 {
-                    keys.create_key(&name(&format!("k{thread}-{i}")), Roles::default(), NOW)
+                    keys.create_key(&name(&format!("k{thread}-{i}")), KeyRoles::default(), NOW)
                         .unwrap();
                 }
             });
@@ -206,7 +206,7 @@ fn requests_of_a_key_are_counted_by_the_second() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let token = keys.local_token().unwrap().unwrap();
-    let ring = KeyRing::open(keys).unwrap();
+    let ring = LoadedKeys::open(keys).unwrap();
     let member = ring.find_member(token.secret().as_bytes()).unwrap();
     let admitted = (0..10).filter(|_| member.admit(7, 3)).count();
     assert_eq!(admitted, 3);
@@ -225,13 +225,13 @@ fn only_a_key_that_was_given_a_role_has_it() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let plain = keys
-        .create_key(&name("alice"), Roles::default(), NOW)
+        .create_key(&name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let drill = keys
-        .create_key(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW)
+        .create_key(&name("drill"), KeyRoles::of([Role::Chaos]).unwrap(), NOW)
         .unwrap();
     let first = keys.local_token().unwrap().unwrap();
-    let ring = KeyRing::open(keys).unwrap();
+    let ring = LoadedKeys::open(keys).unwrap();
     let may = |token: &SecretToken| -> Vec<Role> {
         let member = ring.find_member(token.secret().as_bytes()).unwrap();
         Role::ALL
@@ -259,7 +259,7 @@ fn only_a_key_that_was_given_a_role_has_it() {
 fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    keys.create_key(&name("alice"), Roles::default(), NOW)
+    keys.create_key(&name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let set = |role, given| {
         keys.set_role(&name("alice"), role, given)
@@ -277,7 +277,7 @@ fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
         keys.list_keys().unwrap()[1].roles.to_string(),
         "reader, chaos"
     );
-    let two = Roles::of([Role::User, Role::Operator]);
+    let two = KeyRoles::of([Role::User, Role::Operator]);
     assert!(
         matches!(two, Err(KeyError::TwoRanks(Role::User, Role::Operator))),
         "{two:?}"
@@ -289,9 +289,9 @@ fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let token = keys
-        .create_key(&name("alice"), Roles::default(), NOW)
+        .create_key(&name("alice"), KeyRoles::default(), NOW)
         .unwrap();
-    let ring = KeyRing::open(keys.clone()).unwrap();
+    let ring = LoadedKeys::open(keys.clone()).unwrap();
     let has = || {
         ring.reload_if_changed().unwrap();
         ring.find_member(token.secret().as_bytes())
@@ -331,7 +331,7 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
         assert_eq!(keys.list_keys().unwrap()[0].roles.to_string(), shown);
         assert!(keys.is_without_ranks().unwrap());
     }
-    keys.create_key(&name("alice"), Roles::default(), NOW)
+    keys.create_key(&name("alice"), KeyRoles::default(), NOW)
         .unwrap();
     let roles: Vec<String> = keys
         .list_keys()

@@ -36,19 +36,19 @@ const TAIL: u64 = 2_000;
 /// The server as the story uses it.
 #[derive(Debug)]
 pub(super) struct DemoServer {
-    shared: Arc<DemoShared>,
+    shared: Arc<DemoSharedState>,
     pub(super) client: Client,
 }
 
 /// The state that the thread that waits for Ctrl-C needs as well.
 #[derive(Debug)]
-pub(super) struct DemoShared {
+pub(super) struct DemoSharedState {
     demo: DemoDirectory,
     sites: Box<dyn DemoSites>,
     child: Mutex<Option<Child>>,
 }
 
-impl DemoShared {
+impl DemoSharedState {
     pub(super) fn new(demo: DemoDirectory, sites: Box<dyn DemoSites>) -> Arc<Self> {
         Arc::new(Self {
             demo,
@@ -92,7 +92,7 @@ impl DemoShared {
 
 impl DemoServer {
     /// Starts the server and waits until it takes work.
-    pub(super) fn start_and_wait(shared: Arc<DemoShared>) -> Result<Self, QuickstartError> {
+    pub(super) fn start_and_wait(shared: Arc<DemoSharedState>) -> Result<Self, QuickstartError> {
         let demo = shared.demo.clone();
         let mut tries = 0;
         loop {

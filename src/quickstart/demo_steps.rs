@@ -8,11 +8,11 @@ use std::time::Instant;
 use cospan_domain::units::Bytes;
 
 use super::demo_directory::{BANDWIDTH, DemoDirectory, SITES};
-use super::demo_server::{DemoServer, DemoShared};
+use super::demo_server::{DemoServer, DemoSharedState};
 use super::follow_job::site_of;
-use super::narrator::{Teller, align_columns, bad, good};
+use super::narrator::{DemoNarrator, align_columns, bad, good};
 use super::quickstart_report::{
-    DeadSite, Durations, InputReport, MovedComponent, QuickstartReport,
+    DeadSite, InputReport, MovedComponent, QuickstartReport, StepDurations,
 };
 use super::{QuickstartError, QuickstartOptions, demo_job};
 use crate::api::v1::explain::VerdictReport;
@@ -21,14 +21,14 @@ use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
 /// Everything that the story needs.
-pub(super) struct QuickstartStory<'o> {
+pub(super) struct QuickstartRun<'o> {
     pub(super) demo: DemoDirectory,
     pub(super) options: &'o QuickstartOptions,
-    pub(super) teller: Teller,
+    pub(super) teller: DemoNarrator,
 }
 
 /// The facts about a finished job.
-pub(super) struct Done {
+pub(super) struct FinishedDemoJob {
     pub(super) job: JobReport,
     /// The sites of its components before one died.
     pub(super) before: Vec<String>,
@@ -41,14 +41,14 @@ pub(super) fn ms_since(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-impl QuickstartStory<'_> {
+impl QuickstartRun<'_> {
     /// Runs the story from the beginning to the end.
     pub(super) fn run_story(
         mut self,
-        shared: &Arc<DemoShared>,
+        shared: &Arc<DemoSharedState>,
     ) -> Result<QuickstartReport, QuickstartError> {
         let begin = Instant::now();
-        let mut durations = Durations::default();
+        let mut durations = StepDurations::default();
         let server = self.start_server(shared)?;
         durations.server = ms_since(begin);
         let (input, text) = self.register_input(&server)?;
@@ -83,7 +83,10 @@ impl QuickstartStory<'_> {
         Ok(report)
     }
 
-    fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
+    fn start_server(
+        &mut self,
+        shared: &Arc<DemoSharedState>,
+    ) -> Result<DemoServer, QuickstartError> {
         self.teller.begin_step(
             "A control plane and three clusters",
             "A server with an embedded store, and three sites played by this machine:\n\
@@ -171,7 +174,7 @@ impl QuickstartStory<'_> {
     fn check_outputs(
         &mut self,
         server: &DemoServer,
-        done: &Done,
+        done: &FinishedDemoJob,
         input: &str,
     ) -> Result<Vec<MovedComponent>, QuickstartError> {
         self.teller.begin_step(

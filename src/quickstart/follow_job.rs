@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::demo_server::DemoServer;
-use super::narrator::{Teller, bad, good, progress_bar};
+use super::narrator::{DemoNarrator, bad, good, progress_bar};
 use super::quickstart_error::QuickstartError;
 use crate::api::v1::event::EventReport;
 use crate::api::v1::explain::TransferReport;
@@ -18,7 +18,7 @@ const JOB_MAX: Duration = Duration::from_secs(240);
 const LOG_MAX: u32 = 64 << 10;
 
 /// The job that is followed.
-pub(super) struct Follow<'s> {
+pub(super) struct DemoJobFollower<'s> {
     server: &'s DemoServer,
     job: u64,
     seen: usize,
@@ -28,20 +28,20 @@ pub(super) struct Follow<'s> {
 }
 
 /// The result of one poll.
-pub(super) struct JobLook {
+pub(super) struct JobPollResult {
     pub(super) job: JobReport,
     /// Events since the last poll.
     pub(super) new: Vec<EventReport>,
 }
 
-impl JobLook {
+impl JobPollResult {
     /// Returns true if this event has come since the last poll.
     pub(super) fn has_event(&self, event: &str) -> bool {
         self.new.iter().any(|new| new.event == event)
     }
 }
 
-impl<'s> Follow<'s> {
+impl<'s> DemoJobFollower<'s> {
     /// `parts`: the parts of each component's work; it prints a line for each.
     pub(super) fn new(server: &'s DemoServer, job: u64, parts: usize) -> Self {
         Self {
@@ -57,7 +57,10 @@ impl<'s> Follow<'s> {
     ///
     /// # Errors
     /// The job failed, the server ended, or it takes too long.
-    pub(super) fn poll_job(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
+    pub(super) fn poll_job(
+        &mut self,
+        teller: &mut DemoNarrator,
+    ) -> Result<JobPollResult, QuickstartError> {
         let look = self.read_job()?;
         for event in &look.new {
             if let Some(text) = describe_event(event, &look.job) {
@@ -84,17 +87,17 @@ impl<'s> Follow<'s> {
         std::thread::sleep(LOOK_EVERY);
     }
 
-    fn read_job(&mut self) -> Result<JobLook, QuickstartError> {
+    fn read_job(&mut self) -> Result<JobPollResult, QuickstartError> {
         // The history first: the job is at least as new.
         let history = self.server.ask(|client| client.history(self.job))?;
         let job = self.server.ask(|client| client.job(self.job))?;
         let new = history.events.get(self.seen..).unwrap_or_default().to_vec();
         self.seen = history.events.len();
-        Ok(JobLook { job, new })
+        Ok(JobPollResult { job, new })
     }
 
     /// Prints the progress of the transfers.
-    pub(super) fn show_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
+    pub(super) fn show_transfers(&self, teller: &mut DemoNarrator) -> Result<(), QuickstartError> {
         let explained = self.server.ask(|client| client.explain(self.job))?;
         let far: Vec<&TransferReport> = explained
             .transfers
@@ -110,7 +113,7 @@ impl<'s> Follow<'s> {
     /// Prints the progress of the components, and returns the parts that each has done.
     pub(super) fn show_progress(
         &self,
-        teller: &mut Teller,
+        teller: &mut DemoNarrator,
         job: &JobReport,
     ) -> Result<Vec<usize>, QuickstartError> {
         let parts: Vec<usize> = job
@@ -137,7 +140,7 @@ impl<'s> Follow<'s> {
     pub(super) fn wait_for_parts(
         &mut self,
         parts: usize,
-        teller: &mut Teller,
+        teller: &mut DemoNarrator,
     ) -> Result<JobReport, QuickstartError> {
         loop {
             let look = self.poll_job(teller)?;

@@ -5,22 +5,22 @@ use std::time::Instant;
 use super::QuickstartError;
 use super::demo_job::{self, PARTS};
 use super::demo_server::DemoServer;
-use super::demo_steps::{Done, QuickstartStory, ms_since};
-use super::follow_job::{Follow, site_of};
+use super::demo_steps::{FinishedDemoJob, QuickstartRun, ms_since};
+use super::follow_job::{DemoJobFollower, site_of};
 use super::narrator::bad;
 use super::processes;
-use super::quickstart_report::{DeadSite, Durations};
+use super::quickstart_report::{DeadSite, StepDurations};
 use crate::api::v1::job::JobReport;
 use crate::api::v1::site::SiteReport;
 use crate::client::SubmitOptions;
 
-impl QuickstartStory<'_> {
+impl QuickstartRun<'_> {
     /// Submits the job and follows it to its end.
     pub(super) fn run_job(
         &mut self,
         server: &DemoServer,
-        durations: &mut Durations,
-    ) -> Result<Done, QuickstartError> {
+        durations: &mut StepDurations,
+    ) -> Result<FinishedDemoJob, QuickstartError> {
         self.teller.begin_step(
             "Submit, transfer, claim, start",
             "Accepted means durable. Input travels first; processors are claimed when it\n\
@@ -31,7 +31,7 @@ impl QuickstartStory<'_> {
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
         self.teller.print_event(&format!("job {id} is accepted"))?;
-        let mut follow = Follow::new(server, id, PARTS);
+        let mut follow = DemoJobFollower::new(server, id, PARTS);
         self.wait_for_start(&mut follow, begin, durations)?;
         let halfway = self.wait_for_middle(&mut follow)?;
         let before = halfway
@@ -45,14 +45,14 @@ impl QuickstartStory<'_> {
         let job = self.wait_for_end(&mut follow)?;
         durations.job = ms_since(begin);
         let dead = self.report_dead_site(server, &victim, killed)?;
-        Ok(Done { job, before, dead })
+        Ok(FinishedDemoJob { job, before, dead })
     }
 
     fn wait_for_start(
         &mut self,
-        follow: &mut Follow<'_>,
+        follow: &mut DemoJobFollower<'_>,
         begin: Instant,
-        durations: &mut Durations,
+        durations: &mut StepDurations,
     ) -> Result<(), QuickstartError> {
         loop {
             let look = follow.poll_job(&mut self.teller)?;
@@ -69,7 +69,10 @@ impl QuickstartStory<'_> {
     }
 
     /// Waits until every component is about half-way.
-    fn wait_for_middle(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
+    fn wait_for_middle(
+        &mut self,
+        follow: &mut DemoJobFollower<'_>,
+    ) -> Result<JobReport, QuickstartError> {
         self.teller.begin_step(
             "The run",
             "Real processes at three sites. What they print is read through the API.",
@@ -102,10 +105,10 @@ impl QuickstartStory<'_> {
     fn wait_for_restart(
         &mut self,
         server: &DemoServer,
-        follow: &mut Follow<'_>,
+        follow: &mut DemoJobFollower<'_>,
         victim: &str,
         death: Instant,
-        durations: &mut Durations,
+        durations: &mut StepDurations,
     ) -> Result<(), QuickstartError> {
         loop {
             let look = follow.poll_job(&mut self.teller)?;
@@ -130,7 +133,10 @@ impl QuickstartStory<'_> {
         }
     }
 
-    fn wait_for_end(&mut self, follow: &mut Follow<'_>) -> Result<JobReport, QuickstartError> {
+    fn wait_for_end(
+        &mut self,
+        follow: &mut DemoJobFollower<'_>,
+    ) -> Result<JobReport, QuickstartError> {
         self.teller.begin_step(
             "The second run, without it",
             "A fresh round from the beginning: outputs are taken from one round only.",

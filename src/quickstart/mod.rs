@@ -22,9 +22,9 @@ pub use quickstart_error::QuickstartError;
 pub use quickstart_report::QuickstartReport;
 
 use demo_directory::{DemoDirectory, LocalSites};
-use demo_server::DemoShared;
-use demo_steps::QuickstartStory;
-use narrator::Teller;
+use demo_server::DemoSharedState;
+use demo_steps::QuickstartRun;
+use narrator::DemoNarrator;
 
 use crate::signals;
 use crate::terminal;
@@ -51,13 +51,13 @@ pub struct QuickstartOptions {
 /// The demonstration could not be done. Wrong outputs are no error, but are in the report.
 pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartError> {
     let demo = DemoDirectory::prepare(options.directory.as_deref())?;
-    let shared = DemoShared::new(demo.clone(), Box::new(LocalSites));
+    let shared = DemoSharedState::new(demo.clone(), Box::new(LocalSites));
     end_on_signals(shared.clone())?;
-    let mut unwatched = EndOnDrop(Some(shared.clone()));
-    let report = QuickstartStory {
+    let mut unwatched = DemoEndGuard(Some(shared.clone()));
+    let report = QuickstartRun {
         demo,
         options,
-        teller: Teller::new(options.silent),
+        teller: DemoNarrator::new(options.silent),
     }
     .run_story(&shared)?;
     unwatched.0 = None;
@@ -65,9 +65,9 @@ pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartEr
 }
 
 /// Ends everything after an error or a panic.
-struct EndOnDrop(Option<Arc<DemoShared>>);
+struct DemoEndGuard(Option<Arc<DemoSharedState>>);
 
-impl Drop for EndOnDrop {
+impl Drop for DemoEndGuard {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.0.take().map(|shared| shared.end_all()) {
             print_note(&format!("error: {error}"));
@@ -75,7 +75,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-fn end_on_signals(shared: Arc<DemoShared>) -> Result<(), QuickstartError> {
+fn end_on_signals(shared: Arc<DemoSharedState>) -> Result<(), QuickstartError> {
     let mut caught = signals::catch_unless_ignored().map_err(QuickstartError::Signals)?;
     let thread = std::thread::Builder::new().name("interrupt".into());
     thread

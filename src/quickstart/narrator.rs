@@ -7,17 +7,17 @@ use std::time::Instant;
 use anstyle::{AnsiColor, Style};
 
 use super::quickstart_error::QuickstartError;
-use crate::terminal::{self, Printer};
+use crate::terminal::{self, TerminalPrinter};
 
 /// Sequences that make a terminal not wrap lines, and wrap them again.
 const NO_WRAP: &str = "?7l";
 const WRAP: &str = "?7h";
 
-type TellResult = Result<(), QuickstartError>;
+type NarratorResult = Result<(), QuickstartError>;
 
 /// Prints the story.
-pub(super) struct Teller {
-    out: Printer<Box<dyn Write + Send>>,
+pub(super) struct DemoNarrator {
+    out: TerminalPrinter<Box<dyn Write + Send>>,
     begin: Instant,
     silent: bool,
     live: bool,
@@ -28,7 +28,7 @@ pub(super) struct Teller {
     step: u32,
 }
 
-impl Teller {
+impl DemoNarrator {
     /// `silent`: prints nothing.
     pub(super) fn new(silent: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -46,7 +46,7 @@ impl Teller {
         }
     }
 
-    fn write_text(&mut self, text: &str) -> TellResult {
+    fn write_text(&mut self, text: &str) -> NarratorResult {
         if self.silent {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Teller {
     }
 
     /// Leaves the changing line as it is.
-    fn close_live(&mut self) -> TellResult {
+    fn close_live(&mut self) -> NarratorResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
             self.write_text("\n")
@@ -64,7 +64,7 @@ impl Teller {
     }
 
     /// Erases the changing line: the event that follows says more.
-    fn erase_live(&mut self) -> TellResult {
+    fn erase_live(&mut self) -> NarratorResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
             self.write_text(terminal::clear_line())
@@ -73,13 +73,13 @@ impl Teller {
         }
     }
 
-    fn write_line(&mut self, text: &str) -> TellResult {
+    fn write_line(&mut self, text: &str) -> NarratorResult {
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
         self.write_text(&format!("   {}  {text}\n", dim(&time)))
     }
 
     /// Begins a step, with its purpose.
-    pub(super) fn begin_step(&mut self, title: &str, why: &str) -> TellResult {
+    pub(super) fn begin_step(&mut self, title: &str, why: &str) -> NarratorResult {
         self.close_live()?;
         self.step += 1;
         let title = terminal::paint(Style::new().bold(), &format!("{}. {title}", self.step));
@@ -91,13 +91,13 @@ impl Teller {
     }
 
     /// Prints an event with the time since the beginning.
-    pub(super) fn print_event(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_event(&mut self, text: &str) -> NarratorResult {
         self.erase_live()?;
         self.write_line(text)
     }
 
     /// Prints lines as they are, indented.
-    pub(super) fn print_lines(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_lines(&mut self, text: &str) -> NarratorResult {
         self.close_live()?;
         let indented: String = text
             .lines()
@@ -108,7 +108,7 @@ impl Teller {
 
     /// Prints progress: `exact` changes in place on a terminal; elsewhere `rough` is printed on its
     /// own line whenever it changes.
-    pub(super) fn show_progress(&mut self, exact: &str, rough: &str) -> TellResult {
+    pub(super) fn show_progress(&mut self, exact: &str, rough: &str) -> NarratorResult {
         if !self.live {
             if self.last != rough {
                 self.write_line(rough)?;
@@ -131,7 +131,7 @@ impl Teller {
     }
 
     /// Prints the last words, unindented.
-    pub(super) fn print_last(&mut self, text: &str) -> TellResult {
+    pub(super) fn print_last(&mut self, text: &str) -> NarratorResult {
         self.close_live()?;
         self.write_text(&format!("\n{text}"))
     }

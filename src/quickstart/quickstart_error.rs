@@ -40,7 +40,7 @@ pub enum QuickstartError {
     #[error("the demonstration's job is refused: {0}")]
     Job(#[from] crate::api::v1::ParseError),
     #[error("a name of the demonstration is refused: {0}")]
-    Name(#[from] cospan_domain::ids::InvalidId),
+    Name(#[from] cospan_domain::ids::IdentifierError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]

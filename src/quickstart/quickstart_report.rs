@@ -26,7 +26,7 @@ pub struct QuickstartReport {
     pub components: Vec<MovedComponent>,
     /// The site that died.
     pub dead_site: DeadSite,
-    pub durations_ms: Durations,
+    pub durations_ms: StepDurations,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -82,7 +82,7 @@ pub struct DeadSite {
 
 /// Durations of all steps, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Durations {
+pub struct StepDurations {
     /// Until the server took work.
     pub server: u64,
     /// From submission until all input was there.

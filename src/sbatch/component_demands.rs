@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use cospan_domain::ids::ComponentName;
 use cospan_domain::labels::{
-    Constraint, LabelRule, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES,
+    LabelConstraint, LabelRule, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES,
 };
 use cospan_domain::units::Bytes;
 
 use super::ScriptError;
 use super::getopt::GivenOption;
 use super::job_options::ScriptStart;
-use super::option_table::Meaning;
+use super::option_table::OptionTreatment;
 use super::options::ComponentOptions;
-use super::values::{self, Gpus};
+use super::values::{self, GpuDemand};
 use crate::api::v1::Size;
 use crate::api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
 use crate::api::v1::label::{Demand, OverrideTarget};
@@ -42,7 +42,7 @@ pub(super) const BOTH: [&str; 14] = [
 
 /// The demands of a component.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Demands {
+pub(super) struct ComponentDemands {
     processors: u32,
     memory: Option<Bytes>,
     gpus: u32,
@@ -53,7 +53,7 @@ pub(super) struct Demands {
 
 /// Tasks on nodes.
 #[derive(Debug, Clone, Copy)]
-struct TaskShape {
+struct TaskLayout {
     tasks: u32,
     /// The fewest nodes.
     nodes: u32,
@@ -63,15 +63,15 @@ struct TaskShape {
 }
 
 /// Reads the options of a component.
-pub(super) fn from_options(options: &ComponentOptions) -> Result<Demands, ScriptError> {
-    let shape = TaskShape::from_shape_options(options)?;
+pub(super) fn from_options(options: &ComponentOptions) -> Result<ComponentDemands, ScriptError> {
+    let shape = TaskLayout::from_shape_options(options)?;
     let gpus = requested_gpus(options, shape)?;
     let mut constraints = label_demands(options)?;
     for kind in &gpus.kinds {
         constraints.extend(format!("gpu={kind}").parse::<Demand>());
     }
     constraints.extend(node_demands(options, shape)?);
-    Ok(Demands {
+    Ok(ComponentDemands {
         processors: shape.processors,
         memory: least_memory(options, shape, gpus.count)?,
         gpus: gpus.count,
@@ -92,7 +92,7 @@ fn parse_count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, Sc
         .transpose()
 }
 
-impl TaskShape {
+impl TaskLayout {
     fn from_shape_options(options: &ComponentOptions) -> Result<Self, ScriptError> {
         let given = options.last_given("nodes");
         let (nodes, most_nodes) = given
@@ -125,21 +125,21 @@ impl TaskShape {
 }
 
 /// All kinds of GPUs that the options ask for; of several options the one that gives most.
-fn requested_gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
-    type GpuParser = fn(&str) -> Option<Gpus>;
+fn requested_gpus(options: &ComponentOptions, shape: TaskLayout) -> Result<GpuDemand, ScriptError> {
+    type GpuParser = fn(&str) -> Option<GpuDemand>;
     let asked: [(&str, GpuParser, u32); 4] = [
         ("gpus", values::parse_gpus, 1),
         ("gpus-per-node", values::parse_gpus, shape.nodes),
         ("gpus-per-task", values::parse_gpus, shape.tasks),
         ("gres", values::parse_gpus_of_gres, shape.nodes),
     ];
-    let mut most = Gpus::default();
+    let mut most = GpuDemand::default();
     for (name, read, times) in asked {
         let Some(given) = options.last_given(name) else {
             continue;
         };
-        let all = read(given.value_text()).and_then(|one: Gpus| {
-            Some(Gpus {
+        let all = read(given.value_text()).and_then(|one: GpuDemand| {
+            Some(GpuDemand {
                 count: one.count.checked_mul(times)?,
                 kinds: one.kinds,
             })
@@ -157,7 +157,7 @@ fn requested_gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, 
 /// Least memory of the whole component; an amount per node is multiplied by the fewest nodes.
 fn least_memory(
     options: &ComponentOptions,
-    shape: TaskShape,
+    shape: TaskLayout,
     gpus: u32,
 ) -> Result<Option<Bytes>, ScriptError> {
     let asked = [
@@ -208,7 +208,7 @@ fn label_demands(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError>
 }
 
 /// Demands on the number of nodes, and on the largest of them.
-fn node_demands(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
+fn node_demands(options: &ComponentOptions, shape: TaskLayout) -> Result<Vec<Demand>, ScriptError> {
     let each = parse_count(options, "cpus-per-task")?.unwrap_or(1);
     // If the number of tasks is given for all nodes, some nodes may have fewer than their most.
     let tasks = match options.last_given("ntasks") {
@@ -242,7 +242,7 @@ fn node_demands(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Dema
         .filter(|(_, least, always)| least > always);
     Ok(asked
         .map(|(key, least, _): (&str, u64, u64)| {
-            Demand(Constraint {
+            Demand(LabelConstraint {
                 key: key.into(),
                 rule: LabelRule::AtLeast(least),
             })
@@ -271,7 +271,7 @@ fn parse_feature(any: &str) -> Option<Demand> {
 fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
     let mut last = BTreeMap::new();
     for given in options.0.iter().filter(|given: &&GivenOption| {
-        given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
+        given.known.meaning == OptionTreatment::Passed || BOTH.contains(&given.known.name)
     }) {
         last.insert(given.known.name, given.as_word().into());
     }
@@ -279,7 +279,7 @@ fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
 }
 
 /// Variables that Slurm would set about the job's shape.
-fn shape_variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
+fn shape_variables(options: &ComponentOptions, shape: TaskLayout) -> Vec<(&'static str, String)> {
     let tasks = shape.tasks.to_string();
     let nodes = shape.nodes.to_string();
     let on_node = shape.processors.div_ceil(shape.nodes).to_string();
@@ -324,7 +324,7 @@ fn shape_variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'stati
     all
 }
 
-impl Demands {
+impl ComponentDemands {
     /// Variables that Slurm sets at its own sites.
     pub(super) fn site_variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.variables

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::RelPath;
-use cospan_domain::runner::Indices;
+use cospan_domain::runner::SweepIndices;
 use cospan_domain::units::DurationMs;
 
 use super::getopt::GivenOption;
 use super::options::ComponentOptions;
-use super::{Around, Script, ScriptError, launch, values};
+use super::{BatchScript, ScriptContext, ScriptError, launch, values};
 use crate::api::v1::runner::{SweepDocument, WarningDocument};
 use crate::api::v1::{JobDocument, Length};
 
@@ -58,9 +58,9 @@ impl ScriptStart {
 }
 
 /// All options of a script, for settings that can only be given once.
-struct All<'a>(&'a [ComponentOptions]);
+struct AllOptions<'a>(&'a [ComponentOptions]);
 
-impl All<'_> {
+impl AllOptions<'_> {
     /// The last of these options.
     fn last_of(&self, names: &[&str]) -> Option<&GivenOption> {
         let mut given = self.0.iter().flat_map(|options| &options.0);
@@ -70,12 +70,12 @@ impl All<'_> {
 
 /// Reads the settings of the whole job.
 pub(super) fn read_whole(
-    script: &Script<'_>,
+    script: &BatchScript<'_>,
     components: &[ComponentOptions],
-    around: Around<'_>,
+    around: ScriptContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<ScriptJob, ScriptError> {
-    let all = All(components);
+    let all = AllOptions(components);
     let array = all.last_of(&["array"]).map(parse_indices).transpose()?;
     let mut start = ScriptStart {
         is_array: array.is_some(),
@@ -117,7 +117,7 @@ pub(super) fn read_whole(
 /// their partitions.
 fn wall_time(
     components: &[ComponentOptions],
-    around: Around<'_>,
+    around: ScriptContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let given = components
@@ -140,7 +140,7 @@ fn wall_time(
 /// The longest default time of the partitions of its components.
 fn default_time(
     components: &[ComponentOptions],
-    around: Around<'_>,
+    around: ScriptContext<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let mut longest = None;
@@ -167,7 +167,7 @@ fn default_time(
     Ok(time)
 }
 
-fn parse_indices(given: &GivenOption) -> Result<Indices, ScriptError> {
+fn parse_indices(given: &GivenOption) -> Result<SweepIndices, ScriptError> {
     given.value_text().parse().map_err(|error| {
         let problem = format!("--array: {error}");
         ScriptError::at_line(
@@ -178,7 +178,7 @@ fn parse_indices(given: &GivenOption) -> Result<Indices, ScriptError> {
     })
 }
 
-fn add_array_variables(indices: &Indices, start: &mut ScriptStart) {
+fn add_array_variables(indices: &SweepIndices, start: &mut ScriptStart) {
     let (first, last) = indices.bounds();
     for (name, number) in [
         ("SLURM_ARRAY_TASK_COUNT", indices.count()),
@@ -196,7 +196,7 @@ fn add_array_variables(indices: &Indices, start: &mut ScriptStart) {
 
 /// Variables that the script gets, and whether it gets a login environment.
 fn add_exports(
-    all: &All<'_>,
+    all: &AllOptions<'_>,
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
     start: &mut ScriptStart,
@@ -230,7 +230,7 @@ fn add_exports(
 
 /// Sets the directory of the start; returns it if it is an absolute path at the site.
 fn set_directory<'a>(
-    all: &'a All<'_>,
+    all: &'a AllOptions<'_>,
     start: &mut ScriptStart,
 ) -> Result<Option<&'a str>, ScriptError> {
     let Some(given) = all.last_of(&["chdir"]) else {
@@ -250,7 +250,7 @@ fn set_directory<'a>(
 /// Sets the files for output: files of the site only; all other output is kept, and shown by
 /// `cospan logs`.
 fn set_output_files(
-    all: &All<'_>,
+    all: &AllOptions<'_>,
     folder: Option<&str>,
     start: &mut ScriptStart,
     notes: &mut Vec<(usize, String)>,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::component_demands::Demands;
+use super::component_demands::ComponentDemands;
 use super::job_options::ScriptStart;
-use super::{Script, ScriptError};
+use super::{BatchScript, ScriptError};
 
 const LAUNCHER: &str = include_str!("launch.sh");
 
@@ -12,7 +12,7 @@ const LAUNCHER: &str = include_str!("launch.sh");
 const TEXT_MAX: usize = 120 << 10;
 
 /// Checks that the text can be carried at all.
-pub(super) fn check_script(script: &Script<'_>) -> Result<(), ScriptError> {
+pub(super) fn check_script(script: &BatchScript<'_>) -> Result<(), ScriptError> {
     let text = script.text;
     if let Some(at) = text.find('\0') {
         let problem = "the script has a NUL character";
@@ -55,9 +55,9 @@ pub(super) fn is_login_shell(text: &str) -> bool {
 
 /// The arguments of `/bin/sh` for one of the components.
 pub(super) fn launcher_arguments(
-    script: &Script<'_>,
+    script: &BatchScript<'_>,
     start: &ScriptStart,
-    demands: &Demands,
+    demands: &ComponentDemands,
     components: usize,
 ) -> Vec<Arc<str>> {
     let mut words = vec![

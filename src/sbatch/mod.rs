@@ -23,7 +23,7 @@ use crate::api::v1::{JobDocument, JobFormat};
 
 /// A script, and its origin.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Script<'a> {
+pub(crate) struct BatchScript<'a> {
     /// Name of its file, without folders.
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
@@ -33,23 +33,23 @@ pub(crate) struct Script<'a> {
 
 /// The translation of a script.
 #[derive(Debug, Clone)]
-pub(crate) struct Translated {
+pub(crate) struct TranslatedScript {
     pub(crate) job: JobDocument,
     /// Notes for the user, each with its line.
     pub(crate) notes: Vec<(usize, String)>,
 }
 
 /// A time, with the partition and site that set it.
-pub(crate) type TimeOfPartition = (DurationMs, String);
+pub(crate) type PartitionDefaultTime = (DurationMs, String);
 
 /// Context of a script that it does not contain.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct ScriptContext<'a> {
     /// Reads an exported variable of this process, for `--export=NAME`.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
     /// Finds the time limit that these partitions, or those of jobs that name none, give a job
     /// without a time; with the partition, and its site.
-    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<TimeOfPartition>,
+    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<PartitionDefaultTime>,
 }
 
 /// The reason why a script cannot be a job.
@@ -89,7 +89,10 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 ///
 /// # Errors
 /// Some request of the script is not available here, or cannot be read.
-pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated, ScriptError> {
+pub(crate) fn read(
+    script: &BatchScript<'_>,
+    around: ScriptContext<'_>,
+) -> Result<TranslatedScript, ScriptError> {
     launch::check_script(script)?;
     lines::check_foreign(script.text)?;
     let (components, mut notes) = options::of_script(script.text)?;
@@ -108,5 +111,5 @@ pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated
             .push(demands.into_component(&name, &whole.start, arguments)?);
     }
     notes.sort();
-    Ok(Translated { job, notes })
+    Ok(TranslatedScript { job, notes })
 }

@@ -10,12 +10,12 @@ pub(super) struct SbatchOption {
     pub(super) short: Option<char>,
     pub(super) takes: OptionArity,
     /// The treatment.
-    pub(super) meaning: Meaning,
+    pub(super) meaning: OptionTreatment,
 }
 
 /// The treatment of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum OptionTreatment {
     /// It says something that job files can say as well.
     Read,
     /// Sites under Slurm get it as it is.
@@ -26,13 +26,13 @@ pub(super) enum Meaning {
     Refused(&'static str),
 }
 
-use Meaning::{NoEffect, Passed, Read, Refused};
+use OptionTreatment::{NoEffect, Passed, Read, Refused};
 
 const fn known(
     name: &'static str,
     short: Option<char>,
     takes: OptionArity,
-    meaning: Meaning,
+    meaning: OptionTreatment,
 ) -> SbatchOption {
     SbatchOption {
         name,

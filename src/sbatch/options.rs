@@ -3,14 +3,14 @@
 use super::ScriptError;
 use super::getopt::{self, GivenOption};
 use super::lines;
-use super::option_table::Meaning;
+use super::option_table::OptionTreatment;
 
 /// The options of one component, in the order in which they were given.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ComponentOptions(pub(super) Vec<GivenOption>);
 
 /// The options of a script by component, and notes for its user.
-type ScriptDemands = (Vec<ComponentOptions>, Vec<(usize, String)>);
+type ScriptOptions = (Vec<ComponentOptions>, Vec<(usize, String)>);
 
 impl ComponentOptions {
     /// Finds an option; of several the last counts.
@@ -20,7 +20,7 @@ impl ComponentOptions {
 }
 
 /// Reads all options; those that are not available here are refused.
-pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
+pub(super) fn of_script(text: &str) -> Result<ScriptOptions, ScriptError> {
     let (components, late) = lines::option_words(text)?;
     let mut notes = Vec::new();
     let mut read = Vec::with_capacity(components.len());
@@ -28,17 +28,17 @@ pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
         let given = getopt::parse_options(words)?;
         for one in &given {
             match one.known.meaning {
-                Meaning::Refused(remedy) => {
+                OptionTreatment::Refused(remedy) => {
                     let problem = format!("--{} cannot be passed on", one.known.name);
                     return Err(ScriptError::at_line(one.line, problem, remedy));
                 }
-                Meaning::NoEffect(why) if !why.is_empty() => {
+                OptionTreatment::NoEffect(why) if !why.is_empty() => {
                     notes.push((
                         one.line,
                         format!("--{} has no effect: {why}", one.known.name),
                     ));
                 }
-                Meaning::NoEffect(_) | Meaning::Read | Meaning::Passed => {}
+                OptionTreatment::NoEffect(_) | OptionTreatment::Read | OptionTreatment::Passed => {}
             }
         }
         read.push(ComponentOptions(given));

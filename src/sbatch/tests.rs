@@ -6,8 +6,8 @@ use super::*;
 use crate::api::v1::document::ComponentDocument;
 use crate::api::v1::label::OverrideTarget;
 
-fn translated(text: &str) -> Result<Translated, ScriptError> {
-    let script = Script {
+fn translated(text: &str) -> Result<TranslatedScript, ScriptError> {
+    let script = BatchScript {
         name: "job.sh",
         text,
         arguments: &[],
@@ -26,7 +26,7 @@ fn translated(text: &str) -> Result<Translated, ScriptError> {
     };
     read(
         &script,
-        Around {
+        ScriptContext {
             variable: &variable,
             default_time: &default_time,
         },
@@ -192,7 +192,7 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
     for known in option_table::TABLE
         .iter()
         .filter(|known: &&option_table::SbatchOption| {
-            known.meaning == option_table::Meaning::Passed
+            known.meaning == option_table::OptionTreatment::Passed
                 || component_demands::BOTH.contains(&known.name)
         })
     {
@@ -443,12 +443,12 @@ fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
 fn arguments_of_the_script_come_last_and_as_they_are() {
     let arguments = ["a b".to_owned(), "{{".to_owned(), "--".to_owned()];
     let text = script("#SBATCH -a 1-2");
-    let script = Script {
+    let script = BatchScript {
         name: "job.sh",
         text: &text,
         arguments: &arguments,
     };
-    let around = Around {
+    let around = ScriptContext {
         variable: &|_| None,
         default_time: &|_| None,
     };

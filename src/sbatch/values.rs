@@ -35,48 +35,50 @@ pub(super) fn parse_nodes(text: &str) -> Option<(u32, u32)> {
 
 /// A number of graphics processors, and their kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Gpus {
+pub(super) struct GpuDemand {
     pub(super) count: u32,
     pub(super) kinds: Vec<String>,
 }
 
 /// `2`, `a100:2`, `a100:1,v100:1`.
-pub(super) fn parse_gpus(text: &str) -> Option<Gpus> {
-    text.split(',').try_fold(Gpus::default(), |mut all, one| {
-        let number = match one.rsplit_once(':') {
-            Some((kind, number)) => {
-                all.kinds.push(kind.to_owned());
-                number
-            }
-            None => one,
-        };
-        all.count = all.count.checked_add(parse_count(number)?)?;
-        Some(all)
-    })
+pub(super) fn parse_gpus(text: &str) -> Option<GpuDemand> {
+    text.split(',')
+        .try_fold(GpuDemand::default(), |mut all, one| {
+            let number = match one.rsplit_once(':') {
+                Some((kind, number)) => {
+                    all.kinds.push(kind.to_owned());
+                    number
+                }
+                None => one,
+            };
+            all.count = all.count.checked_add(parse_count(number)?)?;
+            Some(all)
+        })
 }
 
 /// Graphics processors among generic resources: `gpu`, `gpu:2`, `gpu:a100`, `gpu:a100:2`,
 /// `licence:1`.
-pub(super) fn parse_gpus_of_gres(text: &str) -> Option<Gpus> {
-    text.split(',').try_fold(Gpus::default(), |mut all, one| {
-        let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
-        let number = match parts[..] {
-            ["gpu"] => "1",
-            ["gpu", number] if parse_whole(number).is_some() => number,
-            ["gpu", kind] => {
-                all.kinds.push(kind.to_owned());
-                "1"
-            }
-            ["gpu", kind, number] => {
-                all.kinds.push(kind.to_owned());
-                number
-            }
-            ["gpu", ..] | [""] => return None,
-            _ => return Some(all),
-        };
-        all.count = all.count.checked_add(parse_count(number)?)?;
-        Some(all)
-    })
+pub(super) fn parse_gpus_of_gres(text: &str) -> Option<GpuDemand> {
+    text.split(',')
+        .try_fold(GpuDemand::default(), |mut all, one| {
+            let parts: Vec<&str> = one.trim_start_matches("gres/").split(':').collect();
+            let number = match parts[..] {
+                ["gpu"] => "1",
+                ["gpu", number] if parse_whole(number).is_some() => number,
+                ["gpu", kind] => {
+                    all.kinds.push(kind.to_owned());
+                    "1"
+                }
+                ["gpu", kind, number] => {
+                    all.kinds.push(kind.to_owned());
+                    number
+                }
+                ["gpu", ..] | [""] => return None,
+                _ => return Some(all),
+            };
+            all.count = all.count.checked_add(parse_count(number)?)?;
+            Some(all)
+        })
 }
 
 /// A signal and its seconds before the end: `USR1@120`, `B:10`, `TERM`.
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn graphics_processors_are_counted_with_their_kinds() {
         let of = |count, kinds: &[&str]| {
-            Some(Gpus {
+            Some(GpuDemand {
                 count,
                 kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
             })

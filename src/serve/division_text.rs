@@ -1,6 +1,6 @@
 //! The division of a flexible job that is not submitted, in words.
 
-use cospan_actors::coallocator::Division;
+use cospan_actors::coallocator::DivisionPreview;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::{JobSpec, RequestType};
 
@@ -15,8 +15,11 @@ pub(super) fn is_divided(spec: &JobSpec) -> bool {
 }
 
 /// Describes the division that sites would grant now.
-pub(super) fn describe_division(spec: &JobSpec, division: &Result<Division, String>) -> String {
-    let Division {
+pub(super) fn describe_division(
+    spec: &JobSpec,
+    division: &Result<DivisionPreview, String>,
+) -> String {
+    let DivisionPreview {
         shape,
         start,
         is_accepted,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cospan_actors::coallocator::{Explanation, StartEstimate, WaitCause};
+use cospan_actors::coallocator::{JobExplanation, StartEstimate, WaitCause};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
-use cospan_domain::job::job_state::{AbortCause, AfterAbort, Component, Job, JobPhase};
-use cospan_domain::job::spec::{Collect, JobSpec};
+use cospan_domain::job::job_state::{AbortCause, AbortConsequence, Component, Job, JobPhase};
+use cospan_domain::job::spec::{JobSpec, OutputDestination};
 use cospan_domain::placement::MissingLink;
-use cospan_domain::queue::{Condition, QueueStanding};
+use cospan_domain::queue::{QueueStanding, WaitingCondition};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
@@ -18,8 +18,8 @@ use crate::api::v1::explain::{
     RefusedReport, TransferReport, WithheldReport,
 };
 use crate::api::v1::ranking::RankingReport;
-use crate::http::control_plane_port::ExplainPage;
-use crate::serve::verdict_report::Verdicts;
+use crate::http::control_plane_port::ExplanationPage;
+use crate::serve::verdict_report::VerdictPage;
 use crate::serve::{reservation_text, site_queue_text, verdict_report};
 
 /// The progress of a copy of some content on its way to a site.
@@ -47,9 +47,9 @@ pub(super) struct ExplainContext<'a> {
 /// The report on some components of a job; `copies` gives the progress of a copy.
 pub(super) fn job_report(
     job: &Job,
-    explanation: &Explanation,
+    explanation: &JobExplanation,
     ExplainContext { standing, hold }: ExplainContext<'_>,
-    page: ExplainPage,
+    page: ExplanationPage,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
     let waits = explanation.wait == WaitCause::Placement;
@@ -98,12 +98,12 @@ pub(super) fn job_report(
     }
 }
 
-fn bid_reports(explanation: &Explanation) -> Vec<BidReport> {
+fn bid_reports(explanation: &JobExplanation) -> Vec<BidReport> {
     explanation.bids.iter().map(BidReport::from).collect()
 }
 
 /// The basis of the bids: those of a placed job are not those that decided.
-fn basis_of_bids(explanation: &Explanation, is_placed: bool) -> Option<String> {
+fn basis_of_bids(explanation: &JobExplanation, is_placed: bool) -> Option<String> {
     if explanation.bids.is_empty() {
         return None;
     }
@@ -118,7 +118,7 @@ fn basis_of_bids(explanation: &Explanation, is_placed: bool) -> Option<String> {
     })
 }
 
-fn withheld_report(explanation: &Explanation) -> Option<WithheldReport> {
+fn withheld_report(explanation: &JobExplanation) -> Option<WithheldReport> {
     let guard = explanation.starvation_guard.as_ref()?;
     let processors = guard
         .withheld
@@ -132,7 +132,7 @@ fn withheld_report(explanation: &Explanation) -> Option<WithheldReport> {
 }
 
 /// Content on its way to or from a component of a job.
-struct OnItsWay {
+struct PendingTransfer {
     component: ComponentIndex,
     content: Content,
     from: SiteName,
@@ -141,7 +141,7 @@ struct OnItsWay {
 
 /// Input of the present round that has not arrived yet; and then the outputs that have not arrived
 /// yet.
-fn content_on_its_way(job: &Job) -> Vec<OnItsWay> {
+fn content_on_its_way(job: &Job) -> Vec<PendingTransfer> {
     match job.phase {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
             missing_inputs(job)
@@ -151,13 +151,13 @@ fn content_on_its_way(job: &Job) -> Vec<OnItsWay> {
     }
 }
 
-fn missing_inputs(job: &Job) -> Vec<OnItsWay> {
+fn missing_inputs(job: &Job) -> Vec<PendingTransfer> {
     let mut inputs = Vec::new();
     for (component, state) in job.indexed_components() {
         let Some(placement) = &state.placement else {
             continue;
         };
-        inputs.extend(placement.sources.iter().map(|source| OnItsWay {
+        inputs.extend(placement.sources.iter().map(|source| PendingTransfer {
             component,
             content: source.content,
             from: source.from.clone(),
@@ -167,19 +167,19 @@ fn missing_inputs(job: &Job) -> Vec<OnItsWay> {
     inputs
 }
 
-fn missing_outputs(job: &Job) -> Vec<OnItsWay> {
+fn missing_outputs(job: &Job) -> Vec<PendingTransfer> {
     let mut outputs = Vec::new();
     for (component, state, spec) in job.specified() {
         let Some(placement) = &state.placement else {
             continue;
         };
         for (collected, output) in state.collected.iter().zip(&spec.outputs) {
-            if let (Collect::ToSite { site, .. }, Some(content), false) =
+            if let (OutputDestination::ToSite { site, .. }, Some(content), false) =
                 (&output.collect, collected.content, collected.done)
             {
                 let from = placement.site.clone();
                 let to = site.clone();
-                outputs.push(OnItsWay {
+                outputs.push(PendingTransfer {
                     component,
                     content,
                     from,
@@ -199,7 +199,7 @@ fn transfer_reports(
     let ways = content_on_its_way(job)
         .into_iter()
         .filter(|way| is_told_of(way.component));
-    ways.filter_map(|way: OnItsWay| {
+    ways.filter_map(|way: PendingTransfer| {
         let copy = copies(way.content.digest, &way.to);
         Some(TransferReport {
             component: component_name(job, way.component)?,
@@ -225,10 +225,10 @@ fn transfer_reports(
 
 /// The report on a job that is not submitted.
 pub(super) fn preview_report(
-    explanation: &Explanation,
+    explanation: &JobExplanation,
     spec: &JobSpec,
     hold: DurationMs,
-    page: ExplainPage,
+    page: ExplanationPage,
 ) -> ExplainReport {
     let verdicts = verdict_report::of_preview(explanation, page);
     ExplainReport {
@@ -263,7 +263,7 @@ pub(super) fn preview_report(
     }
 }
 
-fn estimate_report(explanation: &Explanation) -> Option<EstimateReport> {
+fn estimate_report(explanation: &JobExplanation) -> Option<EstimateReport> {
     match &explanation.estimate {
         StartEstimate::Within { from, until, basis } => Some(EstimateReport {
             from: (*from).into(),
@@ -274,7 +274,7 @@ fn estimate_report(explanation: &Explanation) -> Option<EstimateReport> {
     }
 }
 
-fn describe_unknown(explanation: &Explanation) -> Option<String> {
+fn describe_unknown(explanation: &JobExplanation) -> Option<String> {
     match &explanation.estimate {
         StartEstimate::Unknown(reason) => Some(reason.clone()),
         StartEstimate::Within { .. } | StartEstimate::None => None,
@@ -284,10 +284,10 @@ fn describe_unknown(explanation: &Explanation) -> Option<String> {
 /// The cost of the plan, if there is one; in total, with the transfers of the components in the
 /// report.
 fn cost_report(
-    explanation: &Explanation,
+    explanation: &JobExplanation,
     spec: &JobSpec,
     hold: DurationMs,
-    told: &Verdicts,
+    told: &VerdictPage,
 ) -> Option<CostReport> {
     let plan = explanation.decision.as_ref().ok()?;
     let transfers = explanation.transfers.iter();
@@ -326,7 +326,7 @@ fn component_name(job: &Job, index: ComponentIndex) -> Option<String> {
     job.name_of(index)
 }
 
-fn summarize(job: &Job, explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
+fn summarize(job: &Job, explanation: &JobExplanation, standing: Option<&QueueStanding>) -> String {
     match &explanation.wait {
         WaitCause::Ended => describe_end(&job.phase),
         WaitCause::Held(reason) => format!("it is held: {reason}"),
@@ -357,8 +357,8 @@ fn summarize(job: &Job, explanation: &Explanation, standing: Option<&QueueStandi
     }
 }
 
-fn describe_placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
-    if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
+fn describe_placement(explanation: &JobExplanation, standing: Option<&QueueStanding>) -> String {
+    if let Some(WaitingCondition::BackedOff(until)) = standing.map(|standing| standing.condition) {
         let until = Instant(until);
         return format!("it backs off after a setback and is tried again at {until}");
     }
@@ -522,16 +522,16 @@ fn describe_end(phase: &JobPhase) -> String {
     }
 }
 
-fn describe_aftermath(then: &AfterAbort) -> String {
+fn describe_aftermath(then: &AbortConsequence) -> String {
     match then {
-        AfterAbort::Requeue { not_before } => {
+        AbortConsequence::Requeue { not_before } => {
             format!(
                 "then it is placed anew, not before {}",
                 Instant(*not_before)
             )
         }
-        AfterAbort::Fail { reason } => format!("then it fails: {reason}"),
-        AfterAbort::Cancel { by } => format!("then it is cancelled, as {by} asked"),
+        AbortConsequence::Fail { reason } => format!("then it fails: {reason}"),
+        AbortConsequence::Cancel { by } => format!("then it is cancelled, as {by} asked"),
     }
 }
 

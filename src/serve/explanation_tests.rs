@@ -1,7 +1,7 @@
 //! What a job is told of where it stands, and of the files that it waits for.
 
-use cospan_domain::bid::{Decline, SiteBid};
-use cospan_domain::job::job_state::{AttemptState, Collected, PhaseKind};
+use cospan_domain::bid::{BidRefusal, SiteBid};
+use cospan_domain::job::job_state::{AttemptState, OutputCollection, PhaseKind};
 use cospan_domain::job::spec::{OutputSpec, Priority};
 use cospan_domain::placed::{ContentSource, PlacementRule};
 use cospan_domain::placement::PlacementPlan;
@@ -66,7 +66,7 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
 #[test]
 fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
     let mut job = placed_at("leiden", JobPhase::Collecting { since: NOW });
-    let collect = Collect::ToSite {
+    let collect = OutputDestination::ToSite {
         site: "delft".parse().unwrap(),
         register: "results".parse().unwrap(),
     };
@@ -78,15 +78,15 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
         },
         OutputSpec {
             path: "log".parse().unwrap(),
-            collect: Collect::Fetch,
+            collect: OutputDestination::Fetch,
         },
     ];
     job.components[0].collected = vec![
-        Collected {
+        OutputCollection {
             content: Some(CONTENT),
             done: false,
         },
-        Collected {
+        OutputCollection {
             content: Some(CONTENT),
             done: false,
         },
@@ -107,7 +107,7 @@ fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
     assert_eq!(basis_of_bids(&explanation, true), None, "nobody bid");
     explanation.bids.push(SiteBid {
         site: "delft".parse().unwrap(),
-        answer: Err(Decline::NothingFree),
+        answer: Err(BidRefusal::NothingFree),
         nearer: None,
         lacks_gflops: false,
     });
@@ -154,7 +154,7 @@ fn phases() -> Vec<(JobPhase, &'static str)> {
         (
             aborting(
                 why.clone(),
-                AfterAbort::Fail {
+                AbortConsequence::Fail {
                     reason: "tried too often".into(),
                 },
             ),
@@ -162,12 +162,12 @@ fn phases() -> Vec<(JobPhase, &'static str)> {
              tried too often",
         ),
         (
-            aborting(why, AfterAbort::Cancel { by: by() }),
+            aborting(why, AbortConsequence::Cancel { by: by() }),
             "its round is being given up: input did not arrive: no space left; then it is \
              cancelled, as ada asked",
         ),
         (
-            aborting(AbortCause::Cancelled, AfterAbort::Cancel { by: by() }),
+            aborting(AbortCause::Cancelled, AbortConsequence::Cancel { by: by() }),
             "it is being cancelled; what runs is being ended",
         ),
     ]
@@ -232,7 +232,7 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
     let standing = QueueStanding {
         priority: Priority::Low,
         ahead: 0,
-        condition: Condition::BackedOff(Timestamp(60_000)),
+        condition: WaitingCondition::BackedOff(Timestamp(60_000)),
         tries: 0,
         refusal: None,
     };
@@ -267,7 +267,7 @@ fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
         &explanation,
         &job.spec,
         DurationMs::ZERO,
-        ExplainPage::FIRST,
+        ExplanationPage::FIRST,
     );
     assert_eq!(told.rule.as_deref(), Some(PlacementRule::MostLeft.as_str()));
     assert_eq!(

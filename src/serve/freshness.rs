@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use cospan_actors::api::command::ApiRequest;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission};
-use cospan_actors::catalogue::NoteStamp;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, JobSubmission};
+use cospan_actors::catalogue::NoteFileStamp;
 use cospan_domain::catalogue::file_state::{CatalogueEntry, FileStamp};
-use cospan_domain::ids::{LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use tracing::{info, warn};
 
@@ -23,7 +23,7 @@ pub(super) async fn run_checked_command(
 ) -> Result<ApiAnswer, ApiRefusal> {
     match &command.what {
         ApiRequest::Submit(submissions) => {
-            let refused = jobs_with_changed_files(plane, submissions).await;
+            let refused = jobs_with_changed_files(plane, &command.by, submissions).await;
             plane.execute_command_refusing(command, refused).await
         }
         ApiRequest::AddFile {
@@ -32,7 +32,7 @@ pub(super) async fn run_checked_command(
             let name = name.clone();
             let replica = (site.clone(), path.clone());
             // Examined before it is read: a change meanwhile shows later as another state.
-            let stamp = examine_file(plane, &replica).await;
+            let stamp = examine_file(plane, &command.by, &replica).await;
             let answer = plane.execute_command(command).await?;
             remember_stamp(plane, &name, replica, stamp).await;
             Ok(answer)
@@ -47,7 +47,8 @@ type UserReplica = (SiteName, RelPath);
 /// The jobs that name a file which has changed since it was registered, by their index.
 async fn jobs_with_changed_files(
     plane: &ControlPlane,
-    jobs: &[Submission],
+    by: &KeyName,
+    jobs: &[JobSubmission],
 ) -> Vec<(usize, ApiRefusal)> {
     let named: Vec<_> = jobs.iter().map(|job| job.spec.unbound_names()).collect();
     let mut names: Vec<&LogicalName> = named.iter().flatten().collect();
@@ -55,7 +56,7 @@ async fn jobs_with_changed_files(
     names.dedup();
     let mut refused = Vec::new();
     for name in names {
-        let Some((site, path)) = changed_replica(plane, name).await else {
+        let Some((site, path)) = changed_replica(plane, by, name).await else {
             continue;
         };
         info!(file = %name, %site, path = path.as_str(), "a registered file has changed");
@@ -82,14 +83,18 @@ async fn jobs_with_changed_files(
 }
 
 /// The first replica of a file whose content differs from the registered one.
-async fn changed_replica(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica> {
+async fn changed_replica(
+    plane: &ControlPlane,
+    by: &KeyName,
+    name: &LogicalName,
+) -> Option<UserReplica> {
     let entry = plane.view().files.get(name)?.entry.clone()?;
     for (site, place) in &entry.replicas {
         let FilePlace::User(path) = place else {
             continue;
         };
         let replica = (site.clone(), path.clone());
-        let Some(stamp) = examine_file(plane, &replica).await else {
+        let Some(stamp) = examine_file(plane, by, &replica).await else {
             continue;
         };
         if entry.stamps.get(&(site.clone(), place.clone())) == Some(&stamp) {
@@ -137,8 +142,12 @@ async fn has_other_content(
     }
 }
 
-async fn examine_file(plane: &ControlPlane, (site, path): &UserReplica) -> Option<FileStamp> {
-    let look = plane.stamp_site_file(site, FilePlace::User(path.clone()));
+async fn examine_file(
+    plane: &ControlPlane,
+    by: &KeyName,
+    (site, path): &UserReplica,
+) -> Option<FileStamp> {
+    let look = plane.stamp_site_file(by, site, FilePlace::User(path.clone()));
     tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?
 }
 
@@ -155,7 +164,7 @@ async fn remember_stamp(
     let (Some(stamp), Some(entry)) = (stamp, entry) else {
         return;
     };
-    let note = NoteStamp {
+    let note = NoteFileStamp {
         name: name.clone(),
         site,
         path,

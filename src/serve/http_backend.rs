@@ -5,8 +5,8 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, StartsToCompute,
-    Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, CommittedView, ControlPlane, FreeProcessorsAnswer,
+    JobSubmission, SiteOverview, StartComputation,
 };
 use cospan_actors::journal::JournalChange;
 use cospan_domain::catalogue::file_state::FileRecord;
@@ -18,14 +18,15 @@ use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::transfer::copy_state::CopyPhase;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units;
-use cospan_sites::files::tree_pieces::Listing;
-use cospan_sites::port::{PayloadStream, Readable, SiteError, UploadStep};
+use cospan_sites::files::tree_pieces::DirectoryListing;
+use cospan_sites::port::{PayloadStream, ReadableFile, SiteError, UploadStep};
 use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::division_text;
 use super::explanation;
 use super::freshness;
+use super::output_reading;
 use super::read_stderr_tail;
 use super::records;
 use super::site_report;
@@ -37,18 +38,19 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
-    Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
-    Pieces, ReadOrder, ServedPiece, WantedFile,
+    AttemptFile, ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage,
+    FileReadRequest, JobChange, JobChangeStream, JobHistory, PieceStream, ReadPiece,
+    SubscriptionItem,
 };
 
 /// A control plane behind the HTTP edge.
-pub(super) struct Served {
+pub(super) struct ServedControlPlane {
     plane: ControlPlane,
     engine: &'static str,
     rehearsals: Rehearsals,
 }
 
-impl Served {
+impl ServedControlPlane {
     /// `engine`: the name of the store's engine.
     pub(super) fn new(plane: ControlPlane, engine: &'static str, rehearsals: Rehearsals) -> Self {
         Self {
@@ -92,7 +94,7 @@ fn read_refusal(site: &SiteName, error: SiteError) -> ApiRefusal {
 }
 
 #[async_trait]
-impl Backend for Served {
+impl ControlPlanePort for ServedControlPlane {
     async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         freshness::run_checked_command(&self.plane, command).await
     }
@@ -100,20 +102,20 @@ impl Backend for Served {
     fn preview(
         &self,
         by: &KeyName,
-        submission: Submission,
+        submission: JobSubmission,
         rows: usize,
     ) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview_job(by, submission.clone())?;
         let limit = if rows > 0 {
-            ExplainPage::FIRST.limit
+            ExplanationPage::FIRST.limit
         } else {
             0
         };
-        let page = ExplainPage {
+        let page = ExplanationPage {
             rows,
             limit,
-            ..ExplainPage::FIRST
+            ..ExplanationPage::FIRST
         };
         let mut report =
             explanation::preview_report(&explanation, &spec, self.plane.hold_max(), page);
@@ -127,11 +129,11 @@ impl Backend for Served {
         Ok(report)
     }
 
-    fn check_submission(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal> {
+    fn check_submission(&self, by: &KeyName, submission: JobSubmission) -> Result<(), ApiRefusal> {
         self.plane.would_accept(by, submission)
     }
 
-    async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
+    async fn rankings(&self, by: &KeyName, submission: JobSubmission) -> Vec<RankingReport> {
         let spec = submission.spec.clone();
         let lead = self.plane.reservation_lead();
         let rankings = self.plane.rank_reservation_sites(by, submission).await;
@@ -152,7 +154,7 @@ impl Backend for Served {
         ))
     }
 
-    fn view(&self) -> Arc<View> {
+    fn view(&self) -> Arc<CommittedView> {
         self.plane.view()
     }
 
@@ -204,7 +206,7 @@ impl Backend for Served {
             .plane
             .list_sites()
             .iter()
-            .map(|site: &SiteStanding| SiteReport {
+            .map(|site: &SiteOverview| SiteReport {
                 injected_faults: self.rehearsals.faults_at(site.name.as_str()),
                 ..site_report::site_report(site, now)
             })
@@ -237,13 +239,13 @@ impl Backend for Served {
         site: Option<&SiteName>,
         parts: &EqualParts,
         window: StartWindow,
-    ) -> StartsToCompute {
+    ) -> StartComputation {
         self.plane
             .possible_starts_within(site.map(std::slice::from_ref), parts, window)
             .await
     }
 
-    async fn free_slots(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
+    async fn free_slots(&self, site: &SiteName, within: units::DurationMs) -> FreeProcessorsAnswer {
         self.plane.ask_free_later(site, within).await
     }
 
@@ -278,8 +280,8 @@ impl Backend for Served {
     async fn collect_job_facts(
         &self,
         id: JobId,
-        page: ExplainPage,
-    ) -> Result<Option<JobFacts>, ApiRefusal> {
+        page: ExplanationPage,
+    ) -> Result<Option<ExplanationFacts>, ApiRefusal> {
         let Some(job) = self.find_live_job(id) else {
             return Ok(None);
         };
@@ -289,15 +291,19 @@ impl Backend for Served {
             0 => read_stderr_tail::read_last_words(&self.plane, &job).await,
             _ => Vec::new(),
         };
-        Ok(Some(JobFacts {
+        Ok(Some(ExplanationFacts {
             job,
             standing,
             last_words,
         }))
     }
 
-    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
-        let JobFacts {
+    fn explain(
+        &self,
+        facts: ExplanationFacts,
+        page: ExplanationPage,
+    ) -> Result<ExplainReport, ApiRefusal> {
+        let ExplanationFacts {
             job,
             standing,
             last_words,
@@ -329,7 +335,10 @@ impl Backend for Served {
             },
         );
         let turn = shared_reservation::describe_turn(&job, &view, self.plane.now());
-        let summary = turn.unwrap_or_else(|| report.summary.clone());
+        let mut summary = turn.unwrap_or_else(|| report.summary.clone());
+        if let Some(readings) = output_reading::describe_readings(&self.plane, &job) {
+            summary = format!("{summary}; {readings}");
+        }
         Ok(ExplainReport {
             last_words,
             summary,
@@ -337,40 +346,52 @@ impl Backend for Served {
         })
     }
 
-    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+    async fn read_file_piece(&self, what: &FileReadRequest) -> Result<ReadPiece, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let file = match &what.file {
-            WantedFile::Stdout => Readable::Log(tag, PayloadStream::Stdout),
-            WantedFile::Stderr => Readable::Log(tag, PayloadStream::Stderr),
-            WantedFile::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
+            AttemptFile::Stdout => ReadableFile::Log(tag, PayloadStream::Stdout),
+            AttemptFile::Stderr => ReadableFile::Log(tag, PayloadStream::Stderr),
+            AttemptFile::Output(path) => ReadableFile::File(FilePlace::Output(tag, path.clone())),
         };
         let offset = units::Bytes(what.offset);
         let piece = self
             .plane
-            .read_site_file(&site, file, offset, what.limit)
+            .read_site_file(&what.job.owner, &site, file, offset, what.limit)
             .await;
         let piece = piece.map_err(|error| read_refusal(&site, error))?;
-        Ok(ServedPiece {
+        Ok(ReadPiece {
             bytes: Bytes::from(piece.bytes),
             size: piece.size.0,
         })
     }
 
-    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+    async fn list_directory(
+        &self,
+        what: &DirectoryListRequest,
+    ) -> Result<Option<DirectoryListing>, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let listed = self
             .plane
-            .list_site_directory(&site, FilePlace::Output(tag, what.path.clone()))
+            .list_site_directory(
+                &what.job.owner,
+                &site,
+                FilePlace::Output(tag, what.path.clone()),
+            )
             .await;
         listed.map_err(|error| read_refusal(&site, error))
     }
 
-    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
-        let done = self.plane.upload_step(site, step).await;
+    async fn take_upload_step(
+        &self,
+        by: &KeyName,
+        site: &SiteName,
+        step: UploadStep,
+    ) -> Result<(), ApiRefusal> {
+        let done = self.plane.upload_step(by, site, step).await;
         done.map_err(|error| ApiRefusal::Site(format!("{site}: {error}")))
     }
 
-    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
+    async fn export_store(&self) -> Result<PieceStream, ApiRefusal> {
         let store = self.plane.store().clone();
         let plane = &self.plane;
         Ok(records::export_pieces(
@@ -380,18 +401,18 @@ impl Backend for Served {
         ))
     }
 
-    fn subscribe(&self) -> Changes {
+    fn subscribe(&self) -> JobChangeStream {
         let receiver = self.plane.subscribe();
         let changes = futures_util::stream::unfold(receiver, |mut receiver| async move {
             match receiver.recv().await {
                 Ok(committed) => {
-                    let followed: Vec<FollowedChange> =
+                    let followed: Vec<SubscriptionItem> =
                         changes_of(&committed.change, committed.seq)
-                            .map(FollowedChange::Change)
+                            .map(SubscriptionItem::Change)
                             .collect();
                     Some((followed, receiver))
                 }
-                Err(RecvError::Lagged(_)) => Some((vec![FollowedChange::Lost], receiver)),
+                Err(RecvError::Lagged(_)) => Some((vec![SubscriptionItem::Lost], receiver)),
                 Err(RecvError::Closed) => None,
             }
         });
@@ -440,7 +461,7 @@ fn changes_of(
     }
 }
 
-fn file_report(view: &View, file: &FileRecord) -> Option<FileReport> {
+fn file_report(view: &CommittedView, file: &FileRecord) -> Option<FileReport> {
     let entry = file.entry.as_ref()?;
     let kept =
         cospan_actors::transfer::unlisted_copy_sites(view, entry).map(|site| ReplicaReport {

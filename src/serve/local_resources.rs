@@ -7,14 +7,17 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
-use cospan_sites::local_site::machine::{MachineFacts, room_for};
+use cospan_sites::local_site::machine::{MachineResources, room_for};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::config::sections::Site;
 
 /// All resources of each site of this machine.
-pub(super) fn site_totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteName, Resources> {
+pub(super) fn site_totals(
+    config: &Config,
+    machine: MachineResources,
+) -> BTreeMap<SiteName, Resources> {
     let here: Vec<&Site> = config
         .site
         .iter()
@@ -117,7 +120,7 @@ mod tests {
         let config = Config::parse(Path::new("cospan.toml"), &text)
             .unwrap()
             .config;
-        let machine = MachineFacts {
+        let machine = MachineResources {
             memory: Bytes(8_000_000_000),
             gpus: 3,
         };

@@ -10,6 +10,7 @@ mod http_backend;
 mod job_memory;
 mod local_links;
 mod local_resources;
+mod output_reading;
 mod read_only;
 mod read_stderr_tail;
 mod records;
@@ -28,36 +29,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::actor_context::SharedParts;
+use cospan_actors::actor_context::SharedStateParts;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
-use cospan_actors::metrics::Metrics;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::wiring;
-use cospan_sites::exec::ssh::SshExec;
+use cospan_domain::ids::InstanceId;
+use cospan_sites::exec::ssh::SshExecutor;
 use cospan_sites::port::{Site, SiteError};
-use cospan_storage::Opened;
+use cospan_storage::OpenedStore;
 use cospan_storage::port::{Journal, StoreError};
 use prometheus::Registry;
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
+use crate::chaos::{self, ChaosMetrics, FaultHandles, Rehearsals};
 use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
-use crate::http::control_plane_port::Backend;
-use crate::http::{BindError, Bound, Edge, HttpSettings, RunningServer};
-use crate::keys::{KeyDirectory, KeyError, KeyRing};
+use crate::http::control_plane_port::ControlPlanePort;
+use crate::http::{BindError, BoundListeners, HttpSettings, HttpState, RunningServer};
+use crate::keys::{KeyDirectory, KeyError, LoadedKeys};
 use crate::site_roots;
 pub use disk_space::register as register_disk;
-use http_backend::Served;
-use read_only::{ReadOnly, TooLarge};
+use http_backend::ServedControlPlane;
+use read_only::{JobMemoryExcess, ReadOnlyStore};
 use records::FoundRecords;
-use server_file::{RunningProcess, RunningSign};
+use server_file::{RunningServerInfo, RunningServerLock};
 use server_signals::SignalQueue;
-use site_kinds::Sites;
-use webhook::Webhook;
+use site_kinds::ConfiguredSites;
+use webhook::WebhookMessenger;
 
 /// Exit code when the control plane cannot continue; a service manager restarts it.
 pub const EXIT_FATAL: i32 = 70;
@@ -78,8 +80,19 @@ pub enum ServeError {
     Sites(SiteError),
     #[error("{}", .0.join("\n"))]
     Roots(Vec<String>),
+    #[error(
+        "the data directory {data} is a copy of {original}, with which control plane {instance} runs \
+         already (process {process}); two would use the same sites: stop the other, or give this \
+         server a data directory of its own"
+    )]
+    Copy {
+        data: String,
+        instance: String,
+        process: u32,
+        original: String,
+    },
     #[error("the placement policy: {0}")]
-    Policy(#[from] cospan_domain::ids::InvalidId),
+    Policy(#[from] cospan_domain::ids::IdentifierError),
     #[error(transparent)]
     DataDirectory(#[from] DataDirectoryError),
     #[error("the server cannot run: {0}")]
@@ -89,12 +102,13 @@ pub enum ServeError {
 }
 
 /// A server that has started.
-struct Started {
+struct StartedServer {
     /// `None`: the store is only read.
     plane: Option<ControlPlane>,
     store: Arc<dyn Journal>,
     running: RunningServer,
-    connections: Vec<Arc<SshExec>>,
+    connections: Vec<Arc<SshExecutor>>,
+    instance: InstanceId,
 }
 
 /// Path of the store, and the options to open it with.
@@ -114,7 +128,7 @@ pub(crate) fn serve(
     reread: impl Fn(),
 ) -> Result<(), ServeError> {
     let http = settings_from_config::http_settings(config, data);
-    let bound = Bound::bind(&http)?;
+    let bound = BoundListeners::bind(&http)?;
     data_directory::check(data)?;
     let wrong = site_roots::find_wrong_roots(config, data);
     if !wrong.is_empty() {
@@ -134,12 +148,13 @@ pub(crate) fn serve(
              each what it needs with `cospan key grant NAME --role user`"
         );
     }
-    let ring = Arc::new(KeyRing::open(keys)?);
+    let ring = Arc::new(LoadedKeys::open(keys)?);
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {
         let addresses = bound.addresses();
         let mut started = start_server(config, data, http, bound, ring.clone()).await?;
-        let _sign = announce_ready(data, &addresses, config.server.tls_certificate.is_some());
+        let tls = config.server.tls_certificate.is_some();
+        let _sign = announce_ready(data, started.instance, &addresses, tls);
         let server = started.running.take_server();
         let served = async {
             match server {
@@ -170,11 +185,11 @@ async fn start_server(
     config: &Config,
     data: &Path,
     http: HttpSettings,
-    bound: Bound,
-    keys: Arc<KeyRing>,
-) -> Result<Started, ServeError> {
+    bound: BoundListeners,
+    keys: Arc<LoadedKeys>,
+) -> Result<StartedServer, ServeError> {
     let registry = Registry::new();
-    let metrics = Arc::new(Metrics::new(&registry)?);
+    let metrics = Arc::new(ControlPlaneMetrics::new(&registry)?);
     register_process(&registry)?;
     register_disk(&registry, data.to_owned())?;
     let (path, options) = settings_from_config::store_settings(config, data);
@@ -196,15 +211,17 @@ async fn start_server(
                 );
             }
         };
+    refuse_copy(data, opened.instance)?;
     let seal = crate::keys::load_seal(data, view.next_id)?;
-    let Sites { sites, connections } = site_kinds::make_sites(config, data, seal, opened.instance)
-        .await
-        .map_err(ServeError::Sites)?;
+    let ConfiguredSites { sites, connections } =
+        site_kinds::make_sites(config, data, seal, opened.instance)
+            .await
+            .map_err(ServeError::Sites)?;
     let config = &local_links::with_local_links(config);
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrap_sites(config, data, sites);
     let (known, plane) = watch::channel(None);
-    let parts = SharedParts {
+    let parts = SharedStateParts {
         clock: SteadyClock::of_process(),
         seed: random_seed(),
         settings: settings_from_config::actor_settings(config)?,
@@ -215,7 +232,7 @@ async fn start_server(
         metrics,
         sites,
         store: opened.journal.clone(),
-        messenger: Arc::new(Webhook::new(
+        messenger: Arc::new(WebhookMessenger::new(
             Duration::from_millis(config.notify.timeout.0),
             plane,
         )),
@@ -235,41 +252,59 @@ async fn start_server(
         ),
         None => Rehearsals::off(),
     };
-    let served = Arc::new(Served::new(
+    let served = Arc::new(ServedControlPlane::new(
         plane.clone(),
         options.engine.as_str(),
         rehearsals,
     ));
-    let edge = Edge::new(served, keys, http, registry)?;
+    let edge = HttpState::new(served, keys, http, registry)?;
     let running = bound.serve(edge)?;
-    Ok(Started {
+    Ok(StartedServer {
         plane: Some(plane),
         store: opened.journal,
         running,
         connections,
+        instance: opened.instance,
     })
+}
+
+/// Refuses to run the control plane of another data directory beside its server. Whether a root is
+/// in use says nothing about this: payloads can write to roots.
+fn refuse_copy(data: &Path, instance: InstanceId) -> Result<(), ServeError> {
+    let instance = instance.to_string();
+    match RunningServerInfo::find_original(data, &instance) {
+        None => Ok(()),
+        Some(original) => Err(ServeError::Copy {
+            data: data.display().to_string(),
+            instance,
+            process: original.process,
+            original: original.data.unwrap_or_default(),
+        }),
+    }
 }
 
 /// Serves as much as possible of a store whose jobs do not fit into memory.
 fn serve_read_only(
-    opened: Opened,
-    found: TooLarge,
+    opened: OpenedStore,
+    found: JobMemoryExcess,
     engine: &'static str,
-    (bound, keys, http): (Bound, Arc<KeyRing>, HttpSettings),
+    (bound, keys, http): (BoundListeners, Arc<LoadedKeys>, HttpSettings),
     registry: Registry,
-) -> Result<Started, ServeError> {
+) -> Result<StartedServer, ServeError> {
     let store = opened.journal.clone();
-    let backend = ReadOnly::new(opened, engine, found);
+    let instance = opened.instance;
+    let backend = ReadOnlyStore::new(opened, engine, found);
     error!(
         why = backend.read_only().unwrap_or_default(),
         "only reading; give this server more memory, or import an export where there is more"
     );
-    let running = bound.serve(Edge::new(Arc::new(backend), keys, http, registry)?)?;
-    Ok(Started {
+    let running = bound.serve(HttpState::new(Arc::new(backend), keys, http, registry)?)?;
+    Ok(StartedServer {
         plane: None,
         store,
         running,
         connections: Vec::new(),
+        instance,
     })
 }
 
@@ -279,7 +314,7 @@ fn wrap_sites(
     config: &Config,
     data: &Path,
     sites: Vec<Arc<dyn Site>>,
-) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
+) -> (Vec<Arc<dyn Site>>, Option<FaultHandles>) {
     let allowed = config.chaos.allowed;
     let files = cfg!(cospan_chaos).then(|| data.join("faults"));
     if !allowed && files.is_none() {
@@ -309,16 +344,25 @@ fn random_seed() -> u64 {
 }
 
 /// Announces that requests are answered from now on; the result is held until the end.
-fn announce_ready(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningSign> {
+fn announce_ready(
+    data: &Path,
+    instance: InstanceId,
+    addresses: &[SocketAddr],
+    tls: bool,
+) -> Option<RunningServerLock> {
     for address in addresses {
         info!(%address, "serving");
     }
     let addresses = addresses
         .iter()
         .map(|at| ServerAddress::of_listener(*at, tls).to_string());
-    let runs = RunningProcess {
+    let runs = RunningServerInfo {
         process: std::process::id(),
         addresses: addresses.collect(),
+        instance: Some(instance.to_string()),
+        data: std::path::absolute(data)
+            .ok()
+            .and_then(|data| data.to_str().map(str::to_owned)),
     };
     let sign = runs.announce(data);
     if let Err(problem) = &sign {
@@ -331,7 +375,7 @@ fn announce_ready(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Ru
     sign.ok()
 }
 
-async fn stop_server(started: Started) {
+async fn stop_server(started: StartedServer) {
     const FLUSH_MAX: Duration = Duration::from_secs(4);
     if let Some(plane) = &started.plane {
         plane.begin_stopping();
@@ -353,7 +397,7 @@ async fn stop_server(started: Started) {
 mod tests {
     use cospan_domain::ids::SiteName;
     use cospan_domain::resources::Resources;
-    use cospan_sites::local_site::{LocalConfig, LocalSite};
+    use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 
     use super::*;
 
@@ -361,7 +405,7 @@ mod tests {
     fn unless_faults_may_be_injected_no_site_is_wrapped() {
         let home = tempfile::tempdir().unwrap();
         let name: SiteName = "delft".parse().unwrap();
-        let local = LocalConfig::new(
+        let local = LocalSiteConfig::new(
             name.clone(),
             home.path().join("delft"),
             Resources::default(),

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartOverview, StartsToCompute, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, CommittedView, FreeProcessorsAnswer, JobSubmission,
+    PossibleStartOverview, StartComputation,
 };
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::reservation::{EqualParts, StartWindow};
 use cospan_domain::units::{Bytes, DurationMs};
-use cospan_sites::files::tree_pieces::Listing;
+use cospan_sites::files::tree_pieces::DirectoryListing;
 use cospan_sites::port::UploadStep;
-use cospan_storage::Opened;
+use cospan_storage::OpenedStore;
 
 use super::records;
 use crate::api::v1::explain::ExplainReport;
@@ -22,29 +23,30 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
-    Backend, Changes, ExplainPage, JobFacts, JobHistory, ListOrder, Pieces, ReadOrder, ServedPiece,
+    ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage, FileReadRequest,
+    JobChangeStream, JobHistory, PieceStream, ReadPiece,
 };
 
 /// Memory that the jobs of a store would take, and the bound.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TooLarge {
+pub(super) struct JobMemoryExcess {
     pub(super) jobs: u64,
     pub(super) needed: Bytes,
     pub(super) most: Bytes,
 }
 
 /// A store that is only read.
-pub(super) struct ReadOnly {
-    opened: Opened,
+pub(super) struct ReadOnlyStore {
+    opened: OpenedStore,
     engine: &'static str,
     jobs: u64,
     why: String,
     rehearsals: Rehearsals,
 }
 
-impl ReadOnly {
-    pub(super) fn new(opened: Opened, engine: &'static str, found: TooLarge) -> Self {
-        let TooLarge { jobs, needed, most } = found;
+impl ReadOnlyStore {
+    pub(super) fn new(opened: OpenedStore, engine: &'static str, found: JobMemoryExcess) -> Self {
+        let JobMemoryExcess { jobs, needed, most } = found;
         let why = format!(
             "the {jobs} jobs in the store would take about {needed} of memory, and all jobs \
              together may take {most} of what this server has (`server.memory`): single jobs are \
@@ -66,20 +68,25 @@ impl ReadOnly {
 }
 
 #[async_trait]
-impl Backend for ReadOnly {
+impl ControlPlanePort for ReadOnlyStore {
     async fn run_command(&self, _: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         self.refuse()
     }
 
-    fn preview(&self, _: &KeyName, _: Submission, _: usize) -> Result<ExplainReport, ApiRefusal> {
+    fn preview(
+        &self,
+        _: &KeyName,
+        _: JobSubmission,
+        _: usize,
+    ) -> Result<ExplainReport, ApiRefusal> {
         self.refuse()
     }
 
-    fn check_submission(&self, _: &KeyName, _: Submission) -> Result<(), ApiRefusal> {
+    fn check_submission(&self, _: &KeyName, _: JobSubmission) -> Result<(), ApiRefusal> {
         self.refuse()
     }
 
-    fn view(&self) -> Arc<View> {
+    fn view(&self) -> Arc<CommittedView> {
         Arc::default()
     }
 
@@ -124,12 +131,12 @@ impl Backend for ReadOnly {
         _: Option<&SiteName>,
         _: &EqualParts,
         _: StartWindow,
-    ) -> StartsToCompute {
-        Box::new(StartOverview::default)
+    ) -> StartComputation {
+        Box::new(PossibleStartOverview::default)
     }
 
-    async fn free_slots(&self, _: &SiteName, _: DurationMs) -> FreeLater {
-        FreeLater::GrantsNone
+    async fn free_slots(&self, _: &SiteName, _: DurationMs) -> FreeProcessorsAnswer {
+        FreeProcessorsAnswer::GrantsNone
     }
 
     fn store_report(&self) -> StoreReport {
@@ -164,29 +171,41 @@ impl Backend for ReadOnly {
     async fn collect_job_facts(
         &self,
         _: JobId,
-        _: ExplainPage,
-    ) -> Result<Option<JobFacts>, ApiRefusal> {
+        _: ExplanationPage,
+    ) -> Result<Option<ExplanationFacts>, ApiRefusal> {
         self.refuse()
     }
 
-    fn explain(&self, _: JobFacts, _: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
+    fn explain(
+        &self,
+        _: ExplanationFacts,
+        _: ExplanationPage,
+    ) -> Result<ExplainReport, ApiRefusal> {
         self.refuse()
     }
 
-    async fn read_file_piece(&self, _: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+    async fn read_file_piece(&self, _: &FileReadRequest) -> Result<ReadPiece, ApiRefusal> {
         self.refuse()
     }
 
-    async fn list_directory(&self, _: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+    async fn list_directory(
+        &self,
+        _: &DirectoryListRequest,
+    ) -> Result<Option<DirectoryListing>, ApiRefusal> {
         self.refuse()
     }
 
-    async fn take_upload_step(&self, _: &SiteName, _: UploadStep) -> Result<(), ApiRefusal> {
+    async fn take_upload_step(
+        &self,
+        _: &KeyName,
+        _: &SiteName,
+        _: UploadStep,
+    ) -> Result<(), ApiRefusal> {
         self.refuse()
     }
 
-    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
-        let Opened {
+    async fn export_store(&self) -> Result<PieceStream, ApiRefusal> {
+        let OpenedStore {
             journal,
             instance,
             epoch,
@@ -195,7 +214,7 @@ impl Backend for ReadOnly {
         Ok(records::export_pieces(journal, instance, epoch))
     }
 
-    fn subscribe(&self) -> Changes {
+    fn subscribe(&self) -> JobChangeStream {
         Box::pin(futures_util::stream::empty())
     }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
-use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::ids::{ComponentIndex, KeyName, SiteName};
 use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Component, Job};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::{PayloadStream, Readable, SiteError};
+use cospan_sites::port::{PayloadStream, ReadableFile, SiteError};
 
 use crate::api::v1::stderr_tail::{LastWordsReport, TAIL_BYTES, last_lines};
 
@@ -45,8 +45,8 @@ async fn read_of_component(
 ) -> LastWordsReport {
     let name = job.name_of(index).unwrap_or_default();
     let tag = job.tag_of(plane.instance(), index, component.attempt);
-    let log = Readable::Log(tag, PayloadStream::Stderr);
-    let read = tokio::time::timeout(PATIENCE, read_tail(plane, site, log)).await;
+    let log = ReadableFile::Log(tag, PayloadStream::Stderr);
+    let read = tokio::time::timeout(PATIENCE, read_tail(plane, &job.owner, site, log)).await;
     let (lines, shortened, problem) = match read {
         Ok(Ok((bytes, whole))) => {
             let (lines, shortened) = last_lines(&bytes, whole);
@@ -80,18 +80,19 @@ async fn read_of_component(
 /// The end of a log, and whether that is all of it.
 async fn read_tail(
     plane: &ControlPlane,
+    by: &KeyName,
     site: &SiteName,
-    log: Readable,
+    log: ReadableFile,
 ) -> Result<(Vec<u8>, bool), SiteError> {
     let begin = plane
-        .read_site_file(site, log.clone(), Bytes(0), TAIL_BYTES)
+        .read_site_file(by, site, log.clone(), Bytes(0), TAIL_BYTES)
         .await?;
     let offset = begin.size.0.saturating_sub(TAIL_BYTES.into());
     if offset == 0 {
         return Ok((begin.bytes, true));
     }
     let end = plane
-        .read_site_file(site, log, Bytes(offset), TAIL_BYTES)
+        .read_site_file(by, site, log, Bytes(offset), TAIL_BYTES)
         .await?;
     Ok((end.bytes, false))
 }

@@ -5,37 +5,37 @@ use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
-use cospan_actors::api::{ApiRefusal, View};
+use cospan_actors::api::{ApiRefusal, CommittedView};
 use cospan_actors::journal::view_of;
 use cospan_domain::ids::{Epoch, InstanceId, JobId};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::units;
 use cospan_storage::export::export_journal;
-use cospan_storage::port::{Journal, Key, Sink, StoreError};
-use cospan_storage::record::{Loader, events, job};
-use cospan_storage::{Opened, StoreOptions, open_and_load};
+use cospan_storage::port::{CommitReportSink, Journal, StoreError, StoreKey};
+use cospan_storage::record::{RecordLoader, events, job};
+use cospan_storage::{OpenedStore, StoreOptions, open_and_load};
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::read_only::TooLarge;
-use crate::http::control_plane_port::{JobHistory, Pieces};
+use super::read_only::JobMemoryExcess;
+use crate::http::control_plane_port::{JobHistory, PieceStream};
 
 /// The result of reading a store.
 pub(super) enum FoundRecords {
     /// All that is live, and keys of the rest.
-    All(Opened, Box<View>, Vec<Key>),
+    All(OpenedStore, Box<CommittedView>, Vec<StoreKey>),
     /// The jobs would take more memory than allowed.
-    TooLarge(Opened, TooLarge),
+    TooLarge(OpenedStore, JobMemoryExcess),
 }
 
 /// Opens the store and reads everything that is live, if its jobs take at most this much memory.
 pub(super) fn open_store(
     path: &Path,
     options: &StoreOptions,
-    sink: Sink,
+    sink: CommitReportSink,
     most: units::Bytes,
 ) -> Result<FoundRecords, StoreError> {
-    let mut loader = Loader::with_threads(decoder_threads(), most);
+    let mut loader = RecordLoader::with_threads(decoder_threads(), most);
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
         if damage.is_none() {
@@ -47,7 +47,7 @@ pub(super) fn open_store(
         Err(StoreError::TooLarge { jobs, needed, most }) => {
             return Ok(FoundRecords::TooLarge(
                 opened,
-                TooLarge { jobs, needed, most },
+                JobMemoryExcess { jobs, needed, most },
             ));
         }
         loaded => loaded?,
@@ -122,7 +122,11 @@ pub(super) fn read_history(
 
 /// Exports the whole store, in the format of `store import`: a snapshot, while its writer
 /// continues.
-pub(super) fn export_pieces(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
+pub(super) fn export_pieces(
+    store: Arc<dyn Journal>,
+    instance: InstanceId,
+    epoch: Epoch,
+) -> PieceStream {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     actix_web::rt::task::spawn_blocking(move || {
         let mut writer = PieceWriter {

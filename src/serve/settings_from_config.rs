@@ -6,26 +6,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_actors::actor_settings::{
-    BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
+    ActorSettings, BidSettings, NetworkSettings, SiteQuerySettings, StagingLimits,
 };
-use cospan_domain::acquisition::{ClaimLimits, Scores};
-use cospan_domain::claim::{ClaimParameters, MinClaimStep};
+use cospan_domain::acquisition::{BenchmarkScores, ClaimTimeLimits};
+use cospan_domain::claim::{ClaimParameters, MinClaimInterval};
 use cospan_domain::ids::{KeyName, PolicyName, SiteName, TargetName};
 use cospan_domain::job::job_parameters::JobParameters;
-use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::placement::{BidBandwidths, DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::job::spec::JobSpecLimits;
+use cospan_domain::placement::{BidBandwidthChoice, PlacementDefaults, QuotaBasis, SiteQuota};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::site_parameters::SiteParameters;
 use cospan_domain::transfer::copy_parameters::CopyParameters;
-use cospan_domain::transfer::measured_bandwidth::RateParameters;
+use cospan_domain::transfer::measured_bandwidth::BandwidthParameters;
 use cospan_domain::units::{DurationMs, Mflops};
 use cospan_storage::{EngineKind, StoreOptions};
 
 use super::{configured_links, job_memory, site_kinds};
 use crate::chaos::RehearsalLimits;
 use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
-use crate::config::value::Auto;
+use crate::config::value::AutoOrGiven;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
 use crate::uploads::UploadSettings;
@@ -36,16 +36,18 @@ const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
 const RECONCILE: DurationMs = DurationMs::from_secs(300);
 
 /// Settings of the actors.
-pub(crate) fn actor_settings(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
+pub(crate) fn actor_settings(
+    config: &Config,
+) -> Result<ActorSettings, cospan_domain::ids::IdentifierError> {
     let sites = &config.sites;
     let settle = config
         .site
         .iter()
         .map(|site| (site.name.clone(), site_kinds::settle_time(site.kind)));
     let job = job_parameters(config);
-    Ok(Settings {
+    Ok(ActorSettings {
         limits: spec_limits(config),
-        default_policies: DefaultPolicies {
+        default_policies: PlacementDefaults {
             rigid: PolicyName::new(&config.placement.policy)?,
             flexible: PolicyName::new(&config.placement.flexible_policy)?,
             weights: config.placement.weights,
@@ -117,8 +119,8 @@ fn job_parameters(config: &Config) -> JobParameters {
             l_min: claim.l_min,
             threshold: claim.threshold,
             min_claim_step: match claim.min_claim_step {
-                Auto::Auto => MinClaimStep::Auto,
-                Auto::Given(step) => MinClaimStep::Fixed(step),
+                AutoOrGiven::Auto => MinClaimInterval::Auto,
+                AutoOrGiven::Given(step) => MinClaimInterval::Fixed(step),
             },
             max_claim_tries: claim.max_claim_tries,
         },
@@ -146,7 +148,7 @@ fn job_parameters(config: &Config) -> JobParameters {
 }
 
 /// Limits of claims at sites that have limits of their own.
-fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
+fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimTimeLimits> {
     let own = config
         .site
         .iter()
@@ -156,7 +158,7 @@ fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
         let max_hold = site.hold_max.unwrap_or(config.claim.hold_max);
         (
             site.name.clone(),
-            ClaimLimits {
+            ClaimTimeLimits {
                 ready_within,
                 max_hold,
             },
@@ -175,14 +177,14 @@ fn longest_of_kinds(config: &Config, of: fn(SiteKind) -> DurationMs) -> Duration
         .unwrap_or_default()
 }
 
-fn site_quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
+fn site_quotas(config: &Config) -> BTreeMap<SiteName, SiteQuota> {
     let basis = match config.placement.quota_basis {
         Basis::Level => QuotaBasis::Level,
         Basis::Share => QuotaBasis::Share,
     };
     let quotas = config.site.iter().map(|site| {
         let share = site.quota;
-        (site.name.clone(), Quota { share, basis })
+        (site.name.clone(), SiteQuota { share, basis })
     });
     quotas.collect()
 }
@@ -194,7 +196,7 @@ fn site_powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
         .collect()
 }
 
-fn site_scores(config: &Config) -> BTreeMap<SiteName, Scores> {
+fn site_scores(config: &Config) -> BTreeMap<SiteName, BenchmarkScores> {
     let sites = config
         .site
         .iter()
@@ -204,8 +206,8 @@ fn site_scores(config: &Config) -> BTreeMap<SiteName, Scores> {
         .collect()
 }
 
-fn spec_limits(config: &Config) -> SpecLimits {
-    SpecLimits {
+fn spec_limits(config: &Config) -> JobSpecLimits {
+    JobSpecLimits {
         max_components: config.limits.max_components,
         max_wall_time: config.limits.max_wall_time,
     }
@@ -233,10 +235,10 @@ fn queue_parameters(config: &Config) -> QueueParameters {
     }
 }
 
-fn catalogue_settings(config: &Config) -> InformationSettings {
+fn catalogue_settings(config: &Config) -> SiteQuerySettings {
     let sites = config.site.iter();
     let own = sites.filter_map(|site| Some((site.name.clone(), site.query_timeout?)));
-    InformationSettings {
+    SiteQuerySettings {
         refresh_ahead: config.placement.refresh_ahead,
         query_timeout: config.sites.query_timeout,
         query_timeouts: own.collect(),
@@ -252,19 +254,19 @@ fn site_keys(config: &Config) -> BTreeMap<SiteName, Arc<[KeyName]>> {
         .collect()
 }
 
-fn staging_bounds(config: &Config) -> BTreeMap<SiteName, Staging> {
+fn staging_bounds(config: &Config) -> BTreeMap<SiteName, StagingLimits> {
     let sites = config.site.iter();
     let staging = sites.map(|site| {
         (
             site.name.clone(),
-            Staging {
+            StagingLimits {
                 budget: site.staging,
                 replicas: site.replicas,
             },
         )
     });
     staging
-        .filter(|(_, staging)| *staging != Staging::default())
+        .filter(|(_, staging)| *staging != StagingLimits::default())
         .collect()
 }
 
@@ -277,17 +279,17 @@ fn network_settings(config: &Config) -> NetworkSettings {
     NetworkSettings {
         uploads: configured_links::upload_limits(config),
         bids: match placement.bid_bandwidths {
-            BidKind::OneKind => BidBandwidths::OneKind,
-            BidKind::Latest => BidBandwidths::Latest,
+            BidKind::OneKind => BidBandwidthChoice::OneKind,
+            BidKind::Latest => BidBandwidthChoice::Latest,
         },
         latencies,
         message: placement.message_size,
         hosts: hosts.collect(),
         latency_interval: placement.latency_interval,
-        rates: RateParameters {
+        rates: BandwidthParameters {
             half_life: placement.bandwidth_half_life,
             expiry: placement.bandwidth_expiry,
-            ..RateParameters::default()
+            ..BandwidthParameters::default()
         },
     }
 }

@@ -8,19 +8,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::acquisition::PartitionOptions;
+use cospan_domain::acquisition::PartitionOptionPrefixes;
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::exec::ssh::SshExec;
-use cospan_sites::files::Sources;
-use cospan_sites::files::fetch::{Fetching, relay_root};
-use cospan_sites::local_site::machine::MachineFacts;
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::exec::ssh::SshExecutor;
+use cospan_sites::files::SourcesBySite;
+use cospan_sites::files::fetch::{FetchingSite, relay_root};
+use cospan_sites::local_site::machine::MachineResources;
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::{Site, SiteError};
 use cospan_sites::slurm_site::{LANES, SELDOM, SlurmSite};
-use cospan_sites::wrapper::attempt_words::Seal;
+use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 use tracing::{info, warn};
 
 use super::local_resources;
@@ -30,30 +30,30 @@ use crate::config::sections::{Site as Section, SiteKind};
 use crate::site_roots;
 
 /// A site, the step that makes its directory a site's, once, and its connection over a network.
-struct Made {
+struct ConfiguredSite {
     site: Arc<dyn Site>,
-    initialise: Initialise,
+    initialise: SiteSetupStep,
     /// Keeps other control planes out, where that is necessary.
-    take: Initialise,
-    ssh: Option<Arc<SshExec>>,
+    take: SiteSetupStep,
+    ssh: Option<Arc<SshExecutor>>,
 }
 
 /// Sites, and the connections that some are reached by.
-pub(super) struct Sites {
+pub(super) struct ConfiguredSites {
     pub(super) sites: Vec<Arc<dyn Site>>,
-    pub(super) connections: Vec<Arc<SshExec>>,
+    pub(super) connections: Vec<Arc<SshExecutor>>,
 }
 
-/// Time that a start waits for sites that are reached over a network.
+/// Time that a start waits for the roots of the sites.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time between two tries to make a site's directory at a site that was not reached.
 const AGAIN: Duration = Duration::from_secs(15);
 
-type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
+type SiteSetupStep = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
 
 /// Facts about a kind of site beside its adapter.
-struct AdapterKind {
+struct SiteKindFacts {
     kind: SiteKind,
     /// Time in which a submission whose outcome is unknown may still take effect.
     settle: DurationMs,
@@ -64,12 +64,12 @@ struct AdapterKind {
     go_lead_held: DurationMs,
     /// Prefixes of the options by which jobs choose partition and account at such a site, if it has
     /// them.
-    lanes: Option<PartitionOptions>,
-    make: fn(&SiteInputs<'_>, &Section) -> Result<Made, SiteError>,
+    lanes: Option<PartitionOptionPrefixes>,
+    make: fn(&SiteInputs<'_>, &Section) -> Result<ConfiguredSite, SiteError>,
 }
 
-static KINDS: [AdapterKind; 2] = [
-    AdapterKind {
+static KINDS: [SiteKindFacts; 2] = [
+    SiteKindFacts {
         kind: SiteKind::Local,
         settle: DurationMs::from_secs(1),
         go_lead: DurationMs::ZERO,
@@ -77,7 +77,7 @@ static KINDS: [AdapterKind; 2] = [
         lanes: None,
         make: make_local,
     },
-    AdapterKind {
+    SiteKindFacts {
         kind: SiteKind::Slurm,
         settle: DurationMs::from_secs(50),
         go_lead: DurationMs(1_500),
@@ -87,7 +87,7 @@ static KINDS: [AdapterKind; 2] = [
     },
 ];
 
-fn of_kind(kind: SiteKind) -> &'static AdapterKind {
+fn of_kind(kind: SiteKind) -> &'static SiteKindFacts {
     // Each kind has its line; a test checks it.
     KINDS
         .iter()
@@ -103,7 +103,7 @@ pub(super) fn settle_time(kind: SiteKind) -> DurationMs {
 /// Prefixes of the options by which jobs choose partition and account at sites of these kinds.
 pub(super) fn partition_words(
     mut kinds: impl Iterator<Item = SiteKind>,
-) -> Option<PartitionOptions> {
+) -> Option<PartitionOptionPrefixes> {
     kinds.find_map(|kind| of_kind(kind).lanes)
 }
 
@@ -128,11 +128,11 @@ struct SiteInputs<'c> {
     /// Roots of the sites on this machine.
     roots: BTreeMap<SiteName, PathBuf>,
     /// Connections to the other sites, and to their files.
-    ways: BTreeMap<SiteName, Arc<SshExec>>,
-    sources: Sources,
+    ways: BTreeMap<SiteName, Arc<SshExecutor>>,
+    sources: SourcesBySite,
     /// Resources of the sites on this machine.
     totals: BTreeMap<SiteName, Resources>,
-    seal: Seal,
+    seal: AttemptAuthenticator,
     instance: InstanceId,
 }
 
@@ -176,7 +176,7 @@ impl SiteInputs<'_> {
         if self.sources.is_empty() {
             site
         } else {
-            Arc::new(Fetching::new(
+            Arc::new(FetchingSite::new(
                 site,
                 self.sources.clone(),
                 self.relay_directory(),
@@ -190,9 +190,9 @@ impl SiteInputs<'_> {
 pub(super) async fn make_sites(
     config: &Config,
     data: &Path,
-    seal: Seal,
+    seal: AttemptAuthenticator,
     instance: InstanceId,
-) -> Result<Sites, SiteError> {
+) -> Result<ConfiguredSites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -206,8 +206,8 @@ pub(super) async fn make_sites(
         .map(|site| (site.name.clone(), absolute_path(&site.root)))
         .collect();
     let ways = BTreeMap::new();
-    let sources = Sources::new();
-    let totals = local_resources::site_totals(config, MachineFacts::this_machine());
+    let sources = SourcesBySite::new();
+    let totals = local_resources::site_totals(config, MachineResources::this_machine());
     let mut ground = SiteInputs {
         config,
         data,
@@ -220,13 +220,13 @@ pub(super) async fn make_sites(
         instance,
     };
     ground.connect_sites()?;
-    let mut all = Sites {
+    let mut all = ConfiguredSites {
         sites: Vec::new(),
         connections: Vec::new(),
     };
-    let mut far = Vec::new();
+    let mut takes = Vec::new();
     for section in &config.site {
-        let Made {
+        let ConfiguredSite {
             site,
             initialise,
             take,
@@ -246,37 +246,33 @@ pub(super) async fn make_sites(
                 Err(error) => return Err(error),
             }
         }
-        match ssh {
-            Some(_) => far.push((section.name.clone(), take)),
-            None => take().await?,
-        }
+        takes.push((section.name.clone(), take));
         all.sites.push(site);
         all.connections.extend(ssh);
     }
-    take_remote_roots(&far).await?;
+    take_roots(&takes).await;
     Ok(all)
 }
 
-/// Takes the roots that are reached over a network. A start does not wait for a site that is not
-/// reached soon: its root is taken before anything is done there.
-async fn take_remote_roots(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
+/// Takes the roots of the sites. Whatever is in the way is a state of that one site, which every
+/// call finds again until it is mended: payloads can write to a root, and must not keep the server
+/// from starting.
+async fn take_roots(sites: &[(SiteName, SiteSetupStep)]) {
     let taken = sites.iter().map(|(site, take)| async move {
-        let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
-        let taken = taken.unwrap_or_else(|_| Err(SiteError::NotSent("no answer yet".to_owned())));
-        match taken {
-            Err(problem) if problem.is_passing() => {
-                warn!(%site, %problem, "not reached; its root is taken when it is");
-                Ok(())
+        match tokio::time::timeout(TAKEN_WITHIN, take()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(problem)) => {
+                warn!(%site, %problem, "its root is not taken; it is once nothing is in the way");
             }
-            taken => taken,
+            Err(_) => warn!(%site, "no answer yet; its root is taken when it is reached"),
         }
     });
-    futures_util::future::try_join_all(taken).await.map(drop)
+    futures_util::future::join_all(taken).await;
 }
 
 /// Initialises a site that was not reached at first. Until then it has no directory, and no call to
 /// it is carried out.
-async fn initialise_when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
+async fn initialise_when_reached(initialise: SiteSetupStep, heard_of: PathBuf, place: String) {
     loop {
         tokio::time::sleep(AGAIN).await;
         match initialise().await {
@@ -293,7 +289,7 @@ async fn initialise_when_reached(initialise: Initialise, heard_of: PathBuf, plac
     }
 }
 
-fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<ConfiguredSite, SiteError> {
     let name = section.name.clone();
     let root = absolute_path(&section.root);
     let total = ground
@@ -301,7 +297,7 @@ fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteEr
         .get(&name)
         .cloned()
         .unwrap_or_else(|| section.total_resources());
-    let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
+    let mut local = LocalSiteConfig::new(name, root, total, ground.agent.clone());
     local.labels = section.labels.clone();
     local.reservations = section.can_reserve();
     local.ping = ground.config.sites.ping.clone();
@@ -311,16 +307,20 @@ fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteEr
     local.data_directory = absolute_path(ground.data);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
-    let initialise: Initialise = Box::new(move || {
+    let initialise: SiteSetupStep = Box::new(move || {
         let site = made.clone();
         Box::pin(async move { site.make_root() })
     });
     let taken = site.clone();
-    let take: Initialise = Box::new(move || {
+    let take: SiteSetupStep = Box::new(move || {
         let site = taken.clone();
-        Box::pin(async move { site.take_root() })
+        Box::pin(async move {
+            // Its file system may hang.
+            let taken = actix_web::rt::task::spawn_blocking(move || site.take_root()).await;
+            taken.unwrap_or_else(|error| Err(SiteError::OutcomeUnknown(error.to_string())))
+        })
     });
-    Ok(Made {
+    Ok(ConfiguredSite {
         site: ground.with_fetches(site),
         initialise,
         take,
@@ -328,7 +328,7 @@ fn make_local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteEr
     })
 }
 
-fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
+fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<ConfiguredSite, SiteError> {
     let mut slurm =
         cluster_config::slurm_config(section, absolute_path(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
@@ -348,16 +348,16 @@ fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteEr
         }
         None => {
             slurm.neighbours = ground.neighbour_roots(&section.name);
-            SlurmSite::new(slurm, Arc::new(ChildExec::of_this_process()))?
+            SlurmSite::new(slurm, Arc::new(ChildProcessExecutor::of_this_process()))?
         }
     });
     let made = site.clone();
-    let initialise: Initialise = Box::new(move || {
+    let initialise: SiteSetupStep = Box::new(move || {
         let site = made.clone();
         Box::pin(async move { site.make_root().await })
     });
     let taken = site.clone();
-    let take: Initialise = Box::new(move || {
+    let take: SiteSetupStep = Box::new(move || {
         let site = taken.clone();
         Box::pin(async move { site.take_root().await })
     });
@@ -365,7 +365,7 @@ fn make_slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteEr
         Some(_) => site,
         None => ground.with_fetches(site),
     };
-    Ok(Made {
+    Ok(ConfiguredSite {
         site,
         initialise,
         take,

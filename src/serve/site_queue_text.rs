@@ -68,9 +68,9 @@ fn describe_position(component: &Component, site: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use cospan_domain::acquisition::{Acquisition, QueueLimits};
+    use cospan_domain::acquisition::{Acquisition, QueueTimeLimits};
     use cospan_domain::ids::LrmId;
-    use cospan_domain::job::job_state::{JobPhase, Waits};
+    use cospan_domain::job::job_state::{JobPhase, SiteQueueWait};
     use cospan_domain::units::Timestamp;
 
     use super::*;
@@ -83,14 +83,14 @@ mod tests {
                 since: Timestamp(0),
             },
         );
-        let limits = QueueLimits::default();
+        let limits = QueueTimeLimits::default();
         job.components[0].placement.as_mut().unwrap().acquisition = Acquisition::Queue(limits);
         job.components[0].run = run;
         job
     }
 
     fn waits(expected_start: Option<Timestamp>) -> AttemptState {
-        let waits = Some(Waits {
+        let waits = Some(SiteQueueWait {
             since: Timestamp(0),
             expected_start,
             told_at: Some(Timestamp(30_000)),

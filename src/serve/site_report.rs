@@ -1,11 +1,11 @@
 //! A site as the API shows it.
 
-use cospan_actors::api::SiteStanding;
-use cospan_actors::link_measurements::LinkStanding;
-use cospan_domain::acquisition::Obtainable;
+use cospan_actors::api::SiteOverview;
+use cospan_actors::link_measurements::LinkFigures;
+use cospan_domain::acquisition::SiteExperience;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{SiteObstacle, list_obstacles};
-use cospan_domain::site::barred_owners_record::Ban;
+use cospan_domain::site::barred_owners_record::OwnerBan;
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationUs, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::api::v1::partition::LaneReport;
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report on one site.
-pub(super) fn site_report(site: &SiteStanding, now: Timestamp) -> SiteReport {
+pub(super) fn site_report(site: &SiteOverview, now: Timestamp) -> SiteReport {
     let record = &site.record;
     let last = &site.report;
     let description = last.description.as_deref();
@@ -87,7 +87,7 @@ pub(super) fn site_report(site: &SiteStanding, now: Timestamp) -> SiteReport {
 }
 
 /// Partitions in which processors could be obtained lately.
-fn partition_reports(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
+fn partition_reports(obtainable: &SiteExperience, now: Timestamp) -> Vec<LaneReport> {
     let mut obtainable = obtainable.clone();
     obtainable.forget_expired(now);
     obtainable
@@ -100,11 +100,11 @@ fn partition_reports(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport>
 fn barred_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
     let errors = record.consecutive_errors;
     let told = record.barred_owners(now).map(|(owner, ban)| match ban {
-        Ban::Probed => format!(
+        OwnerBan::Probed => format!(
             "a probe of our own is on its way: the last {errors} errors are all of jobs of {owner}, \
              which stay away until it is back"
         ),
-        Ban::KeptOff { until } => {
+        OwnerBan::KeptOff { until } => {
             format!("jobs of {owner} stay away until {}: they failed one after the other", Instant(until))
         }
     });
@@ -131,7 +131,7 @@ fn describe_obstacle(reason: &SiteObstacle, trouble: Option<&str>) -> String {
 }
 
 /// The report on one link.
-pub(super) fn link_report(link: &LinkStanding) -> LinkReport {
+pub(super) fn link_report(link: &LinkFigures) -> LinkReport {
     let measured = link.measured.as_ref();
     let latency = link.measured_latency.as_ref();
     LinkReport {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_link_is_reported_with_the_latency_that_counts_and_its_origin() {
         let site = |name| SiteName::new(name).unwrap();
-        let standing = LinkStanding {
+        let standing = LinkFigures {
             from: site("delft"),
             to: site("leiden"),
             bandwidth: BitsPerSecond(8),

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cospan_actors::coallocator::{Explanation, SiteFigures};
+use cospan_actors::coallocator::{JobExplanation, SiteFigures};
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::placement::{Reason, SiteVerdict, Suitability};
-use cospan_domain::site::barred_owners_record::Ban;
+use cospan_domain::placement::{RefusalReason, SiteSuitability, SiteVerdict};
+use cospan_domain::site::barred_owners_record::OwnerBan;
 
 use crate::api::v1::Instant;
 use crate::api::v1::explain::{VerdictGroup, VerdictReport};
 use crate::api::v1::partition::WaitReport;
-use crate::http::control_plane_port::ExplainPage;
+use crate::http::control_plane_port::ExplanationPage;
 
 /// More verdicts than this are also summed up.
 const MANY: usize = 200;
@@ -24,7 +24,10 @@ const WOULD_BE_CHOSEN: &str = "would-be-chosen";
 const NOT_PREFERRED: &str = "not-preferred";
 
 /// Sites of a placed job that the control plane does not know any more.
-pub(super) fn removed_sites<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
+pub(super) fn removed_sites<'a>(
+    job: &'a Job,
+    explanation: &JobExplanation,
+) -> BTreeSet<&'a SiteName> {
     let sites = placed_components(job).map(|(_, site)| site);
     sites
         .filter(|site| !explanation.sites.contains_key(*site))
@@ -37,7 +40,7 @@ fn placed_components(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteNa
 }
 
 /// Verdicts on some of a job's components, and their place among all.
-pub(super) struct Verdicts {
+pub(super) struct VerdictPage {
     pub(super) shown: Vec<VerdictReport>,
     /// All of them by code, on a first page, if there are many.
     pub(super) groups: Vec<VerdictGroup>,
@@ -47,7 +50,7 @@ pub(super) struct Verdicts {
     count: usize,
 }
 
-impl Verdicts {
+impl VerdictPage {
     /// The beginning of the next page.
     pub(super) fn next_page(&self) -> Option<u64> {
         let is_more = self.components.end < self.count;
@@ -62,7 +65,11 @@ impl Verdicts {
 
 /// The sites of a placed job, the rules that chose them, and the verdicts of the other sites on it
 /// now; for a waiting job the verdicts of all sites.
-pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
+pub(super) fn of_job(
+    job: &Job,
+    explanation: &JobExplanation,
+    page: ExplanationPage,
+) -> VerdictPage {
     let here: Vec<(ComponentIndex, &SiteName)> = placed_components(job).collect();
     let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
     let others: Vec<&SiteVerdict> = if job.is_final() {
@@ -89,7 +96,7 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
 }
 
 /// Verdicts of all sites on a job that is not submitted.
-pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdicts {
+pub(super) fn of_preview(explanation: &JobExplanation, page: ExplanationPage) -> VerdictPage {
     let told: Vec<VerdictLine> = explanation
         .verdicts
         .iter()
@@ -127,13 +134,13 @@ impl VerdictLine<'_> {
             VerdictLine::Here(..) => 1,
             VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => match &verdict.outcome
             {
-                Suitability::Chosen | Suitability::NotPreferred => 1,
-                Suitability::Refused(reasons) => reasons.len(),
+                SiteSuitability::Chosen | SiteSuitability::NotPreferred => 1,
+                SiteSuitability::Refused(reasons) => reasons.len(),
             },
         }
     }
 
-    fn to_reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
+    fn to_reports(&self, explanation: &JobExplanation) -> Vec<VerdictReport> {
         match self {
             VerdictLine::Here(job, index, site) => {
                 vec![placed_verdict(job, explanation, *index, site)]
@@ -147,19 +154,19 @@ impl VerdictLine<'_> {
     }
 
     /// The codes of the row in a group, with the site.
-    fn codes_and_site(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
+    fn codes_and_site(&self, explanation: &JobExplanation) -> (Vec<&'static str>, &SiteName) {
         match self {
             VerdictLine::Here(_, _, site) => {
                 (vec![placed_code(explanation.sites.get(*site))], site)
             }
             VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => {
                 let codes = match &verdict.outcome {
-                    Suitability::Chosen if matches!(self, VerdictLine::Instead(_)) => {
+                    SiteSuitability::Chosen if matches!(self, VerdictLine::Instead(_)) => {
                         vec![WOULD_BE_CHOSEN]
                     }
-                    Suitability::Chosen => vec![CHOSEN],
-                    Suitability::NotPreferred => vec![NOT_PREFERRED],
-                    Suitability::Refused(reasons) => reasons
+                    SiteSuitability::Chosen => vec![CHOSEN],
+                    SiteSuitability::NotPreferred => vec![NOT_PREFERRED],
+                    SiteSuitability::Refused(reasons) => reasons
                         .iter()
                         .map(|reason| reason.code().as_str())
                         .collect(),
@@ -172,11 +179,11 @@ impl VerdictLine<'_> {
 
 /// Collects whole components from the beginning of the page, as many as fit; at least one.
 fn collect_page(
-    explanation: &Explanation,
+    explanation: &JobExplanation,
     told: &[VerdictLine<'_>],
     count: usize,
-    page: ExplainPage,
-) -> Verdicts {
+    page: ExplanationPage,
+) -> VerdictPage {
     let count = told
         .iter()
         .map(|one| one.component() + 1)
@@ -207,7 +214,7 @@ fn collect_page(
     } else {
         Vec::new()
     };
-    Verdicts {
+    VerdictPage {
         shown,
         groups,
         components,
@@ -216,15 +223,15 @@ fn collect_page(
 }
 
 /// Groups all verdicts by code, the most frequent first.
-fn group_verdicts(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
+fn group_verdicts(explanation: &JobExplanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
     #[derive(Default)]
-    struct ToldGroup<'a> {
+    struct CollectedVerdicts<'a> {
         sites: BTreeSet<&'a SiteName>,
         components: BTreeSet<usize>,
         verdicts: usize,
         first: Option<&'a VerdictLine<'a>>,
     }
-    let mut groups: BTreeMap<&'static str, ToldGroup<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<&'static str, CollectedVerdicts<'_>> = BTreeMap::new();
     for one in told {
         let (codes, site) = one.codes_and_site(explanation);
         for code in codes {
@@ -235,11 +242,11 @@ fn group_verdicts(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<Ve
             group.first.get_or_insert(one);
         }
     }
-    let mut groups: Vec<(&'static str, ToldGroup<'_>)> = groups.into_iter().collect();
+    let mut groups: Vec<(&'static str, CollectedVerdicts<'_>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
     groups
         .into_iter()
-        .map(|(code, group): (&'static str, ToldGroup<'_>)| {
+        .map(|(code, group): (&'static str, CollectedVerdicts<'_>)| {
             let rows = group
                 .first
                 .map(|first| first.to_reports(explanation))
@@ -283,7 +290,7 @@ fn placed_code(figures: Option<&SiteFigures>) -> &'static str {
 
 fn placed_verdict(
     job: &Job,
-    explanation: &Explanation,
+    explanation: &JobExplanation,
     index: ComponentIndex,
     site: &SiteName,
 ) -> VerdictReport {
@@ -335,7 +342,7 @@ fn add_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> VerdictR
     }
 }
 
-fn site_verdicts(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
+fn site_verdicts(explanation: &JobExplanation, verdict: &SiteVerdict) -> Vec<VerdictReport> {
     let component = explanation.components.get(verdict.component.0 as usize);
     let figures = explanation.sites.get(&verdict.site);
     let report = |code: &str, chosen: bool, detail: String| {
@@ -357,13 +364,13 @@ fn site_verdicts(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<Verdic
             .and_then(|placement| placement.share)
     });
     match &verdict.outcome {
-        Suitability::Chosen => {
+        SiteSuitability::Chosen => {
             let taken =
                 share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
             vec![report(CHOSEN, true, taken)]
         }
-        Suitability::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
-        Suitability::Refused(reasons) => reasons
+        SiteSuitability::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
+        SiteSuitability::Refused(reasons) => reasons
             .iter()
             .map(|reason| {
                 report(
@@ -377,13 +384,15 @@ fn site_verdicts(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<Verdic
 }
 
 /// A reason in words: for a closed site all that keeps it closed, with numbers and names.
-fn describe_reason(reason: &Reason, figures: Option<&SiteFigures>) -> String {
+fn describe_reason(reason: &RefusalReason, figures: Option<&SiteFigures>) -> String {
     match (reason, list_obstacles(figures)) {
-        (Reason::Closed(_), known) if !known.is_empty() => known,
-        (Reason::OwnerKeptOff(Ban::KeptOff { until }), _) => {
+        (RefusalReason::Closed(_), known) if !known.is_empty() => known,
+        (RefusalReason::OwnerKeptOff(OwnerBan::KeptOff { until }), _) => {
             format!("{reason}, until {}", Instant(*until))
         }
-        (Reason::Waited { lane, wait }, _) => format!("{lane} was {}", WaitReport::from(wait)),
+        (RefusalReason::Waited { lane, wait }, _) => {
+            format!("{lane} was {}", WaitReport::from(wait))
+        }
         _ => reason.to_string(),
     }
 }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use cospan_actors::coallocator::{StartEstimate, WaitCause};
-use cospan_domain::acquisition::{PartitionAccount, PartitionDemand, Waited};
+use cospan_domain::acquisition::{PartitionAccount, PartitionDemand, PartitionWait};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::{Component, JobPhase};
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, JobSpec, Priority, Program, RequestType, UnreachableAction,
 };
-use cospan_domain::placed::{DominantRefusal, PlacedBy, Placement, PlacementRule, ReasonCode};
-use cospan_domain::placement::{Hindrance, PlacementRefusal};
+use cospan_domain::placed::{
+    DominantRefusal, Placement, PlacementOrigin, PlacementRule, ReasonCode,
+};
+use cospan_domain::placement::{PlacementHindrance, PlacementRefusal};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteObstacle;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -19,14 +21,14 @@ use super::*;
 use crate::api::v1::job::JobReport;
 use crate::serve::explanation;
 
-const FIRST: ExplainPage = ExplainPage::FIRST;
+const FIRST: ExplanationPage = ExplanationPage::FIRST;
 const PROBE: Timestamp = Timestamp(1_700_000_000_000);
 
 fn site(name: &str) -> SiteName {
     name.parse().unwrap()
 }
 
-fn verdict(name: &str, outcome: Suitability) -> SiteVerdict {
+fn verdict(name: &str, outcome: SiteSuitability) -> SiteVerdict {
     let component = ComponentIndex(0);
     let site = site(name);
     let remaining_processors = 6;
@@ -41,8 +43,8 @@ fn verdict(name: &str, outcome: Suitability) -> SiteVerdict {
 }
 
 /// Leiden would be chosen; Delft is unusable; nothing is known of other sites.
-pub(crate) fn explanation(wait: WaitCause) -> Explanation {
-    let closed = vec![Reason::Closed(Hindrance::Unusable)];
+pub(crate) fn explanation(wait: WaitCause) -> JobExplanation {
+    let closed = vec![RefusalReason::Closed(PlacementHindrance::Unusable)];
     let obstacle = SiteObstacle::BreakerOpen {
         errors: 3,
         probe_at: PROBE,
@@ -59,9 +61,9 @@ pub(crate) fn explanation(wait: WaitCause) -> Explanation {
     let refusal = PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
-        reason: Reason::SiteFull,
+        reason: RefusalReason::SiteFull,
     };
-    Explanation {
+    JobExplanation {
         bids: Vec::new(),
         bid_kind: cospan_domain::placement::BandwidthKind::Nominal,
         components: vec!["solve".into()],
@@ -69,8 +71,8 @@ pub(crate) fn explanation(wait: WaitCause) -> Explanation {
         missing_link: None,
         decision: Err(refusal),
         verdicts: vec![
-            verdict("delft", Suitability::Refused(closed)),
-            verdict("leiden", Suitability::Chosen),
+            verdict("delft", SiteSuitability::Refused(closed)),
+            verdict("leiden", SiteSuitability::Chosen),
         ],
         sites: [
             (site("delft"), figures(vec![obstacle])),
@@ -90,7 +92,7 @@ pub(crate) fn explanation(wait: WaitCause) -> Explanation {
 /// One component in its queue.
 pub(crate) fn waiting_job() -> Job {
     let program = Program {
-        executable: Executable::AtSite("true".into()),
+        executable: ExecutableSource::AtSite("true".into()),
         arguments: Vec::new(),
         environment: Default::default(),
         directory: None,
@@ -116,7 +118,7 @@ pub(crate) fn waiting_job() -> Job {
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(60),
         rerunnable: true,
-        on_unreachable: OnUnreachable::Wait,
+        on_unreachable: UnreachableAction::Wait,
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
@@ -170,7 +172,7 @@ pub(crate) fn placed_at(name: &str, phase: JobPhase) -> Job {
         sites: 3,
     });
     let policy = "worst-fit".parse().unwrap();
-    job.placed_by = Some(PlacedBy {
+    job.placed_by = Some(PlacementOrigin {
         policy,
         rule: PlacementRule::MostLeft,
         refused,
@@ -223,7 +225,7 @@ fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
 
 #[test]
 fn what_waited_lately_is_told_with_its_times() {
-    let wait = Waited {
+    let wait = PartitionWait {
         ask: PartitionDemand::new(64, DurationMs::from_secs(1_800)),
         asked_at: PROBE,
         why: "Priority".into(),
@@ -233,9 +235,9 @@ fn what_waited_lately_is_told_with_its_times() {
         partition: Some("short".into()),
         account: None,
     };
-    let refused = Suitability::Refused(vec![Reason::Waited { lane, wait }]);
+    let refused = SiteSuitability::Refused(vec![RefusalReason::Waited { lane, wait }]);
     let verdicts = vec![verdict("leiden", refused)];
-    let explanation = Explanation {
+    let explanation = JobExplanation {
         verdicts,
         ..explanation(WaitCause::NotSubmitted)
     };
@@ -335,7 +337,7 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
 }
 
 /// A waiting job of so many components, each refused by so many sites but one.
-fn large(components: usize, sites: usize) -> (Job, Explanation) {
+fn large(components: usize, sites: usize) -> (Job, JobExplanation) {
     let mut job = waiting_job();
     let spec = Arc::make_mut(&mut job.spec);
     spec.components = (0..components)
@@ -345,10 +347,10 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
         })
         .collect();
     let refused = || {
-        let full = vec![Reason::SiteFull, Reason::Avoided];
+        let full = vec![RefusalReason::SiteFull, RefusalReason::Avoided];
         [
-            vec![Suitability::Chosen],
-            vec![Suitability::Refused(full); sites - 1],
+            vec![SiteSuitability::Chosen],
+            vec![SiteSuitability::Refused(full); sites - 1],
         ]
         .concat()
     };
@@ -357,16 +359,18 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
         .flat_map(|component: usize| {
             (0..)
                 .zip(refused())
-                .map(move |(number, outcome): (usize, Suitability)| SiteVerdict {
-                    component: ComponentIndex(component as u32),
-                    ..verdict(&format!("s{number}"), outcome)
-                })
+                .map(
+                    move |(number, outcome): (usize, SiteSuitability)| SiteVerdict {
+                        component: ComponentIndex(component as u32),
+                        ..verdict(&format!("s{number}"), outcome)
+                    },
+                )
         })
         .collect();
     let components = job.spec.names(components);
     (
         job,
-        Explanation {
+        JobExplanation {
             verdicts,
             components,
             ..explanation(WaitCause::Placement)
@@ -380,9 +384,9 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
     let mut after = 0;
     let mut seen = BTreeSet::new();
     loop {
-        let page = of_job(&job, &explanation, ExplainPage { after, ..FIRST });
+        let page = of_job(&job, &explanation, ExplanationPage { after, ..FIRST });
         assert!(
-            page.shown.len() <= ExplainPage::ROWS,
+            page.shown.len() <= ExplanationPage::ROWS,
             "{}",
             page.shown.len()
         );
@@ -412,7 +416,7 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
 fn a_page_has_whole_components_and_one_at_least() {
     let (job, explanation) = large(10, 20);
     let page = |after: usize, limit: usize, rows: usize| {
-        let page = of_job(&job, &explanation, ExplainPage { after, limit, rows });
+        let page = of_job(&job, &explanation, ExplanationPage { after, limit, rows });
         let mut names: Vec<String> = page
             .shown
             .iter()

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
-use cospan_actors::notifier::{Messenger, Notice};
-use cospan_domain::job::job_state::{Job, JobPhase, NoticeKind, StartNotice};
+use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
+use cospan_domain::job::job_state::{Job, JobPhase, StartNotice, StartNoticeKind};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::watch;
@@ -15,12 +15,12 @@ use crate::api::v1::job::JobRow;
 use crate::api::v1::stderr_tail::LastWordsReport;
 
 /// Posts notifications.
-pub(super) struct Webhook {
+pub(super) struct WebhookMessenger {
     agent: ureq::Agent,
     plane: watch::Receiver<Option<ControlPlane>>,
 }
 
-impl Webhook {
+impl WebhookMessenger {
     /// A messenger that gives up on an address after `timeout`. `plane` reads the output of failed
     /// jobs; it is known once the control plane has started.
     pub(super) fn new(timeout: Duration, plane: watch::Receiver<Option<ControlPlane>>) -> Self {
@@ -35,8 +35,12 @@ impl Webhook {
     }
 }
 
-impl Messenger for Webhook {
-    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+impl NoticeSender for WebhookMessenger {
+    fn send(
+        &self,
+        address: &str,
+        notice: OutgoingNotice,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let agent = self.agent.clone();
         let address = address.to_owned();
         let plane = self.plane.clone();
@@ -60,10 +64,10 @@ impl Messenger for Webhook {
 }
 
 async fn read_last_words_of(
-    notice: &Notice,
+    notice: &OutgoingNotice,
     mut plane: watch::Receiver<Option<ControlPlane>>,
 ) -> Vec<LastWordsReport> {
-    let Notice::JobEnded(job) = notice else {
+    let OutgoingNotice::JobEnded(job) = notice else {
         return Vec::new();
     };
     // Fails if there is no control plane any more: the notification has no last words then.
@@ -78,9 +82,9 @@ async fn read_last_words_of(
     }
 }
 
-fn notice_document(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
+fn notice_document(notice: &OutgoingNotice, last_words: &[LastWordsReport]) -> serde_json::Value {
     match notice {
-        Notice::Site { site, notification } => {
+        OutgoingNotice::Site { site, notification } => {
             let details: Vec<&str> = notification.details.iter().map(AsRef::as_ref).collect();
             json!({
                 "site": site.as_str(),
@@ -91,8 +95,8 @@ fn notice_document(notice: &Notice, last_words: &[LastWordsReport]) -> serde_jso
                 "id": notification.id.0,
             })
         }
-        Notice::Start { job, notice } => start_document(job, notice),
-        Notice::JobEnded(job) => {
+        OutgoingNotice::Start { job, notice } => start_document(job, notice),
+        OutgoingNotice::JobEnded(job) => {
             let row = JobRow::from(&**job);
             let reason = match &job.phase {
                 JobPhase::Failed { reason, .. } => Some(&**reason),
@@ -135,8 +139,8 @@ fn start_document(job: &Job, notice: &StartNotice) -> serde_json::Value {
         .map(|name| format!(" ({name})"))
         .unwrap_or_default();
     let what = match notice.kind {
-        NoticeKind::StartsSoon => "starts at",
-        NoticeKind::StartMoved => "was moved: it starts at",
+        StartNoticeKind::StartsSoon => "starts at",
+        StartNoticeKind::StartMoved => "was moved: it starts at",
     };
     json!({
         "kind": notice.kind.as_str(),
@@ -155,20 +159,22 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use cospan_domain::site::site_state::{Notification, NotificationId, NotificationKind};
+    use cospan_domain::site::site_state::{
+        SiteNotification, SiteNotificationId, SiteNotificationKind,
+    };
     use cospan_domain::units::Timestamp;
 
     use super::*;
 
-    fn notice() -> Notice {
-        let notification = Notification {
-            id: NotificationId(1),
-            kind: NotificationKind::Unreachable,
+    fn notice() -> OutgoingNotice {
+        let notification = SiteNotification {
+            id: SiteNotificationId(1),
+            kind: SiteNotificationKind::Unreachable,
             at: Timestamp(1),
             text: Arc::from("it does not answer"),
             details: Vec::new(),
         };
-        Notice::Site {
+        OutgoingNotice::Site {
             site: "delft".parse().unwrap(),
             notification,
         }
@@ -183,7 +189,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]);
             stream.write_all(head.as_bytes()).unwrap();
         });
-        let webhook = Webhook::new(Duration::from_secs(60), watch::channel(None).1);
+        let webhook = WebhookMessenger::new(Duration::from_secs(60), watch::channel(None).1);
         let sent = actix_web::rt::System::new().block_on(webhook.send(&address, notice()));
         answering.join().unwrap();
         sent

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::{AttemptTag, Round, SiteName};
 use cospan_domain::units::Timestamp;
 use cospan_simulator::experiment::AttemptKey;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
-use super::report::{AttemptRow, Bar, LoadKind};
+use super::report::{AttemptRow, GanttBar, LoadKind};
 
 /// Builds a row for each attempt that a site took, by job, component and number.
 pub(super) fn attempt_rows(
-    entries: &[LedgerEntry],
+    entries: &[WorldLedgerEntry],
     rounds: &BTreeMap<AttemptKey, Round>,
     site_of: impl Fn(&SiteName) -> usize,
 ) -> Vec<AttemptRow> {
     let mut rows: BTreeMap<AttemptTag, AttemptRow> = BTreeMap::new();
-    for LedgerEntry {
+    for WorldLedgerEntry {
         at,
         site,
         tag,
         deed,
     } in entries
     {
-        if let LedgerEvent::Submitted { processors } = deed {
+        if let WorldLedgerEvent::Submitted { processors } = deed {
             let row = AttemptRow {
                 job: tag.job.0,
                 component: tag.component.0,
@@ -47,14 +47,14 @@ pub(super) fn attempt_rows(
     rows.into_values().collect()
 }
 
-fn apply_event(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
+fn apply_event(row: &mut AttemptRow, at: Timestamp, deed: &WorldLedgerEvent) {
     match deed {
-        LedgerEvent::Started => drop(row.held.get_or_insert(at)),
-        LedgerEvent::Began => row.began = Some(at),
-        LedgerEvent::Left
-        | LedgerEvent::Withdrawn
-        | LedgerEvent::Forgotten
-        | LedgerEvent::KilledByNode => {
+        WorldLedgerEvent::Started => drop(row.held.get_or_insert(at)),
+        WorldLedgerEvent::Began => row.began = Some(at),
+        WorldLedgerEvent::Left
+        | WorldLedgerEvent::Withdrawn
+        | WorldLedgerEvent::Forgotten
+        | WorldLedgerEvent::KilledByNode => {
             row.ended.get_or_insert(at);
         }
         _ => {}
@@ -65,30 +65,33 @@ fn apply_event(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
 }
 
 /// The reason why an attempt ended, if the event ends it.
-fn end_reason(deed: &LedgerEvent) -> Option<String> {
+fn end_reason(deed: &WorldLedgerEvent) -> Option<String> {
     Some(match deed {
-        LedgerEvent::Exited(0) => "done".to_owned(),
-        LedgerEvent::Exited(code) => format!("exit code {code}"),
-        LedgerEvent::Voided => "given back".to_owned(),
-        LedgerEvent::HeldTooLong => "held too long".to_owned(),
-        LedgerEvent::NotStarted => "not started".to_owned(),
-        LedgerEvent::Terminated => "ended on request".to_owned(),
-        LedgerEvent::WallTime => "wall time".to_owned(),
-        LedgerEvent::KilledByNode => "node failed".to_owned(),
-        LedgerEvent::Withdrawn => "withdrawn".to_owned(),
-        LedgerEvent::Forgotten => "forgotten".to_owned(),
+        WorldLedgerEvent::Exited(0) => "done".to_owned(),
+        WorldLedgerEvent::Exited(code) => format!("exit code {code}"),
+        WorldLedgerEvent::Voided => "given back".to_owned(),
+        WorldLedgerEvent::HeldTooLong => "held too long".to_owned(),
+        WorldLedgerEvent::NotStarted => "not started".to_owned(),
+        WorldLedgerEvent::Terminated => "ended on request".to_owned(),
+        WorldLedgerEvent::WallTime => "wall time".to_owned(),
+        WorldLedgerEvent::KilledByNode => "node failed".to_owned(),
+        WorldLedgerEvent::Withdrawn => "withdrawn".to_owned(),
+        WorldLedgerEvent::Forgotten => "forgotten".to_owned(),
         _ => return None,
     })
 }
 
 /// The bars of an attempt: the time at its gate, then that of its payload.
-pub(super) fn attempt_bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item = Bar> {
+pub(super) fn attempt_bars(
+    row: &AttemptRow,
+    run_ended: Timestamp,
+) -> impl Iterator<Item = GanttBar> {
     let job = Some(row.job);
     let component = Some(row.component);
     let processors = row.processors;
     let ended = row.ended.unwrap_or(run_ended);
     let bar = move |kind, from: Option<Timestamp>, to| {
-        let bar = Bar {
+        let bar = GanttBar {
             from: from?,
             to,
             processors,

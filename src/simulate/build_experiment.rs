@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{Preferences, ReservationTerms, Scores};
+use cospan_domain::acquisition::{BenchmarkScores, RankingPreferences, ReservationTerms};
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{Digest, IdentifierError, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    FileRef, Flexible, Input, JobSpec, OnUnreachable, Program, RequestType,
+    FileReference, FlexibleBounds, InputSpec, JobSpec, Program, RequestType, UnreachableAction,
 };
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
-use cospan_simulator::experiment::{Failing, NodeFailure, PlannedJob};
+use cospan_simulator::experiment::{NodeFailure, NodeFailureMode, TimedSubmission};
 use cospan_simulator::jobs;
 use cospan_simulator::world::world_site::ClusterSpec;
-use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
+use cospan_simulator::world::{LinkSpec, SimulatedWorld, WrapperDelays};
 
-use super::grid::{BuiltGrid, BuiltSite, Grid, NodeDown};
-use super::runs::Variant;
+use super::grid::{BuiltGrid, BuiltSite, Grid, NodeOutage};
+use super::runs::StudyVariant;
 use super::workload;
 
 /// The path at which components find their input.
@@ -26,10 +26,10 @@ const INPUT: &str = "input";
 /// The world at `begins`.
 pub(super) fn build_world(
     grid: &BuiltGrid,
-    pace: SimulatedPace,
+    pace: WrapperDelays,
     seed: u64,
     begins: Timestamp,
-) -> Result<World, InvalidId> {
+) -> Result<SimulatedWorld, IdentifierError> {
     let sites = grid
         .sites
         .iter()
@@ -45,10 +45,10 @@ pub(super) fn build_world(
             latency: link.latency,
         })
         .collect();
-    Ok(World::new(sites, &links, pace, seed, begins))
+    Ok(SimulatedWorld::new(sites, &links, pace, seed, begins))
 }
 
-fn cluster_spec(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
+fn cluster_spec(site: &BuiltSite) -> Result<ClusterSpec, IdentifierError> {
     Ok(ClusterSpec {
         name: site.name.clone(),
         nodes: site.nodes,
@@ -63,7 +63,7 @@ fn cluster_spec(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
             .map(|(name, size): (&LogicalName, &Bytes)| {
                 Ok((replica_path(name)?, file_content(name, *size)))
             })
-            .collect::<Result<_, InvalidId>>()?,
+            .collect::<Result<_, IdentifierError>>()?,
     })
 }
 
@@ -100,7 +100,7 @@ pub(super) fn site_powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
 }
 
 /// Results of the sites in benchmarks, where the grid file has them.
-pub(super) fn site_scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
+pub(super) fn site_scores(grid: &Grid) -> BTreeMap<SiteName, BenchmarkScores> {
     grid.sites
         .iter()
         .map(|site| (site.name.clone(), site.benchmarks.clone()))
@@ -110,7 +110,7 @@ pub(super) fn site_scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
 /// Every replica of every file: its name, its site and its place there.
 pub(super) fn all_replicas(
     grid: &BuiltGrid,
-) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
+) -> Result<Vec<(LogicalName, SiteName, RelPath)>, IdentifierError> {
     let replicas = grid
         .sites
         .iter()
@@ -124,11 +124,14 @@ pub(super) fn all_replicas(
 pub(super) fn node_failures_of(grid: &BuiltGrid) -> Vec<NodeFailure> {
     let mut failures = Vec::new();
     for site in &grid.sites {
-        let down = site.node_failures.iter().map(|down| (Failing::Down, down));
+        let down = site
+            .node_failures
+            .iter()
+            .map(|down| (NodeFailureMode::Down, down));
         let holes = site.black_holes.iter();
-        let holes = holes.map(|hole| (Failing::BlackHole, hole));
+        let holes = holes.map(|hole| (NodeFailureMode::BlackHole, hole));
         for (how, down) in down.chain(holes) {
-            let NodeDown { at, node, repair } = *down;
+            let NodeOutage { at, node, repair } = *down;
             failures.push(NodeFailure {
                 how,
                 at,
@@ -144,13 +147,13 @@ pub(super) fn node_failures_of(grid: &BuiltGrid) -> Vec<NodeFailure> {
 
 /// The slowdown of jobs over several sites.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slowdown {
+pub(super) struct MultiSiteSlowdown {
     per_mille: u64,
     /// Over all sites of the grid and its slowest link.
     worst_per_mille: u64,
 }
 
-impl Slowdown {
+impl MultiSiteSlowdown {
     /// `per_mille` for each further site, over links as fast as the fastest.
     pub(super) fn new(per_mille: u64, grid: &BuiltGrid) -> Self {
         let rates = grid.links.iter().map(|link| link.bandwidth.0);
@@ -176,10 +179,10 @@ impl Slowdown {
 /// A job as the control plane receives it. Its user's estimate is its wall time.
 pub(super) fn job_submission(
     job: &workload::WorkloadJob,
-    variant: &Variant,
-    slowdown: Slowdown,
-    wish: Option<(ReservationTerms, Option<Preferences>)>,
-) -> anyhow::Result<PlannedJob> {
+    variant: &StudyVariant,
+    slowdown: MultiSiteSlowdown,
+    wish: Option<(ReservationTerms, Option<RankingPreferences>)>,
+) -> anyhow::Result<TimedSubmission> {
     let wall_time = slowdown.worst_run_time(job.estimate);
     let mut spec = jobs::build_job(&job.components, job.run_time, wall_time, 0)?;
     if slowdown.per_mille > 0 {
@@ -193,7 +196,7 @@ pub(super) fn job_submission(
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());
-    let flexible = RequestType::Flexible(Flexible::default());
+    let flexible = RequestType::Flexible(FlexibleBounds::default());
     let splits = variant.flexible && policy_for(&variant.policy, &flexible).is_ok();
     if splits || policy_for(&variant.policy, &RequestType::NonFixed).is_err() {
         merge_components(&mut spec);
@@ -205,23 +208,23 @@ pub(super) fn job_submission(
     }
     if !variant.rerunnable {
         spec.rerunnable = false;
-        spec.on_unreachable = OnUnreachable::Wait;
+        spec.on_unreachable = UnreachableAction::Wait;
     }
     if let Some(name) = &job.input {
         let path = RelPath::new(INPUT)?;
         for component in &mut spec.components {
-            let file = FileRef {
+            let file = FileReference {
                 name: name.clone(),
                 bound: None,
             };
-            component.inputs.push(Input {
+            component.inputs.push(InputSpec {
                 file,
                 path: path.clone(),
                 feed: Default::default(),
             });
         }
     }
-    Ok(PlannedJob {
+    Ok(TimedSubmission {
         at: job.at,
         spec: Arc::new(spec),
     })
@@ -234,11 +237,11 @@ fn merge_components(spec: &mut JobSpec) {
     spec.components
         .iter_mut()
         .for_each(|component| component.resources = total.clone());
-    spec.request = RequestType::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(FlexibleBounds::default());
 }
 
 /// A path that any name can have.
-fn replica_path(name: &LogicalName) -> Result<RelPath, InvalidId> {
+fn replica_path(name: &LogicalName) -> Result<RelPath, IdentifierError> {
     RelPath::new(&name_digest(name).to_string())
 }
 

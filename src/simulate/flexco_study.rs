@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::reservation::flexco::{Operations, bounded_slowdown};
-use cospan_domain::reservation::timeline::KindsError;
+use cospan_domain::reservation::flexco::{RescheduleOperations, bounded_slowdown};
+use cospan_domain::reservation::timeline::ResourceKindsError;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
-use cospan_simulator::flexco::{FlexJob, FlexSite, Flexed, Ran, run_flexco};
+use cospan_simulator::flexco::{FlexCoJob, FlexCoJobRun, FlexCoOutcome, FlexCoSite, run_flexco};
 use rand_distr::{Distribution, Poisson};
 
 use super::grid::{BuiltGrid, BuiltSite};
 use super::random_streams::random_stream;
 use super::report::{
-    Bar, JobEnding, LoadKind, LoadRecord, LocalDay, QueueStep, RunJob, RunRecord, SiteTrace,
+    GanttBar, JobEnding, LoadKind, LoadUseStep, LocalUserDay, QueueStep, RunJob, RunRecord,
+    SiteTrace,
 };
 use super::workload::WorkloadJob;
 
@@ -25,10 +26,10 @@ const THRESHOLD: DurationMs = DurationMs::from_secs(600);
 const BARS_MAX: usize = 50_000;
 
 /// The sets of operations, by their name on the command line and in results.
-pub const FLEXCO: [(&str, Operations); 3] = [
+pub const FLEXCO: [(&str, RescheduleOperations); 3] = [
     (
         "flexco-rigid",
-        Operations {
+        RescheduleOperations {
             shift: false,
             remap: false,
             mold: false,
@@ -36,7 +37,7 @@ pub const FLEXCO: [(&str, Operations); 3] = [
     ),
     (
         "flexco-shift",
-        Operations {
+        RescheduleOperations {
             shift: true,
             remap: false,
             mold: false,
@@ -44,7 +45,7 @@ pub const FLEXCO: [(&str, Operations); 3] = [
     ),
     (
         "flexco-remap",
-        Operations {
+        RescheduleOperations {
             shift: true,
             remap: true,
             mold: false,
@@ -54,10 +55,10 @@ pub const FLEXCO: [(&str, Operations); 3] = [
 
 /// The model to run.
 pub(super) struct FlexCoModel {
-    sites: Vec<FlexSite>,
-    jobs: Vec<FlexJob>,
+    sites: Vec<FlexCoSite>,
+    jobs: Vec<FlexCoJob>,
     names: Vec<String>,
-    allowed: Operations,
+    allowed: RescheduleOperations,
     began: Timestamp,
 }
 
@@ -65,13 +66,13 @@ impl FlexCoModel {
     pub(super) fn new(
         grid: &BuiltGrid,
         jobs: &[WorkloadJob],
-        allowed: Operations,
+        allowed: RescheduleOperations,
         seed: u64,
         began: Timestamp,
     ) -> anyhow::Result<Self> {
         let mut chance = random_stream(seed, "overhead", "");
         let percent = Poisson::new(OVERHEAD)?;
-        let flexible = jobs.iter().map(|job: &WorkloadJob| FlexJob {
+        let flexible = jobs.iter().map(|job: &WorkloadJob| FlexCoJob {
             at: job.at,
             processors: job.components.iter().sum(),
             run_time: job.run_time,
@@ -82,7 +83,7 @@ impl FlexCoModel {
         let sites = grid
             .sites
             .iter()
-            .map(|site: &BuiltSite| FlexSite {
+            .map(|site: &BuiltSite| FlexCoSite {
                 name: site.name.clone(),
                 processors: site.nodes.saturating_mul(site.processors_per_node),
                 local_jobs: site.local_jobs.clone(),
@@ -97,7 +98,7 @@ impl FlexCoModel {
         })
     }
 
-    pub(super) fn run(&self, label: &str, seed: u64) -> Result<RunRecord, KindsError> {
+    pub(super) fn run(&self, label: &str, seed: u64) -> Result<RunRecord, ResourceKindsError> {
         let flexed = run_flexco(&self.sites, &self.jobs, self.allowed)?;
         let ended = all_runs(&flexed)
             .map(|ran| ran.ended)
@@ -118,13 +119,15 @@ impl FlexCoModel {
                 .jobs
                 .iter()
                 .enumerate()
-                .map(|(place, ran): (usize, &Option<Ran>)| self.job_row(place, ran.as_ref()))
+                .map(|(place, ran): (usize, &Option<FlexCoJobRun>)| {
+                    self.job_row(place, ran.as_ref())
+                })
                 .collect(),
             counters: self.count_results(&flexed),
         })
     }
 
-    fn job_row(&self, place: usize, ran: Option<&Ran>) -> RunJob {
+    fn job_row(&self, place: usize, ran: Option<&FlexCoJobRun>) -> RunJob {
         let job = &self.jobs[place];
         let began = ran.map(|ran| ran.began);
         RunJob {
@@ -160,7 +163,7 @@ impl FlexCoModel {
         }
     }
 
-    fn count_results(&self, flexed: &Flexed) -> BTreeMap<String, u64> {
+    fn count_results(&self, flexed: &FlexCoOutcome) -> BTreeMap<String, u64> {
         let metas = flexed.jobs.iter().flatten();
         let local = flexed.local.iter().flatten().flatten();
         let mut counters = BTreeMap::new();
@@ -190,23 +193,23 @@ impl FlexCoModel {
         counters
     }
 
-    fn local_days(&self, flexed: &Flexed, site: usize) -> Vec<LocalDay> {
+    fn local_days(&self, flexed: &FlexCoOutcome, site: usize) -> Vec<LocalUserDay> {
         let ran = flexed.local.get(site).into_iter().flatten().flatten();
-        LocalDay::sum_by_day(
+        LocalUserDay::sum_by_day(
             self.began,
             ran.map(|ran| (ran.submitted, ran.began, ran.alone)),
         )
     }
 
-    fn site_traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
+    fn site_traces(&self, flexed: &FlexCoOutcome) -> Vec<SiteTrace> {
         self.sites
             .iter()
             .enumerate()
-            .map(|(place, site): (usize, &FlexSite)| {
+            .map(|(place, site): (usize, &FlexCoSite)| {
                 let local = flexed.local.get(place);
                 let none = Vec::new();
                 let local = local.unwrap_or(&none).iter().flatten();
-                let mut bars: Vec<Bar> = local.map(|ran| bar_of(ran, place, None)).collect();
+                let mut bars: Vec<GanttBar> = local.map(|ran| bar_of(ran, place, None)).collect();
                 let metas = flexed.jobs.iter().enumerate();
                 let here = metas.filter_map(|(number, ran)| Some((number, ran.as_ref()?)));
                 let here = here.filter(|(_, ran)| ran.parts.iter().any(|(site, _)| *site == place));
@@ -229,7 +232,7 @@ impl FlexCoModel {
     }
 }
 
-fn all_runs(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
+fn all_runs(flexed: &FlexCoOutcome) -> impl Iterator<Item = &FlexCoJobRun> + Clone {
     flexed
         .jobs
         .iter()
@@ -240,53 +243,55 @@ fn all_runs(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
 /// Sums over the jobs of a class: times in seconds, slowdowns in thousandths.
 fn class_sums<'a>(
     class: &'static str,
-    ran: impl Iterator<Item = &'a Ran> + Clone,
+    ran: impl Iterator<Item = &'a FlexCoJobRun> + Clone,
 ) -> impl Iterator<Item = (String, u64)> {
     let sums = [
         (format!("{class} ended"), ran.clone().count() as u64),
         (
             format!("{class}: response, s"),
-            sum_of(ran.clone(), |ran: &Ran| {
+            sum_of(ran.clone(), |ran: &FlexCoJobRun| {
                 ran.ended.since(ran.submitted).as_secs_f64()
             }),
         ),
         (
             format!("{class}: slowdown, thousandths"),
-            sum_of(ran.clone(), |ran: &Ran| {
+            sum_of(ran.clone(), |ran: &FlexCoJobRun| {
                 slowdown_per_mille(ran, ran.ended.since(ran.began))
             }),
         ),
         (
             format!("{class}: slowdown without overhead, thousandths"),
-            sum_of(ran.clone(), |ran: &Ran| slowdown_per_mille(ran, ran.alone)),
+            sum_of(ran.clone(), |ran: &FlexCoJobRun| {
+                slowdown_per_mille(ran, ran.alone)
+            }),
         ),
     ];
     sums.into_iter()
 }
 
-fn sum_of<'a>(ran: impl Iterator<Item = &'a Ran>, of: fn(&Ran) -> f64) -> u64 {
+fn sum_of<'a>(ran: impl Iterator<Item = &'a FlexCoJobRun>, of: fn(&FlexCoJobRun) -> f64) -> u64 {
     ran.map(of).sum::<f64>() as u64
 }
 
 /// In thousandths, for a run of this length.
-fn slowdown_per_mille(ran: &Ran, run: DurationMs) -> f64 {
+fn slowdown_per_mille(ran: &FlexCoJobRun, run: DurationMs) -> f64 {
     1_000.0 * bounded_slowdown(ran.began.since(ran.submitted), run, THRESHOLD)
 }
 
 /// Processor-seconds up to an instant.
-fn processor_seconds(ran: &Ran, until: Timestamp) -> u64 {
+fn processor_seconds(ran: &FlexCoJobRun, until: Timestamp) -> u64 {
     let processors: u64 = ran.parts.iter().map(|(_, count)| u64::from(*count)).sum();
     processors * ran.ended.min(until).since(ran.began).0 / 1_000
 }
 
-fn bar_of(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
+fn bar_of(ran: &FlexCoJobRun, site: usize, job: Option<u64>) -> GanttBar {
     let here = ran.parts.iter().position(|(place, _)| *place == site);
     let kind = if job.is_some() {
         LoadKind::GridRun
     } else {
         LoadKind::Local
     };
-    Bar {
+    GanttBar {
         from: ran.began,
         to: ran.ended,
         processors: here.map_or(0, |part| ran.parts[part].1),
@@ -296,7 +301,7 @@ fn bar_of(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
     }
 }
 
-fn load_steps(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
+fn load_steps(bars: &[GanttBar], began: Timestamp) -> Vec<LoadUseStep> {
     let mut changes: BTreeMap<Timestamp, (i64, i64)> = BTreeMap::from([(began, (0, 0))]);
     for bar in bars {
         for (at, sign) in [(bar.from, 1), (bar.to, -1)] {
@@ -316,7 +321,7 @@ fn load_steps(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
         .map(|(at, (more, more_local)): (Timestamp, (i64, i64))| {
             running += more;
             local += more_local;
-            LoadRecord {
+            LoadUseStep {
                 at,
                 running: u32::try_from(running).unwrap_or(0),
                 held: 0,

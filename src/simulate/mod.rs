@@ -5,7 +5,7 @@
 //! are those of `cospan serve`. Simulated are the sites with their batch systems, local
 //! users and failing nodes, the links between them, and the clock.
 //!
-//! A [`Study`] defines the runs: each [`Variant`] under each seed. [`run`] returns a record of
+//! A [`SimulationStudy`] defines the runs: each [`StudyVariant`] under each seed. [`run`] returns a record of
 //! each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
@@ -24,7 +24,7 @@ pub mod workload;
 
 pub use flexco_study::FLEXCO;
 pub use reserving_jobs::ReservationWorkload;
-pub use rival_policies::{Copies, RIVALS, Rival};
-pub use runs::{RunName, Study, Variant, Watcher, run};
+pub use rival_policies::{RIVALS, RivalPolicy, SubmissionCopies};
+pub use runs::{RunName, RunWatcher, SimulationStudy, StudyVariant, run};
 pub use simulated_settings::simulated_settings;
-pub use single_run::{Notes, SimulateError};
+pub use single_run::{RunNotes, SimulateError};

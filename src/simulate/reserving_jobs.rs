@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cospan_domain::acquisition::{
-    Benchmark, Objective, Preferences, ReservationTerms, Score, Scores,
+    BenchmarkScore, BenchmarkScores, JobBenchmark, RankingObjective, RankingPreferences,
+    ReservationTerms,
 };
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -31,29 +32,29 @@ pub struct ReservationWorkload {
     /// at once.
     pub reserve_after: Option<DurationMs>,
     /// The objective by which sites are ranked; `None`: that of the policy.
-    pub objective: Option<Objective>,
+    pub objective: Option<RankingObjective>,
 }
 
 /// Draws the jobs that want reservations, one by one.
-pub(super) struct Wishes {
+pub(super) struct ReservingJobDraws {
     reservations: Option<ReservationWorkload>,
     /// The best result of any site in each benchmark: there jobs run as long as estimated.
-    best: Scores,
+    best: BenchmarkScores,
     chance: StdRng,
 }
 
-impl Wishes {
+impl ReservingJobDraws {
     pub(super) fn new(
         reservations: Option<ReservationWorkload>,
         sites: &[DescribedSite],
         seed: u64,
     ) -> Self {
-        let mut best = Scores::new();
+        let mut best = BenchmarkScores::new();
         for (name, score) in sites.iter().flat_map(|site| &site.benchmarks) {
             let known = best.entry(name.clone()).or_default();
             *known = (*known).max(*score);
         }
-        best.retain(|_, score| *score > Score(0));
+        best.retain(|_, score| *score > BenchmarkScore(0));
         Self {
             reservations,
             best,
@@ -85,23 +86,23 @@ impl Wishes {
     }
 
     /// The preferences of a job with this estimate, by which its sites are ranked.
-    pub(super) fn preferences_for(&self, estimate: DurationMs) -> Option<Preferences> {
+    pub(super) fn preferences_for(&self, estimate: DurationMs) -> Option<RankingPreferences> {
         let objective = self.reservations?.objective?;
         let benchmarks = self
             .best
             .iter()
-            .map(|(name, best): (&Arc<str>, &Score)| Benchmark {
+            .map(|(name, best): (&Arc<str>, &BenchmarkScore)| JobBenchmark {
                 name: name.clone(),
                 reference: *best,
                 run_time: estimate,
             })
             .collect();
         let run_time = Some(estimate);
-        Some(Preferences {
+        Some(RankingPreferences {
             objective,
             benchmarks,
             run_time,
-            ..Preferences::default()
+            ..RankingPreferences::default()
         })
     }
 }

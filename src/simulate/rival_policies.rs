@@ -2,13 +2,13 @@
 //! ways.
 
 use cospan_domain::ids::PolicyName;
-use cospan_domain::placement::DefaultPolicies;
+use cospan_domain::placement::PlacementDefaults;
 
 use super::workload::WorkloadJob;
 
 /// Number of times that each job is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Copies {
+pub enum SubmissionCopies {
     /// Once.
     #[default]
     One,
@@ -20,36 +20,36 @@ pub enum Copies {
 
 /// A way to place jobs that only serves for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rival {
+pub struct RivalPolicy {
     /// The name on the command line and in results.
     pub name: &'static str,
     /// Number of times that each job is submitted.
-    pub copies: Copies,
+    pub copies: SubmissionCopies,
     /// A description of its behaviour.
     pub what: &'static str,
 }
 
 /// All rivals. Each fills the largest site first, and the next one with the rest, wherever the data
 /// is; a job that fits passes those that do not.
-pub const RIVALS: [Rival; 3] = [
-    Rival {
+pub const RIVALS: [RivalPolicy; 3] = [
+    RivalPolicy {
         name: "rival-backfill",
-        copies: Copies::One,
+        copies: SubmissionCopies::One,
         what: "multi-site backfilling that is blind to data",
     },
-    Rival {
+    RivalPolicy {
         name: "rival-replication",
-        copies: Copies::Two,
+        copies: SubmissionCopies::Two,
         what: "every job twice, and both run to their end",
     },
-    Rival {
+    RivalPolicy {
         name: "rival-replication-cancel",
-        copies: Copies::TwoUntilFirst,
+        copies: SubmissionCopies::TwoUntilFirst,
         what: "every job twice, and the later one is cancelled",
     },
 ];
 
-impl Rival {
+impl RivalPolicy {
     /// The rival of this name.
     pub fn find_rival(name: &str) -> Option<Self> {
         RIVALS.into_iter().find(|rival| rival.name == name)
@@ -57,16 +57,16 @@ impl Rival {
 
     /// The policy that places its jobs: Flexible Cluster Minimization, the default for flexible jobs.
     pub fn policy() -> PolicyName {
-        DefaultPolicies::default().flexible
+        PlacementDefaults::default().flexible
     }
 }
 
-impl Copies {
+impl SubmissionCopies {
     /// The jobs as they are submitted: copies have one name, and follow each other.
     pub(super) fn copy_jobs(self, jobs: Vec<WorkloadJob>) -> Vec<WorkloadJob> {
         match self {
-            Copies::One => jobs,
-            Copies::Two | Copies::TwoUntilFirst => jobs
+            SubmissionCopies::One => jobs,
+            SubmissionCopies::Two | SubmissionCopies::TwoUntilFirst => jobs
                 .into_iter()
                 .flat_map(|job| [job.clone(), job])
                 .collect(),
@@ -92,7 +92,7 @@ mod tests {
             priority: Priority::Low,
         };
         let [backfill, both, first] = RIVALS;
-        let names = |rival: Rival| {
+        let names = |rival: RivalPolicy| {
             let jobs = rival.copies.copy_jobs(vec![job("1"), job("2")]);
             assert!(jobs.iter().all(|job| job.at == Timestamp(7)));
             jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
@@ -111,7 +111,7 @@ mod tests {
                 "{}",
                 rival.name
             );
-            assert_eq!(Rival::find_rival(rival.name), Some(rival));
+            assert_eq!(RivalPolicy::find_rival(rival.name), Some(rival));
         }
     }
 }

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cospan_domain::ids::{Round, SiteName};
-use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
+use cospan_domain::job::accounting::JobAccounting;
+use cospan_domain::job::job_state::{Job, JobPhase, SetbackCounts};
 use cospan_domain::units::Timestamp;
 use cospan_simulator::experiment::{AttemptKey, ExperimentOutcome};
-use cospan_simulator::reservation_usage::ComponentBooking;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::reservation_usage::ComponentReservation;
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 use cospan_simulator::world::world_site::{self, SimulatedCluster};
-use cospan_simulator::world::{SiteIndex, World};
+use cospan_simulator::world::{SimulatedWorld, SiteIndex};
 
 use super::attempts;
 use super::report::{
-    AttemptRow, Bar, BookingBar, JobEnding, LoadKind, LoadRecord, LocalDay, QueueStep, RunJob,
-    RunRecord, SiteTrace,
+    AttemptRow, GanttBar, JobEnding, LoadKind, LoadUseStep, LocalUserDay, QueueStep,
+    ReservationBar, RunJob, RunRecord, SiteTrace,
 };
 
 /// Most bars of a site that are kept for its Gantt chart, which shows the time around the longest
@@ -23,14 +23,14 @@ use super::report::{
 const BARS_MAX: usize = 50_000;
 
 /// The facts that are kept of a job that ended.
-pub(super) struct KeptJob {
+pub(super) struct EndedJobFacts {
     row: RunJob,
-    setbacks: Setbacks,
+    setbacks: SetbackCounts,
 }
 
 /// Extracts the facts that are kept of a job.
-pub(super) fn keep_facts(job: &Job) -> KeptJob {
-    KeptJob {
+pub(super) fn keep_facts(job: &Job) -> EndedJobFacts {
+    EndedJobFacts {
         row: job_row(job),
         setbacks: job.setbacks,
     }
@@ -41,7 +41,7 @@ pub(super) fn run_record(
     label: &str,
     seed: u64,
     began: Timestamp,
-    mut outcome: ExperimentOutcome<KeptJob>,
+    mut outcome: ExperimentOutcome<EndedJobFacts>,
 ) -> RunRecord {
     let ended = outcome.ended;
     outcome.jobs.sort_by_key(|job| job.row.id);
@@ -75,7 +75,7 @@ pub(super) fn run_record(
     }
 }
 
-fn run_counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
+fn run_counters(outcome: &ExperimentOutcome<EndedJobFacts>) -> BTreeMap<String, u64> {
     let jobs = &outcome.jobs;
     let bookings = outcome.bookings.all().len();
     let moves = outcome.bookings.move_count();
@@ -87,7 +87,7 @@ fn run_counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
         ("durable changes".to_owned(), outcome.changes),
         (
             "local jobs ended".to_owned(),
-            outcome.world.read(|world: &World| {
+            outcome.world.read(|world: &SimulatedWorld| {
                 world
                     .sites()
                     .iter()
@@ -97,15 +97,15 @@ fn run_counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
         ),
         (
             "wait of local jobs, s".to_owned(),
-            outcome
-                .world
-                .read(|world: &World| world.sites().iter().map(local_wait_ms).sum::<u64>() / 1_000),
+            outcome.world.read(|world: &SimulatedWorld| {
+                world.sites().iter().map(local_wait_ms).sum::<u64>() / 1_000
+            }),
         ),
         (
             "components killed by failing nodes".to_owned(),
             outcome
                 .world
-                .read(|world: &World| killed_by_nodes(world.ledger().entries())),
+                .read(|world: &SimulatedWorld| killed_by_nodes(world.ledger().entries())),
         ),
         ("components moved".to_owned(), outcome.moved),
         (
@@ -135,7 +135,7 @@ fn run_counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn sum_setbacks(jobs: &[KeptJob], count: fn(&Setbacks) -> u32) -> u64 {
+fn sum_setbacks(jobs: &[EndedJobFacts], count: fn(&SetbackCounts) -> u32) -> u64 {
     jobs.iter().map(|job| u64::from(count(&job.setbacks))).sum()
 }
 
@@ -147,10 +147,10 @@ fn local_wait_ms(site: &SimulatedCluster) -> u64 {
         .sum()
 }
 
-fn killed_by_nodes(entries: &[LedgerEntry]) -> u64 {
+fn killed_by_nodes(entries: &[WorldLedgerEntry]) -> u64 {
     entries
         .iter()
-        .filter(|entry| entry.deed == LedgerEvent::KilledByNode)
+        .filter(|entry| entry.deed == WorldLedgerEvent::KilledByNode)
         .count() as u64
 }
 
@@ -173,7 +173,7 @@ fn job_row(job: &Job) -> RunJob {
     let transfer_time = placements.map(|placement| placement.transfer_time.0).max();
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
-    let accounting = Accounting::from_job(job);
+    let accounting = JobAccounting::from_job(job);
     RunJob {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
@@ -203,16 +203,16 @@ fn job_row(job: &Job) -> RunJob {
     }
 }
 
-fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<AttemptRow> {
+fn attempt_rows(world: &SimulatedWorld, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<AttemptRow> {
     attempts::attempt_rows(world.ledger().entries(), rounds, |name: &SiteName| {
         world.index_of(name).map_or(usize::MAX, SiteIndex::index)
     })
 }
 
 fn site_traces(
-    world: &World,
+    world: &SimulatedWorld,
     attempts: &[AttemptRow],
-    bookings: &[ComponentBooking],
+    bookings: &[ComponentReservation],
     (began, busy, ended): (Timestamp, Timestamp, Timestamp),
 ) -> Vec<SiteTrace> {
     world
@@ -221,7 +221,7 @@ fn site_traces(
         .enumerate()
         .map(|(place, site): (usize, &SimulatedCluster)| {
             let ours = attempts.iter().filter(|row| row.site == place);
-            let mut bars: Vec<Bar> = ours
+            let mut bars: Vec<GanttBar> = ours
                 .flat_map(|row| attempts::attempt_bars(row, ended))
                 .collect();
             bars.extend(share_bars(site.load(), LoadKind::Local, ended));
@@ -247,25 +247,27 @@ fn site_traces(
         .collect()
 }
 
-fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalDay> {
-    LocalDay::sum_by_day(
+fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalUserDay> {
+    LocalUserDay::sum_by_day(
         began,
         site.local_starts()
             .iter()
-            .map(|start: &world_site::LocalStart| (start.submitted, start.began, start.run_time)),
+            .map(|start: &world_site::LocalJobStart| {
+                (start.submitted, start.began, start.run_time)
+            }),
     )
 }
 
 /// The reservations at a site.
 fn reservation_bars<'a>(
-    bookings: &'a [ComponentBooking],
+    bookings: &'a [ComponentReservation],
     site: &'a SiteName,
-) -> impl Iterator<Item = BookingBar> + 'a {
+) -> impl Iterator<Item = ReservationBar> + 'a {
     bookings
         .iter()
         .filter(move |booking| booking.site == *site)
         .map(|booking| {
-            let ComponentBooking {
+            let ComponentReservation {
                 from,
                 to,
                 processors,
@@ -275,7 +277,7 @@ fn reservation_bars<'a>(
             } = *booking;
             let job = booking.job.0;
             let component = booking.component.0;
-            BookingBar {
+            ReservationBar {
                 from,
                 to,
                 processors,
@@ -287,15 +289,15 @@ fn reservation_bars<'a>(
         })
 }
 
-fn load_step(step: &world_site::LoadStep) -> LoadRecord {
-    let world_site::LoadStep {
+fn load_step(step: &world_site::ClusterLoadStep) -> LoadUseStep {
+    let world_site::ClusterLoadStep {
         at,
         running,
         held,
         local,
         down,
     } = *step;
-    LoadRecord {
+    LoadUseStep {
         at,
         running,
         held,
@@ -306,11 +308,15 @@ fn load_step(step: &world_site::LoadStep) -> LoadRecord {
 
 /// Bars for a load that is known by its sum only: it is assumed that the first to come is the first
 /// to leave.
-fn share_bars(load: &[world_site::LoadStep], kind: LoadKind, ended: Timestamp) -> Vec<Bar> {
+fn share_bars(
+    load: &[world_site::ClusterLoadStep],
+    kind: LoadKind,
+    ended: Timestamp,
+) -> Vec<GanttBar> {
     let mut bars = Vec::new();
     let mut held: VecDeque<(Timestamp, u32)> = VecDeque::new();
     let mut before = 0;
-    let end = world_site::LoadStep {
+    let end = world_site::ClusterLoadStep {
         at: ended,
         running: 0,
         held: 0,
@@ -337,7 +343,7 @@ fn share_bars(load: &[world_site::LoadStep], kind: LoadKind, ended: Timestamp) -
             }
             let job = None;
             let component = None;
-            bars.push(Bar {
+            bars.push(GanttBar {
                 from,
                 to: step.at,
                 processors: gone,

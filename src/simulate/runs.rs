@@ -3,32 +3,32 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::ids::PolicyName;
-use cospan_domain::reservation::flexco::Operations;
+use cospan_domain::reservation::flexco::RescheduleOperations;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 
 use super::grid::Grid;
 use super::report::RunRecord;
-use super::rival_policies::Copies;
-use super::single_run::{BEGINS, Notes, SimulateError, prepare_run};
+use super::rival_policies::SubmissionCopies;
+use super::single_run::{BEGINS, RunNotes, SimulateError, prepare_run};
 use super::workload::WorkloadOptions;
 
 /// The definition of a study.
 #[derive(Debug, Clone)]
-pub struct Study {
+pub struct SimulationStudy {
     /// The grid.
     pub grid: Grid,
     /// The jobs that users submit; the seed is that of the run.
     pub workload: WorkloadOptions,
     /// The variants to compare; at least one.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<StudyVariant>,
     /// The seeds; each variant is run under each, and the same seed draws the same jobs.
     pub seeds: Vec<u64>,
     /// Longest time from the start of a batch job until its component is ready.
     pub launch_max: DurationMs,
-    pub settings: Settings,
+    pub settings: ActorSettings,
     /// Longest time of a simulation; `None` for until the last job has ended, and at most a year
     /// after the last submission.
     pub until: Option<DurationMs>,
@@ -38,23 +38,23 @@ pub struct Study {
 
 /// A variant for comparison with others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Variant {
+pub struct StudyVariant {
     /// The label; unlike any other.
     pub label: String,
     /// The policy that places jobs.
     pub policy: PolicyName,
     /// The order in which the batch systems of all sites start jobs; `None` as the grid file says.
-    pub scheduler: Option<Discipline>,
+    pub scheduler: Option<QueueDiscipline>,
     /// Multiplies the load of the workload.
     pub load_scale: f64,
     /// True if jobs are placed again after a site failed under their payloads.
     pub rerunnable: bool,
     /// Number of times that each job is submitted.
-    pub copies: Copies,
+    pub copies: SubmissionCopies,
     /// True if the policy may split jobs, if it can.
     pub flexible: bool,
     /// FlexCo's own model in the place of the control plane, with these operations.
-    pub flexco: Option<Operations>,
+    pub flexco: Option<RescheduleOperations>,
 }
 
 /// The name of a run.
@@ -67,16 +67,16 @@ pub struct RunName {
 }
 
 /// Receives the progress of runs; from several threads at once.
-pub trait Watcher: Send + Sync {
+pub trait RunWatcher: Send + Sync {
     /// A run begins.
-    fn begins(&self, run: &RunName, notes: &Notes);
+    fn begins(&self, run: &RunName, notes: &RunNotes);
     /// The run has come this far in its simulated time, and this many of its jobs have ended.
     fn goes_on(&self, run: &RunName, passed: DurationMs, jobs_ended: usize);
     /// The run has ended.
     fn ends(&self, run: &RunName, record: &RunRecord);
 }
 
-impl Variant {
+impl StudyVariant {
     /// The grid of this variant.
     pub(super) fn grid_of_variant(&self, grid: &Grid) -> Grid {
         let mut grid = grid.clone();
@@ -89,8 +89,8 @@ impl Variant {
     }
 }
 
-impl Study {
-    fn list_runs(&self) -> Vec<(RunName, &Variant)> {
+impl SimulationStudy {
+    fn list_runs(&self) -> Vec<(RunName, &StudyVariant)> {
         let pairs = self
             .seeds
             .iter()
@@ -98,7 +98,7 @@ impl Study {
         pairs
             .enumerate()
             .map(|(index, (seed, variant)): (usize, (u64, _))| {
-                let variant: &Variant = variant;
+                let variant: &StudyVariant = variant;
                 (
                     RunName {
                         index,
@@ -136,7 +136,10 @@ impl Study {
 ///
 /// # Errors
 /// The first error of a run; no new run is begun then.
-pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, SimulateError> {
+pub fn run(
+    study: &SimulationStudy,
+    watcher: &Arc<dyn RunWatcher>,
+) -> Result<Vec<RunRecord>, SimulateError> {
     let runs = study.list_runs();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, RunRecord)>> = Mutex::default();
@@ -166,10 +169,10 @@ pub fn run(study: &Study, watcher: &Arc<dyn Watcher>) -> Result<Vec<RunRecord>, 
 }
 
 fn run_one(
-    study: &Study,
+    study: &SimulationStudy,
     name: &RunName,
-    variant: &Variant,
-    watcher: &Arc<dyn Watcher>,
+    variant: &StudyVariant,
+    watcher: &Arc<dyn RunWatcher>,
 ) -> Result<RunRecord, SimulateError> {
     let ready = prepare_run(study, variant, name.seed)?;
     watcher.begins(name, &ready.notes);

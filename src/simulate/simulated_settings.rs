@@ -1,9 +1,9 @@
 //! Settings of a simulated control plane: those of a server, except for those that would only cost
 //! time.
 
-use cospan_actors::actor_settings::Settings;
-use cospan_domain::ids::InvalidId;
-use cospan_domain::job::spec::SpecLimits;
+use cospan_actors::actor_settings::ActorSettings;
+use cospan_domain::ids::IdentifierError;
+use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::site::site_parameters::SiteParameters;
 use cospan_domain::units::DurationMs;
 
@@ -18,16 +18,16 @@ const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
 /// grid file.
 ///
 /// The name of the policy is none.
-pub fn simulated_settings(config: &Config) -> Result<Settings, InvalidId> {
+pub fn simulated_settings(config: &Config) -> Result<ActorSettings, IdentifierError> {
     let actors = serve::settings_from_config::actor_settings(config)?;
-    Ok(Settings {
+    Ok(ActorSettings {
         // All jobs of a log belong to one user here.
         site: SiteParameters {
             tells_owners_apart: false,
             ..actors.site
         },
         // A log has jobs that ran, whatever the limits of a server would be.
-        limits: SpecLimits {
+        limits: JobSpecLimits {
             max_components: u32::MAX,
             max_wall_time: DurationMs(u64::MAX),
         },

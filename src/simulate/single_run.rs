@@ -5,17 +5,17 @@ use std::rc::Rc;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
-use cospan_simulator::experiment::{Experiment, Surroundings, run_experiment};
-use cospan_simulator::world::SimulatedPace;
+use cospan_simulator::experiment::{ExperimentInput, ExperimentSurroundings, run_experiment};
+use cospan_simulator::world::WrapperDelays;
 use rand::Rng;
 use thiserror::Error;
 
-use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
+use super::grid::{BuiltGrid, Grid, GridBuildError, GridBuildOptions, SiteLogNotes};
 use super::random_streams::random_stream;
 use super::report::RunRecord;
-use super::reserving_jobs::Wishes;
-use super::rival_policies::Copies;
-use super::runs::{Study, Variant};
+use super::reserving_jobs::ReservingJobDraws;
+use super::rival_policies::SubmissionCopies;
+use super::runs::{SimulationStudy, StudyVariant};
 use super::workload::{
     OwnReplica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, offered_load,
 };
@@ -45,7 +45,7 @@ pub enum SimulateError {
     Workload(#[from] WorkloadError),
     /// The events at the sites could not be read or drawn.
     #[error(transparent)]
-    Grid(#[from] BuildError),
+    Grid(#[from] GridBuildError),
     /// The run itself broke off.
     #[error("the run of {name} broke off: {cause:#}; this is a fault of cospan: please report it")]
     Run {
@@ -57,7 +57,7 @@ pub enum SimulateError {
 
 /// Notes to print before a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Notes {
+pub struct RunNotes {
     /// The source of the jobs.
     pub source: String,
     /// Jobs that will be submitted.
@@ -65,7 +65,7 @@ pub struct Notes {
     /// Jobs that were left out of the workload, or changed.
     pub workload: WorkloadComplaints,
     /// Notes about each site.
-    pub sites: Vec<SiteNotes>,
+    pub sites: Vec<SiteLogNotes>,
     /// Processor time that jobs ask for, as a share of what the grid has.
     pub load: Option<f64>,
 }
@@ -73,7 +73,7 @@ pub struct Notes {
 /// The engine of a run.
 enum RunEngine {
     /// The control plane, over a simulated world.
-    Plane(Box<(Experiment, Surroundings)>),
+    Plane(Box<(ExperimentInput, ExperimentSurroundings)>),
     /// FlexCo's own model.
     FlexCo(flexco_study::FlexCoModel),
 }
@@ -84,13 +84,13 @@ pub(super) struct ReadyRun {
     engine: RunEngine,
     label: String,
     seed: u64,
-    pub(super) notes: Notes,
+    pub(super) notes: RunNotes,
 }
 
 /// Reads and draws everything that a run needs.
 pub(super) fn prepare_run(
-    study: &Study,
-    variant: &Variant,
+    study: &SimulationStudy,
+    variant: &StudyVariant,
     seed: u64,
 ) -> Result<ReadyRun, SimulateError> {
     let mut grid = variant.grid_of_variant(&study.grid);
@@ -120,13 +120,13 @@ pub(super) fn prepare_run(
     let until = study.until.unwrap_or(span + PATIENCE);
     let horizon = until.min(span + AFTERMATH);
     let on_bad = options.on_bad;
-    let built = grid.build(&BuildOptions {
+    let built = grid.build(&GridBuildOptions {
         begin: BEGINS,
         horizon,
         seed,
         on_bad,
     })?;
-    let notes = Notes {
+    let notes = RunNotes {
         source: options.source.describe(),
         jobs: workload.jobs.len(),
         load: offered_load(&workload.jobs, grid.processors()),
@@ -156,12 +156,12 @@ pub(super) fn prepare_run(
 }
 
 fn build_experiment(
-    study: &Study,
-    variant: &Variant,
+    study: &SimulationStudy,
+    variant: &StudyVariant,
     seed: u64,
     workload: Workload,
     grid: &BuiltGrid,
-) -> anyhow::Result<(Experiment, Surroundings)> {
+) -> anyhow::Result<(ExperimentInput, ExperimentSurroundings)> {
     let mut settings = study.settings.clone();
     settings.links = build_experiment::link_bandwidths(grid);
     settings.powers = build_experiment::site_powers(grid);
@@ -171,23 +171,24 @@ fn build_experiment(
     let variant = variant.clone();
     let count = workload.jobs.len();
     let variant_copies = variant.copies;
-    let slowdown = build_experiment::Slowdown::new(study.workload.slowdown_per_mille, grid);
-    let mut wishes = Wishes::new(study.grid.reservations, &study.grid.sites, seed);
+    let slowdown =
+        build_experiment::MultiSiteSlowdown::new(study.workload.slowdown_per_mille, grid);
+    let mut wishes = ReservingJobDraws::new(study.grid.reservations, &study.grid.sites, seed);
     let jobs = workload.jobs.into_iter().map(move |job| {
         let wish = wishes
             .draw_terms(job.at)
             .map(|wish| (wish, wishes.preferences_for(job.estimate)));
         build_experiment::job_submission(&job, &variant, slowdown, wish)
     });
-    let pace = SimulatedPace {
+    let pace = WrapperDelays {
         launch_max: study.launch_max,
-        ..SimulatedPace::default()
+        ..WrapperDelays::default()
     };
     let fault_rates = FaultRates {
         way_max: WAY_MAX,
         ..FaultRates::default()
     };
-    let experiment = Experiment {
+    let experiment = ExperimentInput {
         world: build_experiment::build_world(grid, pace, draw_seed(seed, "world"), BEGINS)?,
         settings,
         jobs: Box::new(jobs),
@@ -198,10 +199,10 @@ fn build_experiment(
     };
     let failures = build_experiment::node_failures_of(grid);
     let files = build_experiment::all_replicas(grid)?;
-    let first_counts = variant_copies == Copies::TwoUntilFirst;
+    let first_counts = variant_copies == SubmissionCopies::TwoUntilFirst;
     Ok((
         experiment,
-        Surroundings {
+        ExperimentSurroundings {
             failures,
             files,
             until: None,
@@ -246,11 +247,11 @@ impl ReadyRun {
     }
 }
 
-impl Notes {
+impl RunNotes {
     /// Counters of what was left out or changed, by its kind.
     fn counters(&self) -> impl Iterator<Item = (String, u64)> {
         let log = self.workload.source.log.as_ref();
-        let skipped = log.map_or(0, cospan_simulator::logs::Complaints::lines_skipped);
+        let skipped = log.map_or(0, cospan_simulator::logs::LogComplaints::lines_skipped);
         let source = &self.workload.source;
         let counted = [
             ("log lines left out", skipped),
@@ -284,7 +285,7 @@ impl Notes {
             .iter()
             .flat_map(|log| log.kept_in_full());
         lines.extend(kept.map(|complaint| format!("  {complaint}")));
-        lines.extend(self.sites.iter().map(SiteNotes::to_string));
+        lines.extend(self.sites.iter().map(SiteLogNotes::to_string));
         if let Some(load) = self.load.filter(|load| *load > 1.0) {
             lines.push(format!(
                 "the jobs ask for {load:.2} times what the grid has, so the queue grows until the \

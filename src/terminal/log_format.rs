@@ -12,9 +12,9 @@ use super::{is_hidden, visible_json};
 
 /// The usual fields, spelt so that all of them is visible.
 #[derive(Debug, Default)]
-pub(crate) struct SeenFields(DefaultFields);
+pub(crate) struct VisibleFields(DefaultFields);
 
-impl<'writer> FormatFields<'writer> for SeenFields {
+impl<'writer> FormatFields<'writer> for VisibleFields {
     fn format_fields<R: RecordFields>(
         &self,
         mut writer: Writer<'writer>,
@@ -42,9 +42,9 @@ fn indent_entry(text: &str) -> String {
 
 /// Standard error for entries in JSON, each written at once.
 #[derive(Debug)]
-pub(crate) struct JsonEntries<W>(pub(crate) W);
+pub(crate) struct JsonLogWriter<W>(pub(crate) W);
 
-impl<W: io::Write> io::Write for JsonEntries<W> {
+impl<W: io::Write> io::Write for JsonLogWriter<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         self.0
             .write_all(visible_json(&String::from_utf8_lossy(entry)).as_bytes())?;
@@ -92,7 +92,7 @@ mod tests {
         let to = kept.clone();
         let lines = fmt::layer()
             .with_ansi(false)
-            .fmt_fields(SeenFields::default());
+            .fmt_fields(VisibleFields::default());
         let lines = lines.with_writer(move || to.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             tracing::warn!(job = HOSTILE, name = %HOSTILE, "{HOSTILE}");
@@ -114,7 +114,7 @@ mod tests {
         let kept = CapturedLog::default();
         let to = kept.clone();
         let lines = fmt::layer().json().flatten_event(true);
-        let lines = lines.with_writer(move || JsonEntries(to.clone()));
+        let lines = lines.with_writer(move || JsonLogWriter(to.clone()));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             tracing::warn!(name = HOSTILE, "told");
         });

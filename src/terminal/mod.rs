@@ -15,7 +15,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 
-use visible_text::{Layout, Styles, write_visible};
+use visible_text::{StyleTreatment, WhitespaceTreatment, write_visible};
 pub(crate) use visible_text::{is_hidden, on_one_line, visible_json, visible_yaml};
 
 /// The beginning of our own sequences.
@@ -29,7 +29,7 @@ static SEAL: LazyLock<String> = LazyLock::new(|| {
 /// Moves to the start of the line, and clears it.
 static CLEAR: LazyLock<String> = LazyLock::new(|| format!("{}{}", sequence("G"), sequence("2K")));
 
-static ERRORS: Mutex<Option<Printer<Box<dyn Write + Send>>>> = Mutex::new(None);
+static ERRORS: Mutex<Option<TerminalPrinter<Box<dyn Write + Send>>>> = Mutex::new(None);
 
 /// A sequence of ours for the terminal; `order` is the part behind `ESC [`.
 pub(crate) fn sequence(order: &str) -> String {
@@ -54,22 +54,22 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
 }
 
 /// Prints to one destination.
-pub(crate) struct Printer<W: Write> {
+pub(crate) struct TerminalPrinter<W: Write> {
     to: W,
-    styles: Styles,
+    styles: StyleTreatment,
     /// True if people read it at once.
     is_live: bool,
     /// The beginning of a character of which the rest may come.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Printer<W> {
+impl<W: Write> TerminalPrinter<W> {
     /// Without colours, as for a file.
     #[cfg(test)]
     pub(crate) fn plain(to: W) -> Self {
         Self {
             to,
-            styles: Styles::Dropped,
+            styles: StyleTreatment::Dropped,
             is_live: false,
             begun: Vec::new(),
         }
@@ -80,7 +80,7 @@ impl<W: Write> Printer<W> {
     pub(crate) fn live(to: W) -> Self {
         Self {
             to,
-            styles: Styles::Kept,
+            styles: StyleTreatment::Kept,
             is_live: true,
             begun: Vec::new(),
         }
@@ -90,7 +90,12 @@ impl<W: Write> Printer<W> {
     pub(crate) fn print_text(&mut self, text: &str) -> io::Result<()> {
         let mut seen = String::with_capacity(text.len());
         self.end_partial_character(&mut seen);
-        write_visible(&mut seen, text, &SEAL, (self.styles, Layout::Kept));
+        write_visible(
+            &mut seen,
+            text,
+            &SEAL,
+            (self.styles, WhitespaceTreatment::Kept),
+        );
         self.to.write_all(seen.as_bytes())?;
         self.to.flush()
     }
@@ -115,7 +120,7 @@ impl<W: Write> Printer<W> {
         let mut chunks = all.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             let text = chunk.valid().replace("\r\n", "\n");
-            write_visible(seen, &text, &SEAL, (self.styles, Layout::Kept));
+            write_visible(seen, &text, &SEAL, (self.styles, WhitespaceTreatment::Kept));
             let invalid = chunk.invalid();
             let is_begun = std::str::from_utf8(invalid).is_err_and(|e| e.error_len().is_none());
             if is_begun && chunks.peek().is_none() {
@@ -131,7 +136,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-impl<W: Write> Drop for Printer<W> {
+impl<W: Write> Drop for TerminalPrinter<W> {
     fn drop(&mut self) {
         if !self.begun.is_empty() {
             // No error can be reported any more.
@@ -141,7 +146,7 @@ impl<W: Write> Drop for Printer<W> {
 }
 
 /// Standard output.
-pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
+pub(crate) fn stdout() -> TerminalPrinter<Box<dyn Write + Send>> {
     let stdout = io::stdout();
     let choice = AutoStream::choice(&stdout);
     let is_live = stdout.is_terminal();
@@ -150,7 +155,7 @@ pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
 
 /// Standard error, one printer for the whole process.
 fn with_stderr(
-    use_it: impl FnOnce(&mut Printer<Box<dyn Write + Send>>) -> io::Result<()>,
+    use_it: impl FnOnce(&mut TerminalPrinter<Box<dyn Write + Send>>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut held: MutexGuard<'_, _> = ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
     let errors = held.get_or_insert_with(|| {
@@ -166,13 +171,13 @@ fn printer_for(
     to: Box<dyn Write + Send>,
     choice: ColorChoice,
     is_live: bool,
-) -> Printer<Box<dyn Write + Send>> {
+) -> TerminalPrinter<Box<dyn Write + Send>> {
     let styles = if choice == ColorChoice::Never {
-        Styles::Dropped
+        StyleTreatment::Dropped
     } else {
-        Styles::Kept
+        StyleTreatment::Kept
     };
-    Printer {
+    TerminalPrinter {
         to,
         styles,
         is_live,
@@ -207,14 +212,24 @@ pub(crate) fn has_live_errors() -> bool {
 #[cfg(test)]
 pub(crate) fn without_styles(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    write_visible(&mut seen, text, &SEAL, (Styles::Dropped, Layout::Kept));
+    write_visible(
+        &mut seen,
+        text,
+        &SEAL,
+        (StyleTreatment::Dropped, WhitespaceTreatment::Kept),
+    );
     seen
 }
 
 /// A cell of a table: one line, with our colours and nobody else's.
 pub(crate) fn table_cell(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    write_visible(&mut seen, text, &SEAL, (Styles::Sealed, Layout::Spelt));
+    write_visible(
+        &mut seen,
+        text,
+        &SEAL,
+        (StyleTreatment::Sealed, WhitespaceTreatment::Spelt),
+    );
     seen
 }
 
@@ -224,12 +239,12 @@ mod tests {
 
     use super::*;
 
-    fn printed(live: bool, print: impl FnOnce(&mut Printer<&mut Vec<u8>>)) -> String {
+    fn printed(live: bool, print: impl FnOnce(&mut TerminalPrinter<&mut Vec<u8>>)) -> String {
         let mut to = Vec::new();
         let mut printer = if live {
-            Printer::live(&mut to)
+            TerminalPrinter::live(&mut to)
         } else {
-            Printer::plain(&mut to)
+            TerminalPrinter::plain(&mut to)
         };
         print(&mut printer);
         drop(printer);
@@ -287,11 +302,11 @@ mod tests {
     fn data_are_exact_unless_people_look_at_them() {
         let data = b"\x1b[31m\xff\xfe\r\n\xe2\x80\xae";
         let mut to = Vec::new();
-        Printer::plain(&mut to).print_bytes(data).unwrap();
+        TerminalPrinter::plain(&mut to).print_bytes(data).unwrap();
         assert_eq!(to, data);
         let label = paint(Style::new().dimmed(), "a | ").into_bytes();
         let mut to = Vec::new();
-        Printer::plain(&mut to)
+        TerminalPrinter::plain(&mut to)
             .print_bytes(&[&label, &data[..]].concat())
             .unwrap();
         assert_eq!(

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// The treatment of our own sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Styles {
+pub(super) enum StyleTreatment {
     /// They become the sequences that terminals understand.
     Kept,
     /// They stay sealed: the text is printed later.
@@ -15,7 +15,7 @@ pub(super) enum Styles {
 
 /// The treatment of ends of lines and of tabs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum WhitespaceTreatment {
     Kept,
     Spelt,
 }
@@ -33,7 +33,12 @@ pub(crate) fn is_hidden(c: char) -> bool {
 }
 
 /// Writes a text so that all of it is visible; our own sequences begin with `seal`.
-pub(super) fn write_visible(to: &mut String, text: &str, seal: &str, how: (Styles, Layout)) {
+pub(super) fn write_visible(
+    to: &mut String,
+    text: &str,
+    seal: &str,
+    how: (StyleTreatment, WhitespaceTreatment),
+) {
     let mut rest = text;
     while let Some(at) = rest.find(is_hidden) {
         let (before, from) = rest.split_at(at);
@@ -44,16 +49,16 @@ pub(super) fn write_visible(to: &mut String, text: &str, seal: &str, how: (Style
                 .map_or(order.len(), |at| at + 1);
             let (order, behind) = order.split_at(end);
             match how.0 {
-                Styles::Kept => to.extend(["\x1b[", order]),
-                Styles::Sealed => to.extend([seal, order]),
-                Styles::Dropped => {}
+                StyleTreatment::Kept => to.extend(["\x1b[", order]),
+                StyleTreatment::Sealed => to.extend([seal, order]),
+                StyleTreatment::Dropped => {}
             }
             rest = behind;
             continue;
         }
         let mut chars = from.chars();
         match chars.next() {
-            Some(kept @ ('\n' | '\t')) if how.1 == Layout::Kept => to.push(kept),
+            Some(kept @ ('\n' | '\t')) if how.1 == WhitespaceTreatment::Kept => to.push(kept),
             Some(hidden) => write_escape(to, hidden),
             None => {}
         }

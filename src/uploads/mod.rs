@@ -21,16 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use cospan_actors::fair_turns::FairTurns;
 use cospan_domain::ids::{Digest, SiteName};
-use tokio::sync::{Mutex as Turns, Semaphore};
+use tokio::sync::Mutex as Turns;
 
 pub use upload_error::UploadError;
-pub use upload_record::Record;
+pub use upload_record::UploadRecord;
 
 /// Bytes that stay free on the disk of the data directory: the store lies there as well.
 const SPARE_BYTES: u64 = 256 << 20;
-/// Uploads that are digested and brought to a site at the same time.
-const LANDINGS: usize = 4;
 
 /// Bounds of uploads, and their directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,13 +60,13 @@ impl Default for UploadSettings {
 
 #[derive(Debug)]
 pub struct Upload {
-    record: Mutex<Record>,
+    record: Mutex<UploadRecord>,
     /// Locked by whoever changes the upload.
     pub turn: Arc<Turns<()>>,
 }
 
 impl Upload {
-    fn new(record: Record) -> Arc<Self> {
+    fn new(record: UploadRecord) -> Arc<Self> {
         Arc::new(Self {
             record: Mutex::new(record),
             turn: Arc::default(),
@@ -75,7 +74,7 @@ impl Upload {
     }
 
     /// The record of the upload.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> UploadRecord {
         lock_mutex(&self.record).clone()
     }
 }
@@ -85,8 +84,8 @@ impl Upload {
 pub struct Uploads {
     settings: UploadSettings,
     known: Mutex<BTreeMap<String, Arc<Upload>>>,
-    /// Permits for bringing uploads to a site.
-    pub landings: Semaphore,
+    /// Turns at digesting uploads and bringing them to a site.
+    pub landings: FairTurns,
 }
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,11 +104,10 @@ impl Uploads {
         let known = found
             .into_iter()
             .map(|record| (record.id.clone(), Upload::new(record)));
-        let landings = Semaphore::new(LANDINGS);
         Self {
             known: Mutex::new(known.collect()),
             settings,
-            landings,
+            landings: FairTurns::default(),
         }
     }
 
@@ -131,7 +129,7 @@ impl Uploads {
     ///
     /// # Errors
     /// It is too large, for its key or for the disk; or it cannot be written down.
-    pub fn begin(&self, announced: Record) -> Result<Arc<Upload>, UploadError> {
+    pub fn begin(&self, announced: UploadRecord) -> Result<Arc<Upload>, UploadError> {
         let directory = self.directory()?;
         let mut known = lock_mutex(&self.known);
         let alike = known
@@ -160,7 +158,7 @@ impl Uploads {
         &self,
         directory: &Path,
         known: &BTreeMap<String, Arc<Upload>>,
-        announced: &Record,
+        announced: &UploadRecord,
     ) -> Result<(), UploadError> {
         let UploadSettings {
             max_bytes,
@@ -212,7 +210,7 @@ impl Uploads {
     ///
     /// # Errors
     /// They cannot be determined.
-    pub fn arrived_bytes(&self, record: &Record) -> Result<u64, UploadError> {
+    pub fn arrived_bytes(&self, record: &UploadRecord) -> Result<u64, UploadError> {
         match record.placed {
             Some(_) => Ok(record.size_bytes),
             None if record.given_up => Err(UploadError::GivenUp),
@@ -263,7 +261,7 @@ impl Uploads {
     /// They cannot be read.
     pub fn read_piece(
         &self,
-        record: &Record,
+        record: &UploadRecord,
         offset: u64,
         most: usize,
     ) -> Result<Vec<u8>, UploadError> {
@@ -284,7 +282,7 @@ impl Uploads {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
+    pub fn digest(&self, record: &UploadRecord) -> Result<Digest, UploadError> {
         let mut file = File::open(upload_files::part_file(self.directory()?, &record.id))?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; 1 << 20];
@@ -303,7 +301,7 @@ impl Uploads {
     pub fn record_change(
         &self,
         upload: &Upload,
-        change: impl FnOnce(&mut Record),
+        change: impl FnOnce(&mut UploadRecord),
     ) -> Result<(), UploadError> {
         let directory = self.directory()?;
         let mut record = upload.record();
@@ -347,7 +345,7 @@ impl Uploads {
     }
 
     /// Returns true if nothing has arrived for too long.
-    pub fn is_stale(&self, record: &Record) -> bool {
+    pub fn is_stale(&self, record: &UploadRecord) -> bool {
         let Some(directory) = &self.settings.directory else {
             return false;
         };

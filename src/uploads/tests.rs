@@ -11,10 +11,10 @@ fn uploads(home: &Path) -> Uploads {
     })
 }
 
-fn announced(owner: &str, name: &str, size: u64) -> Record {
+fn announced(owner: &str, name: &str, size: u64) -> UploadRecord {
     let owner = owner.parse().unwrap();
     let name = name.parse().unwrap();
-    Record::new(owner, name, size, Digest([7; 32])).unwrap()
+    UploadRecord::new(owner, name, size, Digest([7; 32])).unwrap()
 }
 
 #[test]
@@ -170,11 +170,11 @@ fn only_the_same_announcement_of_the_same_key_goes_on() {
         announced("bob", "mesh", 6),
         announced("alice", "mesh2", 6),
         announced("alice", "mesh", 7),
-        Record {
+        UploadRecord {
             digest: Digest([8; 32]),
             ..announced("alice", "mesh", 6)
         },
-        Record {
+        UploadRecord {
             site: Some("delft".parse().unwrap()),
             ..announced("alice", "mesh", 6)
         },

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Record;
+use super::UploadRecord;
 
 /// The file with the bytes of an upload that have arrived.
 pub(super) fn part_file(directory: &Path, id: &str) -> PathBuf {
@@ -49,7 +49,7 @@ pub(super) fn free_bytes(directory: &Path) -> std::io::Result<u64> {
 
 /// Reads the records of an earlier process. Unfinished files that it left when it was killed are
 /// removed.
-pub(super) fn find_records(directory: &Path) -> Vec<Record> {
+pub(super) fn find_records(directory: &Path) -> Vec<UploadRecord> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {
@@ -63,9 +63,9 @@ pub(super) fn find_records(directory: &Path) -> Vec<Record> {
     let written = files
         .iter()
         .filter(|file| file.extension() == Some(OsStr::new("json")));
-    let records: Vec<Record> = written
+    let records: Vec<UploadRecord> = written
         .clone()
-        .filter_map(|file: &PathBuf| match Record::load(file) {
+        .filter_map(|file: &PathBuf| match UploadRecord::load(file) {
             Ok(record) => Some(record),
             Err(error) => {
                 tracing::warn!(file = %file.display(), %error, "an upload is left alone");

@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 
 /// The stored record of an upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct UploadRecord {
     pub version: u32,
     /// The id: also the name of its files.
     pub id: String,
@@ -52,7 +52,7 @@ pub struct Record {
     pub given_up: bool,
 }
 
-impl Record {
+impl UploadRecord {
     /// A new record, of which nothing has arrived.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Record {
     }
 
     /// Returns true if the upload is open, and `announced` announces the same.
-    pub fn continues_as(&self, announced: &Record) -> bool {
+    pub fn continues_as(&self, announced: &UploadRecord) -> bool {
         let alike = Self {
             id: self.id.clone(),
             touched: self.touched.clone(),

@@ -14,7 +14,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cospan_storage::port::{AppendOutcome, CommitReport, Key, KeyChange, Unit, UnitToken, Version};
+use cospan_storage::port::{
+    AppendOutcome, CommitReport, JournalUnit, KeyChange, KeyVersion, StoreKey, UnitToken,
+};
 use cospan_storage::{EngineKind, StoreOptions, open};
 
 /// Time over which each figure is measured.
@@ -112,13 +114,13 @@ fn measure(
     })
 }
 
-fn unit(number: u64, parts: UnitValues) -> Unit {
-    Unit {
+fn unit(number: u64, parts: UnitValues) -> JournalUnit {
+    JournalUnit {
         changes: parts
             .iter()
             .map(|&(part, bytes): &(&str, usize)| KeyChange {
-                key: Key::from(format!("j/{number:016x}/{part}").as_str()),
-                expected: Some(Version(0)),
+                key: StoreKey::from(format!("j/{number:016x}/{part}").as_str()),
+                expected: Some(KeyVersion(0)),
                 value: Some((0..bytes).map(|i| (number as usize + i) as u8).collect()),
             })
             .collect(),

@@ -13,16 +13,16 @@ use std::time::Instant;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, RelPath, Round};
-use cospan_domain::job::job_state::{Component, Job, JobPhase, Setbacks};
+use cospan_domain::job::job_state::{Component, Job, JobPhase, SetbackCounts};
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program,
-    RequestType,
+    ComponentSpec, ExecutableSource, FileReference, InputSpec, JobSpec, Priority, Program,
+    RequestType, UnreachableAction,
 };
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_storage::port::{Key, KeyChange, Stored, Unit, UnitToken, Version};
-use cospan_storage::record::Loader;
+use cospan_storage::port::{JournalUnit, KeyChange, KeyVersion, StoreKey, StoredValue, UnitToken};
+use cospan_storage::record::RecordLoader;
 use cospan_storage::record::job::{submission_changes, update_changes};
 use cospan_storage::{EngineKind, StoreOptions, open, open_and_load};
 
@@ -38,10 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         for change in changes {
             if let Some(value) = change.value {
-                let version = Version(1);
+                let version = KeyVersion(1);
                 values.insert(
                     change.key.clone(),
-                    Stored {
+                    StoredValue {
                         key: change.key,
                         version,
                         value,
@@ -57,10 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         bytes as u64 / count
     );
     for _ in 0..3 {
-        let stored: Vec<Stored> = values.values().cloned().collect();
+        let stored: Vec<StoredValue> = values.values().cloned().collect();
         let begun = Instant::now();
         let cpu = cpu_seconds();
-        let mut loader = Loader::default();
+        let mut loader = RecordLoader::default();
         for stored in stored {
             loader.take_value(stored)?;
         }
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure_opening(
     engine: EngineKind,
     path: &Path,
-    values: &BTreeMap<Key, Stored>,
+    values: &BTreeMap<StoreKey, StoredValue>,
 ) -> Result<(), Box<dyn Error>> {
     let options = StoreOptions::new(engine);
     let opened = open(path, &options, Arc::new(|_| {}))?;
@@ -99,7 +99,7 @@ fn measure_opening(
         opened.journal.append(
             opened.epoch,
             UnitToken(0),
-            Unit {
+            JournalUnit {
                 changes: vec![change],
             },
         );
@@ -109,7 +109,7 @@ fn measure_opening(
     for _ in 0..2 {
         let begun = Instant::now();
         let cpu = cpu_seconds();
-        let mut loader = Loader::with_threads(1, Bytes(u64::MAX));
+        let mut loader = RecordLoader::with_threads(1, Bytes(u64::MAX));
         let mut problem = Ok(());
         let opened = open_and_load(path, &options, Arc::new(|_| {}), &mut |stored| {
             if problem.is_ok() {
@@ -147,7 +147,7 @@ fn build_job(id: u64) -> Result<Job, Box<dyn Error>> {
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(3_600),
         rerunnable: true,
-        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        on_unreachable: UnreachableAction::RerunAfter(DurationMs::from_secs(1_800)),
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 3,
@@ -170,7 +170,7 @@ fn build_job(id: u64) -> Result<Job, Box<dyn Error>> {
         inputs_here: false,
         start_at: None,
         components: Vec::new(),
-        setbacks: Setbacks::default(),
+        setbacks: SetbackCounts::default(),
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
@@ -188,7 +188,7 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
         digest: Digest([index; 32]),
         size: Bytes(1 << 20),
     };
-    let file = FileRef {
+    let file = FileReference {
         name: LogicalName::new("data/input")?,
         bound: Some(content),
     };
@@ -198,14 +198,14 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
         resources: Resources::processors(4),
         constraints: Vec::new(),
         program: Program {
-            executable: Executable::AtSite("/usr/bin/solver".into()),
+            executable: ExecutableSource::AtSite("/usr/bin/solver".into()),
             arguments: vec!["--steps".into(), "1000".into()],
             environment: [("OMP_NUM_THREADS".into(), "4".into())].into(),
             directory: None,
             setup: Vec::new(),
         }
         .into(),
-        inputs: vec![Input {
+        inputs: vec![InputSpec {
             file,
             path: RelPath::new("input.dat")?,
             feed: Default::default(),

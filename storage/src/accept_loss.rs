@@ -9,11 +9,11 @@ use std::path::Path;
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 
 use crate::decide_group::{self, ledger_write};
-use crate::engine_port::Engine;
-use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, catch_panics};
+use crate::engine_port::StorageEngine;
+use crate::open::{FloorFile, LockedDirectory, StoreMarker, StoreOptions, catch_panics};
 use crate::port::StoreError;
 use crate::record::{keys, small_records};
-use crate::store_floor::{FoundStore, Gap, JobTally, KnownFloor, StoreFloor};
+use crate::store_floor::{FoundStore, KnownFloor, StoreFloor, StoreGap, StoreJobCounts};
 use crate::store_totals::EPOCH_KEY;
 use crate::take_over;
 
@@ -21,7 +21,7 @@ use crate::take_over;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedLoss {
     /// The gap that was accepted.
-    pub gap: Gap,
+    pub gap: StoreGap,
     /// Epoch of the store; opening it takes a higher one.
     pub epoch: Epoch,
     /// The first job id that will be given out.
@@ -39,7 +39,7 @@ pub fn accept_loss(
     options: &StoreOptions,
 ) -> Result<Option<AcceptedLoss>, StoreError> {
     let was_there = options.read_floor()?.is_some();
-    if !was_there && !Marker::is_in(path) {
+    if !was_there && !StoreMarker::is_in(path) {
         let problem = "there is no store in it; name the data directory".into();
         return Err(StoreError::NotADirectory {
             path: path.display().to_string(),
@@ -48,8 +48,8 @@ pub fn accept_loss(
     }
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let mut floor = options.floor_file()?;
-    let marker = Marker::read(&directory)?;
-    let Some(LostStore { marker, known, gap }) =
+    let marker = StoreMarker::read(&directory)?;
+    let Some(StoreDescription { marker, known, gap }) =
         describe_lost(&directory, marker, floor.as_ref(), options)?
     else {
         return Ok(None);
@@ -64,7 +64,7 @@ pub fn accept_loss(
         return Ok(None);
     };
     let reached = whole.tally.next_job.max(known.floor.next_job);
-    let tally = JobTally {
+    let tally = StoreJobCounts {
         next_job: reached,
         ..whole.tally
     };
@@ -86,28 +86,28 @@ pub fn accept_loss(
 }
 
 /// A store as described by its marker and its floor.
-struct LostStore {
-    marker: Marker,
+struct StoreDescription {
+    marker: StoreMarker,
     known: KnownFloor,
     /// The gap, as far as it is known before the store is read.
-    gap: Option<Gap>,
+    gap: Option<StoreGap>,
 }
 
 fn describe_lost(
     directory: &LockedDirectory,
-    marker: Option<Marker>,
+    marker: Option<StoreMarker>,
     floor: Option<&FloorFile>,
     options: &StoreOptions,
-) -> Result<Option<LostStore>, StoreError> {
+) -> Result<Option<StoreDescription>, StoreError> {
     let kept = floor.and_then(|floor| floor.kept.as_ref());
     let place = directory.place_text();
     Ok(match (marker, kept) {
         (None, None) => None,
         (None, Some(kept)) => {
             // Attempts that may still run at the sites have tags of that instance.
-            let marker = Marker::create(directory, options.engine, kept.instance)?;
+            let marker = StoreMarker::create(directory, options.engine, kept.instance)?;
             let gap = kept.known.find_gap(&place, FoundStore::Missing);
-            Some(LostStore {
+            Some(StoreDescription {
                 marker,
                 known: kept.known.clone(),
                 gap,
@@ -115,7 +115,7 @@ fn describe_lost(
         }
         (Some(marker), None) => {
             let known = marker.known_floor(directory);
-            Some(LostStore {
+            Some(StoreDescription {
                 marker,
                 known,
                 gap: None,
@@ -128,42 +128,42 @@ fn describe_lost(
             };
             let gap = kept.known.find_gap(&place, both);
             let known = kept.known.clone().combine(marker.known_floor(directory));
-            Some(LostStore { marker, known, gap })
+            Some(StoreDescription { marker, known, gap })
         }
     })
 }
 
 /// The state of a store after reading it.
-struct WholeStore {
+struct StoreReadOutcome {
     found: FoundStore,
-    tally: JobTally,
+    tally: StoreJobCounts,
 }
 
 /// Reads all of a store; an empty one is founded.
-fn read_whole<E: Engine>(
+fn read_whole<E: StorageEngine>(
     engine: &mut E,
     place: &str,
     instance: InstanceId,
-) -> Result<WholeStore, StoreError> {
+) -> Result<StoreReadOutcome, StoreError> {
     let reader = engine.reader();
     let Some(format) = take_over::read_format(&*reader, place)? else {
         drop(reader);
         take_over::found_store(engine, instance)?;
-        return Ok(WholeStore {
+        return Ok(StoreReadOutcome {
             found: FoundStore::Empty,
-            tally: JobTally::default(),
+            tally: StoreJobCounts::default(),
         });
     };
     let (ledger, tally) = take_over::verify_ledger(&*reader, format, &mut |_| {})?;
     let epoch = take_over::read_epoch(&*reader)?;
-    Ok(WholeStore {
+    Ok(StoreReadOutcome {
         found: FoundStore::Reached(tally.to_floor(epoch, ledger.seq)),
         tally,
     })
 }
 
 /// Sets the store's own values to continue after the known floor.
-fn continue_after<E: Engine>(
+fn continue_after<E: StorageEngine>(
     engine: &mut E,
     known: StoreFloor,
     next_job: JobId,

@@ -8,10 +8,11 @@ use cospan_domain::ids::{Epoch, InstanceId};
 
 use crate::engine_port::EngineReader;
 use crate::open::{
-    EngineKind, KeptFloor, LockedDirectory, Marker, StoreOptions, catch_panics, combine_known,
+    EngineKind, FloorFileContent, LockedDirectory, StoreMarker, StoreOptions, catch_panics,
+    combine_known,
 };
-use crate::port::{StoreError, Stored};
-use crate::record::Loader;
+use crate::port::{StoreError, StoredValue};
+use crate::record::RecordLoader;
 use crate::scans;
 use crate::store_floor::{FoundStore, KnownFloor};
 use crate::store_totals::{self, EPOCH_KEY, INSTANCE_KEY};
@@ -19,7 +20,7 @@ use crate::take_over;
 
 /// The result of a check.
 #[derive(Debug, Default)]
-pub struct CheckReport {
+pub struct StoreCheckReport {
     /// Number of values that are whole.
     pub records: u64,
     /// All damage, each with the place and the remedy; empty if there is none.
@@ -30,11 +31,11 @@ pub struct CheckReport {
 /// Work on a copy: opening an engine may change its files.
 ///
 /// Fails if the store cannot be opened at all: in use, newer, or not there.
-pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreError> {
-    let mut report = CheckReport::default();
+pub fn check(path: &Path, options: &StoreOptions) -> Result<StoreCheckReport, StoreError> {
+    let mut report = StoreCheckReport::default();
     let kept = options.read_floor()?;
     if let Some(kept) = &kept
-        && !Marker::is_in(path)
+        && !StoreMarker::is_in(path)
     {
         let gap = kept
             .known
@@ -42,7 +43,7 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
         report.damage.extend(gap.err());
         return Ok(report);
     }
-    let wreck = match Wreck::open(path) {
+    let wreck = match UncheckedStore::open(path) {
         Ok(wreck) => wreck,
         Err(error @ StoreError::Damaged { .. }) => {
             report.damage.push(error);
@@ -56,7 +57,7 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
             problem: error.clone(),
         });
     }
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let walked = wreck.examine_values(&mut |found| {
         match found.and_then(|stored| loader.take_value(stored)) {
             Ok(()) => report.records += 1,
@@ -73,15 +74,15 @@ pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreEr
 }
 
 /// A store that may be damaged.
-pub(crate) struct Wreck {
+pub(crate) struct UncheckedStore {
     reader: Arc<dyn EngineReader>,
     place: String,
     /// The marker, or the problem with it.
-    marker: Result<Marker, String>,
+    marker: Result<StoreMarker, String>,
     directory: LockedDirectory,
 }
 
-impl Wreck {
+impl UncheckedStore {
     /// Opens the engine of a store without any check.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.is_dir() {
@@ -93,7 +94,7 @@ impl Wreck {
         }
         let lock_wait = StoreOptions::new(EngineKind::ALL[0]).lock_wait;
         let directory = LockedDirectory::prepare(path, lock_wait)?;
-        let marker = match Marker::read(&directory) {
+        let marker = match StoreMarker::read(&directory) {
             Ok(Some(marker)) => Ok(marker),
             Ok(None) => {
                 let problem = "there is no store in it; name the data directory".into();
@@ -105,7 +106,7 @@ impl Wreck {
             Err(error @ StoreError::Damaged { .. }) => Err(error.to_string()),
             Err(error) => return Err(error),
         };
-        let named = marker.as_ref().ok().and_then(Marker::engine);
+        let named = marker.as_ref().ok().and_then(StoreMarker::engine);
         let engine = named
             .or_else(|| {
                 EngineKind::ALL
@@ -129,7 +130,7 @@ impl Wreck {
     }
 
     /// Checks that everything is there that was ever durable, as far as that is known.
-    fn verify_complete(&self, kept: Option<&KeptFloor>) -> Result<(), StoreError> {
+    fn verify_complete(&self, kept: Option<&FloorFileContent>) -> Result<(), StoreError> {
         let known = match &self.marker {
             Ok(marker) => combine_known(&self.directory, marker, kept)?,
             Err(_) => KnownFloor::default(),
@@ -169,7 +170,7 @@ impl Wreck {
     /// Visits every value that can be read, and the damage of the others.
     pub(crate) fn examine_values(
         &self,
-        visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Result<StoredValue, StoreError>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         catch_panics(&self.place, || {
             scans::examine_reader(&*self.reader, b"", visit)

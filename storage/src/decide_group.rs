@@ -8,26 +8,27 @@ use std::collections::btree_map::Entry;
 
 use cospan_domain::ids::{Epoch, Seq};
 
-use crate::engine_port::{Engine, Txn, Writes};
+use crate::engine_port::{EngineTransaction, StorageEngine, StoreWrites};
 use crate::envelope::{self, EnvelopeHead};
 use crate::port::{
-    AppendGroup, AppendOutcome, Key, KeyChange, StoreError, Unit, UnitError, UnitToken, Version,
+    AppendGroupOutcome, AppendOutcome, JournalUnit, KeyChange, KeyVersion, StoreError, StoreKey,
+    UnitError, UnitToken,
 };
-use crate::store_floor::JobTally;
-use crate::store_totals::{self, EPOCH_KEY, LEDGER_KEY, StoreTotals};
+use crate::store_floor::StoreJobCounts;
+use crate::store_totals::{self, EPOCH_KEY, LEDGER_KEY, StoreChecksum};
 
 /// A unit that waits for its decision.
 #[derive(Debug)]
 pub(crate) struct PendingUnit {
     epoch: Epoch,
     token: UnitToken,
-    unit: Result<Unit, UnitError>,
+    unit: Result<JournalUnit, UnitError>,
     /// Bytes that it may add to its group.
     pub(crate) bytes: usize,
 }
 
 impl PendingUnit {
-    pub(crate) fn new(epoch: Epoch, token: UnitToken, unit: Unit) -> Self {
+    pub(crate) fn new(epoch: Epoch, token: UnitToken, unit: JournalUnit) -> Self {
         let bytes = unit
             .changes
             .iter()
@@ -47,7 +48,7 @@ impl PendingUnit {
 
 /// A key that the group writes.
 #[derive(Debug)]
-struct KeySlot {
+struct PendingKeyWrite {
     stored: Option<EnvelopeHead>,
     now: Option<EnvelopeHead>,
     /// Bytes to be stored; `None`: the key is deleted.
@@ -59,15 +60,15 @@ struct KeySlot {
 /// # Errors
 /// Fails if the engine failed, or its content is damaged. It is unknown then whether anything of
 /// the group is durable.
-pub(crate) fn decide_group<E: Engine>(
+pub(crate) fn decide_group<E: StorageEngine>(
     engine: &mut E,
     group: Vec<PendingUnit>,
-    tally: &mut JobTally,
-) -> Result<AppendGroup, StoreError> {
+    tally: &mut StoreJobCounts,
+) -> Result<AppendGroupOutcome, StoreError> {
     let mut group = Some(group);
-    let mut decided = AppendGroup::default();
+    let mut decided = AppendGroupOutcome::default();
     engine.exclusively(&mut |txn| {
-        let mut sitting = Sitting::open_sitting(txn, tally)?;
+        let mut sitting = GroupDecision::open_sitting(txn, tally)?;
         let group = group.take().unwrap_or_default();
         decided.outcomes.reserve_exact(group.len());
         for pending in group {
@@ -84,17 +85,20 @@ pub(crate) fn decide_group<E: Engine>(
 }
 
 /// The decision of a group, under way.
-struct Sitting<'a> {
-    txn: &'a mut dyn Txn,
+struct GroupDecision<'a> {
+    txn: &'a mut dyn EngineTransaction,
     epoch: Epoch,
-    before: StoreTotals,
-    ledger: StoreTotals,
-    slots: BTreeMap<Key, KeySlot>,
-    tally: &'a mut JobTally,
+    before: StoreChecksum,
+    ledger: StoreChecksum,
+    slots: BTreeMap<StoreKey, PendingKeyWrite>,
+    tally: &'a mut StoreJobCounts,
 }
 
-impl<'a> Sitting<'a> {
-    fn open_sitting(txn: &'a mut dyn Txn, tally: &'a mut JobTally) -> Result<Self, StoreError> {
+impl<'a> GroupDecision<'a> {
+    fn open_sitting(
+        txn: &'a mut dyn EngineTransaction,
+        tally: &'a mut StoreJobCounts,
+    ) -> Result<Self, StoreError> {
         let epoch = read_epoch(txn)?;
         let ledger = read_ledger(txn)?;
         Ok(Self {
@@ -107,14 +111,18 @@ impl<'a> Sitting<'a> {
         })
     }
 
-    fn decide_unit(&mut self, epoch: Epoch, unit: Unit) -> Result<AppendOutcome, StoreError> {
+    fn decide_unit(
+        &mut self,
+        epoch: Epoch,
+        unit: JournalUnit,
+    ) -> Result<AppendOutcome, StoreError> {
         if epoch != self.epoch {
             return Ok(AppendOutcome::Fenced);
         }
         let mut before = Vec::with_capacity(unit.changes.len());
         for change in &unit.changes {
             let head = self.head_of(&change.key)?;
-            let version = head.map_or(Version(0), |head| head.version);
+            let version = head.map_or(KeyVersion(0), |head| head.version);
             if change.expected.is_some_and(|expected| expected != version) {
                 return Ok(AppendOutcome::Conflict(change.key.clone()));
             }
@@ -131,7 +139,7 @@ impl<'a> Sitting<'a> {
     }
 
     /// Returns the head under a key as its predecessors in the group leave it.
-    fn head_of(&mut self, key: &Key) -> Result<Option<EnvelopeHead>, StoreError> {
+    fn head_of(&mut self, key: &StoreKey) -> Result<Option<EnvelopeHead>, StoreError> {
         match self.slots.get(key) {
             Some(slot) => Ok(slot.now),
             None => read_head(self.txn, &key.0),
@@ -139,7 +147,7 @@ impl<'a> Sitting<'a> {
     }
 
     fn apply_change(&mut self, change: KeyChange, before: Option<EnvelopeHead>) {
-        let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
+        let next = KeyVersion(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
                 self.tally.see_value(&change.key.0, next, &value);
@@ -150,7 +158,7 @@ impl<'a> Sitting<'a> {
         };
         match self.slots.entry(change.key) {
             // The value read was not written by this group.
-            Entry::Vacant(slot) => drop(slot.insert(KeySlot {
+            Entry::Vacant(slot) => drop(slot.insert(PendingKeyWrite {
                 stored: before,
                 now,
                 bytes,
@@ -167,7 +175,7 @@ impl<'a> Sitting<'a> {
         if self.ledger.seq == self.before.seq {
             return Ok(0);
         }
-        let mut writes = Writes::with_capacity(self.slots.len() + 1);
+        let mut writes = StoreWrites::with_capacity(self.slots.len() + 1);
         for (key, slot) in std::mem::take(&mut self.slots) {
             update_ledger(&mut self.ledger, &key.0, slot.stored, slot.now);
             self.tally
@@ -183,7 +191,7 @@ impl<'a> Sitting<'a> {
 
 /// Updates the ledger for a changed key.
 pub(crate) fn update_ledger(
-    ledger: &mut StoreTotals,
+    ledger: &mut StoreChecksum,
     key: &[u8],
     before: Option<EnvelopeHead>,
     now: Option<EnvelopeHead>,
@@ -197,12 +205,15 @@ pub(crate) fn update_ledger(
 }
 
 /// Returns the write that stores the ledger.
-pub(crate) fn ledger_write(ledger: &StoreTotals) -> (Key, Option<Vec<u8>>) {
-    let (_, bytes) = envelope::seal(LEDGER_KEY, Version(ledger.seq.0), &ledger.encode());
-    (Key(LEDGER_KEY.into()), Some(bytes))
+pub(crate) fn ledger_write(ledger: &StoreChecksum) -> (StoreKey, Option<Vec<u8>>) {
+    let (_, bytes) = envelope::seal(LEDGER_KEY, KeyVersion(ledger.seq.0), &ledger.encode());
+    (StoreKey(LEDGER_KEY.into()), Some(bytes))
 }
 
-fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, StoreError> {
+fn read_head(
+    txn: &mut dyn EngineTransaction,
+    key: &[u8],
+) -> Result<Option<EnvelopeHead>, StoreError> {
     let open = envelope::opener(txn.is_memory());
     let mut head = None;
     txn.get(key, &mut |stored| {
@@ -213,18 +224,18 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, Stor
 }
 
 /// Reads the stored ledger.
-pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> {
+pub(crate) fn read_ledger(txn: &mut dyn EngineTransaction) -> Result<StoreChecksum, StoreError> {
     let open = envelope::opener(txn.is_memory());
     let mut ledger = None;
     txn.get(LEDGER_KEY, &mut |stored| {
-        ledger = Some(StoreTotals::decode(open(LEDGER_KEY, stored)?.1)?);
+        ledger = Some(StoreChecksum::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
     ledger.ok_or_else(|| store_totals::damaged_own(LEDGER_KEY, "it is missing"))
 }
 
 /// Reads the stored epoch.
-pub(crate) fn read_epoch(txn: &mut dyn Txn) -> Result<Epoch, StoreError> {
+pub(crate) fn read_epoch(txn: &mut dyn EngineTransaction) -> Result<Epoch, StoreError> {
     let open = envelope::opener(txn.is_memory());
     let mut epoch = None;
     txn.get(EPOCH_KEY, &mut |stored| {

@@ -6,7 +6,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::port::{Key, StoreError, Version};
+use crate::port::{KeyVersion, StoreError, StoreKey};
 
 /// First byte of every stored value: the shape of the envelope.
 const SHAPE: u8 = 1;
@@ -17,13 +17,13 @@ const HEADER_BYTES: usize = 1 + 8 + 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnvelopeHead {
     /// Number of writes of its key.
-    pub(crate) version: Version,
+    pub(crate) version: KeyVersion,
     crc: u32,
 }
 
 impl EnvelopeHead {
     /// Computes the head of `value` as stored under `key` in this version.
-    pub(crate) fn from_value(key: &[u8], version: Version, value: &[u8]) -> Self {
+    pub(crate) fn from_value(key: &[u8], version: KeyVersion, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         let length = (key.len() as u32).to_le_bytes();
         hash_joined([&length, key, &version.0.to_le_bytes()], |head| {
@@ -81,7 +81,7 @@ fn hash_joined<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// Returns the bytes to store for a value, and its head.
-pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
+pub(crate) fn seal(key: &[u8], version: KeyVersion, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
     let head = EnvelopeHead::from_value(key, version, value);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
     bytes.push(SHAPE);
@@ -92,12 +92,12 @@ pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead,
 }
 
 /// A function that opens stored bytes.
-pub(crate) type Opener =
+pub(crate) type EnvelopeOpener =
     for<'a> fn(&[u8], &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError>;
 
 /// Returns the opener for memory of this process, or for other stores. Checking the checksums of
 /// memory would be a large part of the work of a simulated control plane.
-pub(crate) fn opener(is_memory: bool) -> Opener {
+pub(crate) fn opener(is_memory: bool) -> EnvelopeOpener {
     if is_memory { open_intact } else { open }
 }
 
@@ -132,14 +132,14 @@ fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(EnvelopeHead, &'a [u
     let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
         return Err(damaged(key, "the value is cut short"));
     };
-    let version = Version(u64::from_le_bytes(version));
+    let version = KeyVersion(u64::from_le_bytes(version));
     let crc = u32::from_le_bytes(crc);
     Ok((EnvelopeHead { version, crc }, value))
 }
 
 fn damaged(key: &[u8], problem: &str) -> StoreError {
     StoreError::Damaged {
-        place: format!("{:?}", Key(key.into())),
+        place: format!("{:?}", StoreKey(key.into())),
         problem: problem.into(),
     }
 }
@@ -154,7 +154,7 @@ mod tests {
         for length in 1..=long.len() {
             let key = &long[..length];
             let other = [&long[..length - 1], b"x"].concat();
-            let (head, bytes) = seal(key, Version(7), b"value");
+            let (head, bytes) = seal(key, KeyVersion(7), b"value");
             assert!(open(&other, &bytes).is_err(), "{length}");
             assert_ne!(head.fingerprint(key), head.fingerprint(&other), "{length}");
         }
@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn what_was_sealed_is_opened_as_it_was() {
-        let (head, bytes) = seal(b"j/1/h", Version(7), b"value");
+        let (head, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
         assert_eq!(open(b"j/1/h", &bytes).unwrap(), (head, &b"value"[..]));
     }
 
     #[test]
     fn any_flipped_bit_and_any_cut_is_noticed_and_named() {
-        let (_, bytes) = seal(b"j/1/h", Version(7), b"value");
+        let (_, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_value_under_another_key_is_noticed() {
-        let (_, bytes) = seal(b"j/1/h", Version(7), b"value");
+        let (_, bytes) = seal(b"j/1/h", KeyVersion(7), b"value");
         assert!(open(b"j/2/h", &bytes).is_err());
     }
 }

@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 use cospan_domain::ids::{Epoch, InstanceId};
 use thiserror::Error;
 
-pub(crate) use line::{ExportEnd, ExportLine, Header, STREAM};
+pub(crate) use line::{ExportEnd, ExportHeader, ExportLine, STREAM};
 
-use crate::port::{Journal, Opened, StoreError, Stored};
+use crate::port::{Journal, OpenedStore, StoreError, StoredValue};
 
 /// The result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Exported {
+pub struct ExportOutcome {
     /// Values written.
     pub records: u64,
     /// Values left out because they are damaged.
@@ -38,7 +38,7 @@ pub enum ExportError {
 ///
 /// # Errors
 /// Fails if the store cannot be read, a value is damaged, or `out` cannot be written.
-pub fn export(opened: &Opened, out: &mut dyn Write) -> Result<Exported, ExportError> {
+pub fn export(opened: &OpenedStore, out: &mut dyn Write) -> Result<ExportOutcome, ExportError> {
     export_journal(&*opened.journal, opened.instance, opened.epoch, out)
 }
 
@@ -51,8 +51,8 @@ pub fn export_journal(
     instance: InstanceId,
     epoch: Epoch,
     out: &mut dyn Write,
-) -> Result<Exported, ExportError> {
-    let mut writer = Writer::write_header(out, instance, epoch)?;
+) -> Result<ExportOutcome, ExportError> {
+    let mut writer = ExportWriter::write_header(out, instance, epoch)?;
     let mut failed = None;
     journal.scan(b"", &mut |stored| match writer.record(&stored) {
         Ok(()) => ControlFlow::Continue(()),
@@ -74,10 +74,10 @@ pub fn export_journal(
 pub fn export_damaged(
     path: &std::path::Path,
     out: &mut dyn Write,
-) -> Result<Exported, ExportError> {
-    let wreck = crate::check::Wreck::open(path)?;
+) -> Result<ExportOutcome, ExportError> {
+    let wreck = crate::check::UncheckedStore::open(path)?;
     let (instance, epoch) = wreck.identity();
-    let mut writer = Writer::write_header(out, instance, epoch)?;
+    let mut writer = ExportWriter::write_header(out, instance, epoch)?;
     let mut failed = None;
     let walked = wreck.examine_values(&mut |found| {
         let written = match found {
@@ -102,13 +102,13 @@ pub fn export_damaged(
 }
 
 /// Writes lines, and counts and hashes them.
-struct Writer<'a> {
+struct ExportWriter<'a> {
     out: &'a mut dyn Write,
     hasher: blake3::Hasher,
-    exported: Exported,
+    exported: ExportOutcome,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ExportWriter<'a> {
     fn write_header(
         out: &'a mut dyn Write,
         instance: InstanceId,
@@ -117,9 +117,9 @@ impl<'a> Writer<'a> {
         let mut writer = Self {
             out,
             hasher: blake3::Hasher::new(),
-            exported: Exported::default(),
+            exported: ExportOutcome::default(),
         };
-        writer.line(&Header {
+        writer.line(&ExportHeader {
             cospan_export: STREAM,
             format: crate::store_totals::FORMAT,
             instance: instance.to_string(),
@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    fn record(&mut self, stored: &Stored) -> std::io::Result<()> {
+    fn record(&mut self, stored: &StoredValue) -> std::io::Result<()> {
         self.exported.records += 1;
         self.line(&ExportLine::from_stored(stored))
     }
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
         self.out.write_all(&bytes)
     }
 
-    fn write_end(mut self) -> std::io::Result<Exported> {
+    fn write_end(mut self) -> std::io::Result<ExportOutcome> {
         let blake3 = self.hasher.finalize().to_hex().to_string();
         let exported = self.exported;
         self.line(&ExportEnd {

@@ -10,15 +10,15 @@ use std::path::Path;
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use thiserror::Error;
 
-use crate::engine_port::{Engine, Writes};
+use crate::engine_port::{StorageEngine, StoreWrites};
 use crate::envelope;
-use crate::export::{ExportEnd, ExportLine, Header, STREAM};
-use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, draw_instance};
-use crate::port::{Key, KeyChange, StoreError, Stored, Unit, Version};
-use crate::record::adoption::Adoption;
+use crate::export::{ExportEnd, ExportHeader, ExportLine, STREAM};
+use crate::open::{FloorFile, LockedDirectory, StoreMarker, StoreOptions, draw_instance};
+use crate::port::{JournalUnit, KeyChange, KeyVersion, StoreError, StoreKey, StoredValue};
+use crate::record::adoption::RecordAdopter;
 use crate::record::{keys, small_records};
-use crate::store_floor::JobTally;
-use crate::store_totals::{FORMAT, RESERVED_PREFIX, StoreOwner, StoreTotals};
+use crate::store_floor::StoreJobCounts;
+use crate::store_totals::{FORMAT, RESERVED_PREFIX, StoreChecksum, StoreOwner};
 use crate::take_over;
 
 /// Number of bytes that are written together.
@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportOutcome {
     /// The control plane that the new store belongs to.
     pub instance: InstanceId,
     /// The control plane that the export came from.
@@ -66,7 +66,7 @@ pub fn import(
     path: &Path,
     options: &StoreOptions,
     input: &mut dyn BufRead,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportOutcome, ImportError> {
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
@@ -87,9 +87,9 @@ fn fill_store(
     floor: Option<FloorFile>,
     options: &StoreOptions,
     input: &mut dyn BufRead,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportOutcome, ImportError> {
     let instance = draw_instance()?;
-    let mut lines = ImportLines {
+    let mut lines = ImportLineReader {
         input,
         hasher: blake3::Hasher::new(),
         number: 0,
@@ -100,8 +100,8 @@ fn fill_store(
         .parse()
         .map_err(|error| lines.line_error(error))?;
     let mut engine = options.open_engine(directory)?;
-    let mut batch = Batch::default();
-    let mut adoption = Adoption::new(exported_from);
+    let mut batch = ImportBatch::default();
+    let mut adoption = RecordAdopter::new(exported_from);
     let end = loop {
         match lines.read_content()? {
             ImportLine::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
@@ -130,19 +130,19 @@ fn fill_store(
         &mut engine,
         StoreOwner { instance, epoch },
         ledger,
-        Writes::new(),
+        StoreWrites::new(),
     )?;
     drop(engine);
     floor.map_or(Ok(()), |mut floor| {
         floor.reset(instance, tally.to_floor(epoch, ledger.seq))
     })?;
-    let mut marker = Marker::new(options.engine, instance, epoch, ledger.seq);
+    let mut marker = StoreMarker::new(options.engine, instance, epoch, ledger.seq);
     marker.former.push(exported_from);
     marker
         .former
         .extend(lost.filter(|lost| *lost != exported_from));
     marker.write(directory)?;
-    Ok(Imported {
+    Ok(ImportOutcome {
         instance,
         exported_from,
         epoch,
@@ -153,20 +153,20 @@ fn fill_store(
 
 /// Values that are about to be written.
 #[derive(Default)]
-struct Batch {
-    writes: Writes,
+struct ImportBatch {
+    writes: StoreWrites,
     bytes: usize,
-    ledger: StoreTotals,
+    ledger: StoreChecksum,
     records: u64,
-    tally: JobTally,
+    tally: StoreJobCounts,
 }
 
-impl Batch {
+impl ImportBatch {
     /// Writes the first job id that was never given out.
     fn add_next_job(
         &mut self,
         at_least: JobId,
-        engine: &mut Box<dyn Engine>,
+        engine: &mut Box<dyn StorageEngine>,
     ) -> Result<(), StoreError> {
         let next = self.tally.next_job.max(at_least);
         if next == JobId::default() {
@@ -175,9 +175,9 @@ impl Batch {
         self.tally.next_job = next;
         let value = small_records::next_job_value(next)?;
         self.add(
-            Stored {
-                key: Key::from(keys::NEXT_JOB),
-                version: Version(1),
+            StoredValue {
+                key: StoreKey::from(keys::NEXT_JOB),
+                version: KeyVersion(1),
                 value,
             },
             engine,
@@ -186,15 +186,19 @@ impl Batch {
 
     fn add_values(
         &mut self,
-        values: Vec<Stored>,
-        engine: &mut Box<dyn Engine>,
+        values: Vec<StoredValue>,
+        engine: &mut Box<dyn StorageEngine>,
     ) -> Result<(), StoreError> {
         values
             .into_iter()
             .try_for_each(|stored| self.add(stored, engine))
     }
 
-    fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
+    fn add(
+        &mut self,
+        stored: StoredValue,
+        engine: &mut Box<dyn StorageEngine>,
+    ) -> Result<(), StoreError> {
         let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
         self.ledger.add(&stored.key.0, head);
         self.tally.count_key(&stored.key.0, false, true);
@@ -209,7 +213,7 @@ impl Batch {
         }
     }
 
-    fn flush(&mut self, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
+    fn flush(&mut self, engine: &mut Box<dyn StorageEngine>) -> Result<(), StoreError> {
         self.bytes = 0;
         take_over::commit_writes(engine, std::mem::take(&mut self.writes))
     }
@@ -217,17 +221,17 @@ impl Batch {
 
 /// A line after the header.
 enum ImportLine {
-    Record(Stored),
+    Record(StoredValue),
     End(ExportEnd),
 }
 
-struct ImportLines<'a> {
+struct ImportLineReader<'a> {
     input: &'a mut dyn BufRead,
     hasher: blake3::Hasher,
     number: u64,
 }
 
-impl ImportLines<'_> {
+impl ImportLineReader<'_> {
     fn line_error(&self, problem: impl std::fmt::Display) -> ImportError {
         ImportError::Line {
             line: self.number,
@@ -248,9 +252,9 @@ impl ImportLines<'_> {
         }
     }
 
-    fn read_header(&mut self) -> Result<Header, ImportError> {
+    fn read_header(&mut self) -> Result<ExportHeader, ImportError> {
         let line = self.read_line()?;
-        let header: Header = serde_json::from_slice(&line)
+        let header: ExportHeader = serde_json::from_slice(&line)
             .map_err(|_| self.line_error("this is not an export of a store"))?;
         if header.cospan_export > STREAM || header.format > FORMAT {
             let stream = header.cospan_export;
@@ -277,8 +281,8 @@ impl ImportLines<'_> {
     }
 
     /// Refuses values that no unit could have written.
-    fn check_value(&self, stored: &Stored) -> Result<(), ImportError> {
-        let key: &Key = &stored.key;
+    fn check_value(&self, stored: &StoredValue) -> Result<(), ImportError> {
+        let key: &StoreKey = &stored.key;
         if stored.version.0 == 0 || key.0.starts_with(RESERVED_PREFIX) {
             return Err(self.line_error("no store has such a value"));
         }
@@ -288,7 +292,7 @@ impl ImportLines<'_> {
             expected: None,
             value,
         };
-        Unit {
+        JournalUnit {
             changes: vec![change],
         }
         .check_bounds()

@@ -10,31 +10,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cospan_domain::ids::Epoch;
 
 use crate::decide_group::{self, PendingUnit};
-use crate::engine_port::Engine;
-use crate::port::{CommitReport, Journal, Sink, StoreError, StoreSize, Stored, Unit, UnitToken};
-use crate::scans::JournalReading;
-use crate::store_floor::JobTally;
+use crate::engine_port::StorageEngine;
+use crate::port::{
+    CommitReport, CommitReportSink, Journal, JournalUnit, StoreError, StoreSize, StoredValue,
+    UnitToken,
+};
+use crate::scans::JournalReader;
+use crate::store_floor::StoreJobCounts;
 
 /// A journal over an engine, decided in-line.
-pub(crate) struct Inline<E> {
+pub(crate) struct InlineJournal<E> {
     engine: Mutex<Option<E>>,
-    queue: Mutex<InlineQueue>,
-    reading: JournalReading,
-    sink: Sink,
+    queue: Mutex<InlineJournalQueue>,
+    reading: JournalReader,
+    sink: CommitReportSink,
     max_units: usize,
 }
 
 #[derive(Default)]
-struct InlineQueue {
+struct InlineJournalQueue {
     waiting: VecDeque<PendingUnit>,
     /// True while somebody decides, who will take all new units.
     busy: bool,
     closed: bool,
 }
 
-impl<E: Engine> Inline<E> {
-    pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: Sink) -> Self {
-        let reading = JournalReading::new(place, engine.reader());
+impl<E: StorageEngine> InlineJournal<E> {
+    pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: CommitReportSink) -> Self {
+        let reading = JournalReader::new(place, engine.reader());
         Self {
             engine: Mutex::new(Some(engine)),
             queue: Mutex::default(),
@@ -44,7 +47,7 @@ impl<E: Engine> Inline<E> {
         }
     }
 
-    fn lock_queue(&self) -> MutexGuard<'_, InlineQueue> {
+    fn lock_queue(&self) -> MutexGuard<'_, InlineJournalQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,13 +60,12 @@ impl<E: Engine> Inline<E> {
     }
 
     fn decide_all(&self) {
-        let _idle = IdleAfterPanic(&self.queue);
+        let _idle = IdleOnPanicGuard(&self.queue);
         while let Some(group) = self.next_group() {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            let report = match engine
-                .as_mut()
-                .map(|engine| decide_group::decide_group(engine, group, &mut JobTally::default()))
-            {
+            let report = match engine.as_mut().map(|engine| {
+                decide_group::decide_group(engine, group, &mut StoreJobCounts::default())
+            }) {
                 Some(Ok(group)) => CommitReport::Group(group),
                 Some(Err(error)) => {
                     *engine = None;
@@ -79,9 +81,9 @@ impl<E: Engine> Inline<E> {
 
 /// Lets others decide again when the sink panics. Without a panic, the one who finds the queue
 /// empty has already said so, and another may have begun since.
-struct IdleAfterPanic<'a>(&'a Mutex<InlineQueue>);
+struct IdleOnPanicGuard<'a>(&'a Mutex<InlineJournalQueue>);
 
-impl Drop for IdleAfterPanic<'_> {
+impl Drop for IdleOnPanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).busy = false;
@@ -89,8 +91,8 @@ impl Drop for IdleAfterPanic<'_> {
     }
 }
 
-impl<E: Engine> Journal for Inline<E> {
-    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+impl<E: StorageEngine> Journal for InlineJournal<E> {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: JournalUnit) {
         let mut queue = self.lock_queue();
         if queue.closed {
             return;
@@ -107,7 +109,7 @@ impl<E: Engine> Journal for Inline<E> {
     fn scan(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.reading.scan_values(prefix, visit)
     }

@@ -40,6 +40,6 @@ mod threaded_journal;
 
 #[cfg(any(feature = "sled", feature = "redb"))]
 pub use open::{EngineKind, StoreOptions, check_openable, open, open_and_load};
-pub use port::Opened;
+pub use port::OpenedStore;
 pub use store_totals::{FORMAT, RESERVED_PREFIX};
-pub use threaded_journal::GroupLimits;
+pub use threaded_journal::FlushLimits;

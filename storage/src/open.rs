@@ -15,15 +15,15 @@ use cospan_domain::ids::InstanceId;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
-use crate::engine_port::Engine;
-use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::engine_port::StorageEngine;
+use crate::port::{CommitReportSink, OpenedStore, StoreError, StoredValue};
 use crate::store_floor::{FoundStore, KnownFloor};
 use crate::take_over;
-use crate::threaded_journal::{GroupLimits, Grouped, panic_text};
+use crate::threaded_journal::{FlushLimits, ThreadedJournal, panic_text};
 pub(crate) use directory::{LockedDirectory, io_error, sync_directory};
-pub(crate) use floor_file::{FloorFile, KeptFloor};
-pub(crate) use marker::Marker;
-use surroundings::Keeper;
+pub(crate) use floor_file::{FloorFile, FloorFileContent};
+pub(crate) use marker::StoreMarker;
+use surroundings::StoreDirectoryHooks;
 
 /// The engines that keep a store in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +80,7 @@ pub struct StoreOptions {
     /// data.
     pub cache_bytes: u64,
     /// Limits of one flush.
-    pub group: GroupLimits,
+    pub group: FlushLimits,
     /// Longest time to wait until a killed process releases the store.
     pub lock_wait: Duration,
     /// The file outside of the store's directory that states how far the store has come; `None`: it
@@ -94,14 +94,14 @@ impl StoreOptions {
         Self {
             engine,
             cache_bytes: 256 << 20,
-            group: GroupLimits::default(),
+            group: FlushLimits::default(),
             lock_wait: Duration::from_secs(2),
             floor: None,
         }
     }
 
     /// Reads the floor file, if there is one.
-    pub(crate) fn read_floor(&self) -> Result<Option<KeptFloor>, StoreError> {
+    pub(crate) fn read_floor(&self) -> Result<Option<FloorFileContent>, StoreError> {
         self.floor.as_deref().map_or(Ok(None), FloorFile::read_kept)
     }
 
@@ -118,11 +118,11 @@ impl StoreOptions {
     pub(crate) fn open_engine(
         &self,
         directory: &LockedDirectory,
-    ) -> Result<Box<dyn Engine>, StoreError> {
+    ) -> Result<Box<dyn StorageEngine>, StoreError> {
         let path = directory.path();
         let cache = self.cache_bytes;
         let engine = retry_while_in_use(self.lock_wait, || {
-            let engine: Box<dyn Engine> = match self.engine {
+            let engine: Box<dyn StorageEngine> = match self.engine {
                 #[cfg(feature = "sled")]
                 EngineKind::Sled => Box::new(crate::sled::SledEngine::open(path, cache)?),
                 #[cfg(feature = "redb")]
@@ -140,7 +140,11 @@ impl StoreOptions {
 ///
 /// Fails if the directory cannot be used, or the store is in use, newer or damaged, or its disk is
 /// full; each error says what to do.
-pub fn open(path: &Path, options: &StoreOptions, sink: Sink) -> Result<Opened, StoreError> {
+pub fn open(
+    path: &Path,
+    options: &StoreOptions,
+    sink: CommitReportSink,
+) -> Result<OpenedStore, StoreError> {
     open_and_load(path, options, sink, &mut |_| {})
 }
 
@@ -152,9 +156,9 @@ pub fn open(path: &Path, options: &StoreOptions, sink: Sink) -> Result<Opened, S
 pub fn open_and_load(
     path: &Path,
     options: &StoreOptions,
-    sink: Sink,
-    load: &mut dyn FnMut(Stored),
-) -> Result<Opened, StoreError> {
+    sink: CommitReportSink,
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<OpenedStore, StoreError> {
     // An operator who puts the store back finds no other one in its place.
     if !path
         .try_exists()
@@ -164,17 +168,17 @@ pub fn open_and_load(
     }
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
-    let marker = match Marker::read(&directory)? {
+    let marker = match StoreMarker::read(&directory)? {
         Some(marker) => marker,
         None => {
             demand_missing(path, options)?;
-            Marker::create(&directory, options.engine, draw_instance()?)?
+            StoreMarker::create(&directory, options.engine, draw_instance()?)?
         }
     };
     marker.expect_engine(&directory, options.engine)?;
     let known = floor.as_ref().and_then(|file| file.kept.as_ref());
     marker.discard_unused(&directory, known.map(|kept| kept.known.floor.epoch));
-    StoreStart {
+    StoreOpening {
         directory,
         marker,
         floor,
@@ -205,7 +209,7 @@ pub fn check_openable(path: &Path, options: &StoreOptions) -> Result<(), StoreEr
         return demand_missing(path, options);
     }
     let directory = LockedDirectory::prepare(path, options.lock_wait)?;
-    match Marker::read(&directory)? {
+    match StoreMarker::read(&directory)? {
         Some(marker) => marker.expect_engine(&directory, options.engine),
         None => demand_missing(path, options),
     }
@@ -221,16 +225,16 @@ pub(crate) fn draw_instance() -> Result<InstanceId, StoreError> {
     Ok(InstanceId::from_random(bits))
 }
 
-struct StoreStart<'a> {
+struct StoreOpening<'a> {
     directory: LockedDirectory,
-    marker: Marker,
+    marker: StoreMarker,
     floor: Option<FloorFile>,
     options: &'a StoreOptions,
-    sink: Sink,
+    sink: CommitReportSink,
 }
 
-impl StoreStart<'_> {
-    fn open_started(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreOpening<'_> {
+    fn open_started(self, load: &mut dyn FnMut(StoredValue)) -> Result<OpenedStore, StoreError> {
         let Self {
             directory,
             mut marker,
@@ -254,13 +258,19 @@ impl StoreStart<'_> {
         marker.epoch = begun.owner.epoch;
         marker.seq = begun.seq;
         let former = marker.former.clone();
-        let keeper = Keeper::begin_keeping(directory, marker, floor, options.engine, begun.tally)?;
+        let keeper = StoreDirectoryHooks::begin_keeping(
+            directory,
+            marker,
+            floor,
+            options.engine,
+            begun.tally,
+        )?;
         let group = options.group;
         let tally = begun.tally;
-        let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
-        Ok(Opened {
+        let journal = ThreadedJournal::start(engine, &place, group, sink, Box::new(keeper), tally)?;
+        Ok(OpenedStore {
             former,
-            ..Opened::new(Arc::new(journal), begun)
+            ..OpenedStore::new(Arc::new(journal), begun)
         })
     }
 }
@@ -271,8 +281,8 @@ impl StoreStart<'_> {
 /// Fails if they are of different stores.
 pub(crate) fn combine_known(
     directory: &LockedDirectory,
-    marker: &Marker,
-    kept: Option<&KeptFloor>,
+    marker: &StoreMarker,
+    kept: Option<&FloorFileContent>,
 ) -> Result<KnownFloor, StoreError> {
     let told = marker.known_floor(directory);
     let Some(kept) = kept else { return Ok(told) };
@@ -327,7 +337,7 @@ mod tests {
             let options = StoreOptions::new(engine);
             let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
             let instance = draw_instance().unwrap();
-            Marker::create(&directory, engine, instance).unwrap();
+            StoreMarker::create(&directory, engine, instance).unwrap();
             for file in [engine.data_file(), "conf"] {
                 std::fs::write(path.join(file), left).unwrap();
             }
@@ -360,7 +370,7 @@ mod tests {
             drop(first);
             let mark_anew = || {
                 let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
-                Marker::create(&directory, *engine, instance).unwrap();
+                StoreMarker::create(&directory, *engine, instance).unwrap();
             };
             mark_anew();
             assert!(open().epoch > epoch, "it goes on");

@@ -11,7 +11,7 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use cospan_domain::units::Bytes;
 use thiserror::Error;
 
-use crate::store_floor::Gap;
+use crate::store_floor::StoreGap;
 
 /// Largest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
@@ -22,21 +22,21 @@ pub const MAX_KEY_BYTES: usize = 320;
 
 /// A key: bytes whose order is the order of a scan.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub Box<[u8]>);
+pub struct StoreKey(pub Box<[u8]>);
 
-impl From<&str> for Key {
+impl From<&str> for StoreKey {
     fn from(text: &str) -> Self {
         Self(text.as_bytes().into())
     }
 }
 
-impl std::borrow::Borrow<[u8]> for Key {
+impl std::borrow::Borrow<[u8]> for StoreKey {
     fn borrow(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for StoreKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.escape_ascii())
     }
@@ -44,23 +44,23 @@ impl fmt::Debug for Key {
 
 /// Number of writes of a key; 0 if it is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Version(pub u64);
+pub struct KeyVersion(pub u64);
 
 /// A change to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyChange {
-    pub key: Key,
+    pub key: StoreKey,
     /// The version that it must have now, or else the whole unit is a conflict; `None` for a key
     /// that is guarded by another key of the same unit. After a commit the key has the next
     /// version, or 0 if it was deleted.
-    pub expected: Option<Version>,
+    pub expected: Option<KeyVersion>,
     /// The new value; `None` deletes.
     pub value: Option<Box<[u8]>>,
 }
 
 /// Changes that happen together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unit {
+pub struct JournalUnit {
     /// Changes in any order, each key at most once. An empty unit is a barrier: it is answered
     /// after everything appended before it.
     pub changes: Vec<KeyChange>,
@@ -76,7 +76,7 @@ pub enum AppendOutcome {
     /// Durable, at this position.
     Committed(Seq),
     /// Nothing of it was written, because this key had another version.
-    Conflict(Key),
+    Conflict(StoreKey),
     /// Nothing of it was written, because a later epoch has taken the store.
     Fenced,
     /// Nothing of it was written, because no store would take it.
@@ -90,16 +90,16 @@ pub enum UnitError {
     #[error("the unit has {0} changes; at most {MAX_CHANGES} go together, so cut it up")]
     TooManyChanges(usize),
     #[error("the value of {key:?} has {bytes} bytes; at most {MAX_VALUE_BYTES} fit, so cut it up")]
-    ValueTooLarge { key: Key, bytes: usize },
+    ValueTooLarge { key: StoreKey, bytes: usize },
     #[error("a key of {0} bytes; it must have between 1 and {MAX_KEY_BYTES}")]
     KeyLength(usize),
     #[error("the unit changes {0:?} twice; each key goes in once")]
-    KeyTwice(Key),
+    KeyTwice(StoreKey),
     #[error("{0:?} is the store's own key; choose one that does not begin with m/store/")]
-    Reserved(Key),
+    Reserved(StoreKey),
 }
 
-impl Unit {
+impl JournalUnit {
     /// Checks that any store would take it.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Unit {
 #[derive(Debug)]
 pub enum CommitReport {
     /// A group of units that became durable (or failed) together.
-    Group(AppendGroup),
+    Group(AppendGroupOutcome),
     /// The store failed. Nothing more is accepted; it is unknown whether the units under way are
     /// durable until the store is opened again.
     Fatal(String),
@@ -142,7 +142,7 @@ pub enum CommitReport {
 
 /// Units decided by one flush.
 #[derive(Debug, Default)]
-pub struct AppendGroup {
+pub struct AppendGroupOutcome {
     /// Each unit's outcome, in the order of append.
     pub outcomes: Vec<(UnitToken, AppendOutcome)>,
     /// Duration of the flush, in microseconds; 0 if there is none.
@@ -151,15 +151,15 @@ pub struct AppendGroup {
 
 /// Receives the outcomes of units; called from the journal's own thread (or in-line by a backend
 /// without one), one group at a time.
-pub type Sink = Arc<dyn Fn(CommitReport) + Send + Sync>;
+pub type CommitReportSink = Arc<dyn Fn(CommitReport) + Send + Sync>;
 
 /// A key as found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredValue {
     /// The key.
-    pub key: Key,
+    pub key: StoreKey,
     /// Version of the key.
-    pub version: Version,
+    pub version: KeyVersion,
     /// Value of the key.
     pub value: Box<[u8]>,
 }
@@ -207,7 +207,7 @@ pub enum StoreError {
         "{0}; restore a copy that has all of it, import an export into an empty directory, or run \
          `cospan store accept-loss`, which goes on without what is missing"
     )]
-    Behind(Box<Gap>),
+    Behind(Box<StoreGap>),
     #[error(
         "{path} is not the one any more that this server opened: it was removed, moved, or replaced \
          by another; put it back, then start again"
@@ -255,7 +255,7 @@ pub enum StoreError {
 
 /// An opened store.
 #[derive(Clone)]
-pub struct Opened {
+pub struct OpenedStore {
     /// The journal to append to.
     pub journal: Arc<dyn Journal>,
     /// The epoch that this opening took; every append carries it.
@@ -274,7 +274,7 @@ pub struct Opened {
 pub trait Journal: Send + Sync {
     /// Takes a unit. Its outcome is reported to the sink given at opening. After a fatal report,
     /// and after `close`, nothing is reported any more. May be called from within the sink.
-    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit);
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: JournalUnit);
 
     /// Visits all keys that begin with `prefix`, in order, as of some moment after every unit
     /// reported so far. For start, export, check, and one object's history.
@@ -284,7 +284,7 @@ pub trait Journal: Send + Sync {
     fn scan(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> std::ops::ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> std::ops::ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
     /// Returns the size of the store.

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::engine_port::EngineReader;
 use crate::envelope;
-use crate::port::{Key, StoreError, StoreSize, Stored};
-use crate::store_totals::{self, FORMAT_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreTotals};
+use crate::port::{StoreError, StoreKey, StoreSize, StoredValue};
+use crate::store_totals::{self, FORMAT_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreChecksum};
 
 /// The reader of a journal, until it is closed.
-pub(crate) struct JournalReading {
+pub(crate) struct JournalReader {
     place: String,
     reader: Mutex<Option<Arc<dyn EngineReader>>>,
 }
 
-impl JournalReading {
+impl JournalReader {
     pub(crate) fn new(place: &str, reader: Arc<dyn EngineReader>) -> Self {
         Self {
             place: place.into(),
@@ -40,7 +40,7 @@ impl JournalReading {
     pub(crate) fn scan_values(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let reader = self.reader().ok_or_else(|| StoreError::Io {
             path: self.place.clone(),
@@ -63,7 +63,7 @@ impl JournalReading {
 pub(crate) fn scan_reader(
     reader: &dyn EngineReader,
     prefix: &[u8],
-    visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut problem = None;
     examine_reader(reader, prefix, &mut |found| match found {
@@ -80,15 +80,15 @@ pub(crate) fn scan_reader(
 pub(crate) fn examine_reader(
     reader: &dyn EngineReader,
     prefix: &[u8],
-    visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(Result<StoredValue, StoreError>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let open = envelope::opener(reader.is_memory());
     reader.walk(prefix, &mut |key, stored| {
         if key.starts_with(RESERVED_PREFIX) {
             return ControlFlow::Continue(());
         }
-        visit(open(key, stored).map(|(head, value)| Stored {
-            key: Key(key.into()),
+        visit(open(key, stored).map(|(head, value)| StoredValue {
+            key: StoreKey(key.into()),
             version: head.version,
             value: value.into(),
         }))
@@ -102,9 +102,9 @@ fn count_keys(reader: &dyn EngineReader) -> u64 {
 }
 
 /// Reads the ledger.
-pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreTotals, StoreError> {
+pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreChecksum, StoreError> {
     let value = read_own(reader, LEDGER_KEY)?;
-    StoreTotals::decode(&value)
+    StoreChecksum::decode(&value)
 }
 
 /// Reads the value of one of the store's own keys.

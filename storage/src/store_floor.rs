@@ -4,7 +4,7 @@ use std::fmt;
 
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 
-use crate::port::{Key, StoreError, Stored, Version};
+use crate::port::{KeyVersion, StoreError, StoreKey, StoredValue};
 use crate::record::{keys, small_records};
 
 /// The progress of a store. As a floor: it has reached at least this; 0 where nothing is known.
@@ -22,22 +22,22 @@ pub struct StoreFloor {
 
 /// The counts of jobs in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct JobTally {
+pub(crate) struct StoreJobCounts {
     /// The first job id that was never given out.
     pub(crate) next_job: JobId,
     /// Number of live jobs.
     pub(crate) live_jobs: u64,
 }
 
-impl JobTally {
+impl StoreJobCounts {
     /// Reads the next job id from a value that is about to be written, or was found.
-    pub(crate) fn see_value(&mut self, key: &[u8], version: Version, value: &[u8]) {
+    pub(crate) fn see_value(&mut self, key: &[u8], version: KeyVersion, value: &[u8]) {
         if key != keys::NEXT_JOB.as_bytes() {
             return;
         }
         // A damaged value is reported when it is loaded.
-        if let Ok(next) = small_records::read_next_job(&Stored {
-            key: Key(key.into()),
+        if let Ok(next) = small_records::read_next_job(&StoredValue {
+            key: StoreKey(key.into()),
             version,
             value: value.into(),
         }) {
@@ -93,14 +93,14 @@ impl KnownFloor {
     }
 
     /// Returns the gap of a store in this state, if anything is missing.
-    pub(crate) fn find_gap(&self, place: &str, found: FoundStore) -> Option<Gap> {
+    pub(crate) fn find_gap(&self, place: &str, found: FoundStore) -> Option<StoreGap> {
         let is_whole = match found {
             FoundStore::Missing | FoundStore::Empty => self.floor.epoch == Epoch(0),
             // An epoch in which nothing was written loses nothing.
             FoundStore::Reached(reached) => reached.seq >= self.floor.seq,
             FoundStore::Of { instance, of } => instance == of,
         };
-        (!is_whole).then(|| Gap {
+        (!is_whole).then(|| StoreGap {
             place: place.into(),
             by: self.by.clone(),
             known: self.floor,
@@ -138,7 +138,7 @@ pub enum FoundStore {
 
 /// The gap between a store and its floor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct StoreGap {
     /// The store.
     pub place: String,
     /// The file that states the floor.
@@ -149,7 +149,7 @@ pub struct Gap {
     pub found: FoundStore,
 }
 
-impl Gap {
+impl StoreGap {
     /// Describes what is lost with it, in words.
     pub fn describe_loss(&self) -> String {
         let StoreFloor {
@@ -184,7 +184,7 @@ impl Gap {
     }
 }
 
-impl fmt::Display for Gap {
+impl fmt::Display for StoreGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             place,

@@ -28,7 +28,7 @@ pub(crate) const LEDGER_KEY: &[u8] = b"m/store/ledger";
 /// It is written with every group. If an engine returns another set of values than some group left
 /// behind, the sum does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct StoreTotals {
+pub(crate) struct StoreChecksum {
     /// The last committed unit.
     pub(crate) seq: Seq,
     /// Number of keys, except format and ledger.
@@ -37,7 +37,7 @@ pub(crate) struct StoreTotals {
     pub(crate) sum: u128,
 }
 
-impl StoreTotals {
+impl StoreChecksum {
     /// Adds a new value.
     pub(crate) fn add(&mut self, key: &[u8], head: envelope::EnvelopeHead) {
         self.keys = self.keys.wrapping_add(1);

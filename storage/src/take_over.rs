@@ -6,26 +6,26 @@ use std::sync::Arc;
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 
 use crate::decide_group::{self, ledger_write};
-use crate::engine_port::{Engine, EngineReader, Txn, Writes};
+use crate::engine_port::{EngineReader, EngineTransaction, StorageEngine, StoreWrites};
 use crate::envelope::{self, EnvelopeHead};
-use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
+use crate::port::{Journal, KeyVersion, OpenedStore, StoreError, StoreKey, StoredValue};
 use crate::scans;
-use crate::store_floor::{FoundStore, JobTally, KnownFloor};
+use crate::store_floor::{FoundStore, KnownFloor, StoreJobCounts};
 use crate::store_totals::{
-    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreOwner,
-    StoreTotals,
+    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreChecksum,
+    StoreOwner,
 };
 
 /// An ownership that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BegunOwnership {
+pub(crate) struct TakenOwnership {
     pub(crate) owner: StoreOwner,
     pub(crate) seq: Seq,
-    pub(crate) tally: JobTally,
+    pub(crate) tally: StoreJobCounts,
 }
 
-impl Opened {
-    pub(crate) fn new(journal: Arc<dyn Journal>, begun: BegunOwnership) -> Self {
+impl OpenedStore {
+    pub(crate) fn new(journal: Arc<dyn Journal>, begun: TakenOwnership) -> Self {
         let StoreOwner { instance, epoch } = begun.owner;
         Self {
             journal,
@@ -41,13 +41,13 @@ impl Opened {
 ///
 /// # Errors
 /// Fails if the store is damaged, newer than this program, behind its floor, or its engine fails.
-pub(crate) fn begin_ownership<E: Engine>(
+pub(crate) fn begin_ownership<E: StorageEngine>(
     engine: &mut E,
     place: &str,
     known: &KnownFloor,
     instance: InstanceId,
-    load: &mut dyn FnMut(Stored),
-) -> Result<BegunOwnership, StoreError> {
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<TakenOwnership, StoreError> {
     let reader = engine.reader();
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
@@ -117,7 +117,7 @@ fn is_store_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
 
 /// Writes the values that every store has. The format has no envelope, so that any later program
 /// can read it.
-pub(crate) fn found_store<E: Engine>(
+pub(crate) fn found_store<E: StorageEngine>(
     engine: &mut E,
     instance: InstanceId,
 ) -> Result<(), StoreError> {
@@ -127,40 +127,43 @@ pub(crate) fn found_store<E: Engine>(
             instance,
             epoch: Epoch(0),
         },
-        StoreTotals::default(),
-        Writes::new(),
+        StoreChecksum::default(),
+        StoreWrites::new(),
     )
 }
 
 /// Writes a whole store into an empty engine.
-pub(crate) fn write_owner<E: Engine>(
+pub(crate) fn write_owner<E: StorageEngine>(
     engine: &mut E,
     owner: StoreOwner,
-    mut ledger: StoreTotals,
-    mut writes: Writes,
+    mut ledger: StoreChecksum,
+    mut writes: StoreWrites,
 ) -> Result<(), StoreError> {
     let own = [
         (INSTANCE_KEY, owner.instance.to_string()),
         (EPOCH_KEY, owner.epoch.to_string()),
     ];
     for (key, value) in own {
-        let (head, bytes) = envelope::seal(key, Version(1), value.as_bytes());
+        let (head, bytes) = envelope::seal(key, KeyVersion(1), value.as_bytes());
         ledger.add(key, head);
-        writes.push((Key(key.into()), Some(bytes)));
+        writes.push((StoreKey(key.into()), Some(bytes)));
     }
     writes.extend([format_write(), ledger_write(&ledger)]);
     commit_writes(engine, writes)
 }
 
-fn format_write() -> (Key, Option<Vec<u8>>) {
+fn format_write() -> (StoreKey, Option<Vec<u8>>) {
     (
-        Key(FORMAT_KEY.into()),
+        StoreKey(FORMAT_KEY.into()),
         Some(FORMAT.to_string().into_bytes()),
     )
 }
 
 /// Makes writes durable without a decision of the journal.
-pub(crate) fn commit_writes<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), StoreError> {
+pub(crate) fn commit_writes<E: StorageEngine>(
+    engine: &mut E,
+    writes: StoreWrites,
+) -> Result<(), StoreError> {
     let mut writes = Some(writes);
     engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
@@ -170,11 +173,11 @@ pub(crate) fn commit_writes<E: Engine>(engine: &mut E, writes: Writes) -> Result
 pub(crate) fn verify_ledger(
     reader: &dyn EngineReader,
     format: u32,
-    load: &mut dyn FnMut(Stored),
-) -> Result<(StoreTotals, JobTally), StoreError> {
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<(StoreChecksum, StoreJobCounts), StoreError> {
     let mut kept = None;
-    let mut tally = JobTally::default();
-    let mut counted = StoreTotals::default();
+    let mut tally = StoreJobCounts::default();
+    let mut counted = StoreChecksum::default();
     let mut sum_of_format_1 = 0_u128;
     let mut problem = None;
     reader.walk(b"", &mut |key, stored| {
@@ -183,7 +186,7 @@ pub(crate) fn verify_ledger(
         }
         let step = envelope::open(key, stored).and_then(|(head, value)| {
             if key == LEDGER_KEY {
-                kept = Some(StoreTotals::decode(value)?);
+                kept = Some(StoreChecksum::decode(value)?);
             } else {
                 counted.add(key, head);
                 tally.count_key(key, false, true);
@@ -214,14 +217,14 @@ pub(crate) fn verify_ledger(
     } else {
         counted.sum
     };
-    compare_ledgers(kept, StoreTotals { sum, ..counted })?;
+    compare_ledgers(kept, StoreChecksum { sum, ..counted })?;
     Ok((counted, tally))
 }
 
-fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Stored)) {
+fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(StoredValue)) {
     if !key.starts_with(RESERVED_PREFIX) {
-        load(Stored {
-            key: Key(key.into()),
+        load(StoredValue {
+            key: StoreKey(key.into()),
             version: head.version,
             value: value.into(),
         });
@@ -229,7 +232,10 @@ fn load_value(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut
 }
 
 /// Checks that the counted ledger is the one that the last group left.
-pub(crate) fn compare_ledgers(kept: StoreTotals, counted: StoreTotals) -> Result<(), StoreError> {
+pub(crate) fn compare_ledgers(
+    kept: StoreChecksum,
+    counted: StoreChecksum,
+) -> Result<(), StoreError> {
     let problem = if kept.keys != counted.keys {
         format!(
             "{} keys are there, but there should be {}",
@@ -244,11 +250,11 @@ pub(crate) fn compare_ledgers(kept: StoreTotals, counted: StoreTotals) -> Result
 }
 
 /// Makes the next epoch durable.
-fn take_ownership<E: Engine>(
+fn take_ownership<E: StorageEngine>(
     engine: &mut E,
     above: Epoch,
-    tally: JobTally,
-) -> Result<BegunOwnership, StoreError> {
+    tally: StoreJobCounts,
+) -> Result<TakenOwnership, StoreError> {
     let mut begun = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
     engine.exclusively(&mut |txn| {
         let mut instance = Err(store_totals::damaged_own(INSTANCE_KEY, "it is missing"));
@@ -258,7 +264,7 @@ fn take_ownership<E: Engine>(
             Ok(())
         })?;
         begun = raise_epoch(txn, above).and_then(|(epoch, seq)| {
-            Ok(BegunOwnership {
+            Ok(TakenOwnership {
                 owner: StoreOwner {
                     instance: instance?,
                     epoch,
@@ -272,7 +278,7 @@ fn take_ownership<E: Engine>(
     begun
 }
 
-fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreError> {
+fn raise_epoch(txn: &mut dyn EngineTransaction, above: Epoch) -> Result<(Epoch, Seq), StoreError> {
     let epoch = Epoch(
         decide_group::read_epoch(txn)?
             .max(above)
@@ -287,20 +293,20 @@ fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreErr
 
 /// Returns the write that puts a value under a key, whatever is there, and adds it to the ledger.
 pub(crate) fn replace_own_value(
-    txn: &mut dyn Txn,
-    ledger: &mut StoreTotals,
+    txn: &mut dyn EngineTransaction,
+    ledger: &mut StoreChecksum,
     key: &[u8],
     value: &[u8],
-) -> Result<(Key, Option<Vec<u8>>), StoreError> {
+) -> Result<(StoreKey, Option<Vec<u8>>), StoreError> {
     let mut before = None;
     txn.get(key, &mut |stored| {
         before = Some(envelope::open(key, stored)?.0);
         Ok(())
     })?;
-    let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
+    let next = KeyVersion(before.map_or(0, |head| head.version.0).saturating_add(1));
     let (head, bytes) = envelope::seal(key, next, value);
     decide_group::update_ledger(ledger, key, before, Some(head));
-    Ok((Key(key.into()), Some(bytes)))
+    Ok((StoreKey(key.into()), Some(bytes)))
 }
 
 #[cfg(test)]
@@ -309,7 +315,7 @@ mod tests {
     use crate::memory::{MemoryDisk, MemoryEngine};
     use crate::store_floor::StoreFloor;
 
-    fn begin_on(disk: &MemoryDisk, floor: StoreFloor) -> Result<BegunOwnership, StoreError> {
+    fn begin_on(disk: &MemoryDisk, floor: StoreFloor) -> Result<TakenOwnership, StoreError> {
         let mut engine = MemoryEngine::new(disk.clone());
         let known = KnownFloor {
             floor,
@@ -328,15 +334,15 @@ mod tests {
     fn store() -> (MemoryDisk, Vec<u8>) {
         let disk = MemoryDisk::default();
         begin_on(&disk, StoreFloor::default()).unwrap();
-        let sink: crate::port::Sink = Arc::new(|_| {});
+        let sink: crate::port::CommitReportSink = Arc::new(|_| {});
         let opened = crate::memory::open(&disk, InstanceId::from_random(1), sink).unwrap();
         let put = |key: &str, value: &str| crate::port::KeyChange {
-            key: Key::from(key),
+            key: StoreKey::from(key),
             expected: None,
             value: Some(value.as_bytes().into()),
         };
         let append = |changes| {
-            let unit = crate::port::Unit { changes };
+            let unit = crate::port::JournalUnit { changes };
             opened
                 .journal
                 .append(opened.epoch, crate::port::UnitToken(0), unit);
@@ -359,7 +365,7 @@ mod tests {
 
     fn behind_its_back(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
         let mut engine = MemoryEngine::new(disk.clone());
-        commit_writes(&mut engine, vec![(Key::from(key), bytes)]).unwrap();
+        commit_writes(&mut engine, vec![(StoreKey::from(key), bytes)]).unwrap();
         begin_on(disk, StoreFloor::default())
             .unwrap_err()
             .to_string()
@@ -390,7 +396,7 @@ mod tests {
         let (disk, before) = store();
         assert!(behind_its_back(&disk, "d", Some(before.clone())).contains("checksum"));
         let (disk, _) = store();
-        let (_, sealed) = envelope::seal(b"d", Version(1), b"1");
+        let (_, sealed) = envelope::seal(b"d", KeyVersion(1), b"1");
         assert!(behind_its_back(&disk, "d", Some(sealed)).contains("6 keys are there"));
     }
 
@@ -448,10 +454,10 @@ mod tests {
 
     /// Makes a store into what a program of format 1 would have left.
     fn to_format_1(disk: &MemoryDisk) {
-        let mut ledger = StoreTotals::default();
+        let mut ledger = StoreChecksum::default();
         disk.walk(b"", &mut |key, stored| {
             if key == LEDGER_KEY {
-                ledger.seq = StoreTotals::decode(envelope::open(key, stored).unwrap().1)
+                ledger.seq = StoreChecksum::decode(envelope::open(key, stored).unwrap().1)
                     .unwrap()
                     .seq;
             } else if key != FORMAT_KEY {
@@ -462,7 +468,7 @@ mod tests {
             ControlFlow::Continue(())
         })
         .unwrap();
-        let format = (Key(FORMAT_KEY.into()), Some(b"1".to_vec()));
+        let format = (StoreKey(FORMAT_KEY.into()), Some(b"1".to_vec()));
         let mut engine = MemoryEngine::new(disk.clone());
         commit_writes(&mut engine, vec![format, ledger_write(&ledger)]).unwrap();
     }

@@ -14,25 +14,25 @@ use cospan_domain::ids::{Epoch, Seq};
 use tracing::{info, warn};
 
 use crate::decide_group::{self, PendingUnit};
-use crate::engine_port::Engine;
+use crate::engine_port::StorageEngine;
 use crate::port::{
-    AppendGroup, AppendOutcome, CommitReport, Journal, Sink, StoreError, StoreSize, Stored, Unit,
-    UnitToken,
+    AppendGroupOutcome, AppendOutcome, CommitReport, CommitReportSink, Journal, JournalUnit,
+    StoreError, StoreSize, StoredValue, UnitToken,
 };
-use crate::scans::JournalReading;
-use crate::store_floor::JobTally;
+use crate::scans::JournalReader;
+use crate::store_floor::StoreJobCounts;
 use append_queue::AppendQueue;
 
 /// Limits of one flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupLimits {
+pub struct FlushLimits {
     /// Most units in a group.
     pub units_max: usize,
     /// Most bytes of keys and values in a group; a single unit may exceed it.
     pub bytes_max: usize,
 }
 
-impl Default for GroupLimits {
+impl Default for FlushLimits {
     fn default() -> Self {
         Self {
             units_max: 512,
@@ -50,9 +50,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_MAX: u32 = (UNSEEN_MAX.as_millis() / LOOK_EVERY.as_millis()) as u32;
 
 /// Checks and updates the surroundings of a store, on the journal's thread.
-pub(crate) trait Attendant: Send {
+pub(crate) trait JournalHooks: Send {
     /// Checks that the store is where it was. Until this succeeds nothing is reported, and neither
-    /// [`Attendant::on_committed`] nor [`Attendant::on_idle`] is called.
+    /// [`JournalHooks::on_committed`] nor [`JournalHooks::on_idle`] is called.
     ///
     /// # Errors
     /// Fails if it is not there, or ([`StoreError::Unseen`]) if that cannot be checked now.
@@ -63,12 +63,12 @@ pub(crate) trait Attendant: Send {
     /// # Errors
     /// Fails if the progress of the store cannot be stored: then the group is not reported, and no
     /// other is taken.
-    fn on_committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError>;
+    fn on_committed(&mut self, seq: Seq, tally: StoreJobCounts) -> Result<(), StoreError>;
 
     /// Called when no unit came for a second.
     ///
     /// # Errors
-    /// Fails as [`Attendant::on_committed`].
+    /// Fails as [`JournalHooks::on_committed`].
     fn on_idle(&mut self) -> Result<(), StoreError>;
 
     /// Called when the journal was closed in good order.
@@ -76,14 +76,14 @@ pub(crate) trait Attendant: Send {
 }
 
 /// The attendant of a store without surroundings.
-pub(crate) struct Unattended;
+pub(crate) struct NoJournalHooks;
 
-impl Attendant for Unattended {
+impl JournalHooks for NoJournalHooks {
     fn check_place(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn on_committed(&mut self, _: Seq, _: JobTally) -> Result<(), StoreError> {
+    fn on_committed(&mut self, _: Seq, _: StoreJobCounts) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -95,30 +95,30 @@ impl Attendant for Unattended {
 }
 
 /// A journal over an engine, decided by a thread.
-pub(crate) struct Grouped {
+pub(crate) struct ThreadedJournal {
     queue: Arc<AppendQueue>,
-    reading: JournalReading,
+    reading: JournalReader,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_id: ThreadId,
 }
 
-impl Grouped {
+impl ThreadedJournal {
     /// Starts the thread.
     ///
     /// # Errors
     /// Fails if the system gives no thread.
-    pub(crate) fn start<E: Engine + 'static>(
+    pub(crate) fn start<E: StorageEngine + 'static>(
         engine: E,
         place: &str,
-        limits: GroupLimits,
-        sink: Sink,
-        attendant: Box<dyn Attendant>,
-        tally: JobTally,
+        limits: FlushLimits,
+        sink: CommitReportSink,
+        attendant: Box<dyn JournalHooks>,
+        tally: StoreJobCounts,
     ) -> Result<Self, StoreError> {
         let queue = Arc::new(AppendQueue::new(limits, IDLE));
-        let reading = JournalReading::new(place, engine.reader());
+        let reading = JournalReader::new(place, engine.reader());
         let queued = Arc::clone(&queue);
-        let worker = Worker {
+        let worker = JournalWorker {
             engine: Some(engine),
             queue: queued,
             sink,
@@ -143,15 +143,15 @@ impl Grouped {
     }
 }
 
-impl Journal for Grouped {
-    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+impl Journal for ThreadedJournal {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: JournalUnit) {
         self.queue.push(PendingUnit::new(epoch, token, unit));
     }
 
     fn scan(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.reading.scan_values(prefix, visit)
     }
@@ -179,22 +179,22 @@ impl Journal for Grouped {
     }
 }
 
-impl Drop for Grouped {
+impl Drop for ThreadedJournal {
     fn drop(&mut self) {
         self.close();
     }
 }
 
 /// State of the thread.
-struct Worker<E> {
+struct JournalWorker<E> {
     engine: Option<E>,
     queue: Arc<AppendQueue>,
-    sink: Sink,
-    attendant: Box<dyn Attendant>,
-    tally: JobTally,
+    sink: CommitReportSink,
+    attendant: Box<dyn JournalHooks>,
+    tally: StoreJobCounts,
 }
 
-impl<E: Engine> Worker<E> {
+impl<E: StorageEngine> JournalWorker<E> {
     fn run(mut self) {
         let result = catch_unwind(AssertUnwindSafe(|| self.serve_groups()))
             .unwrap_or_else(|panic| Err(format!("the journal panicked: {}", panic_text(&*panic))));
@@ -272,7 +272,7 @@ impl<E: Engine> Worker<E> {
 }
 
 /// Returns the last committed unit of a group.
-fn last_committed(group: &AppendGroup) -> Option<Seq> {
+fn last_committed(group: &AppendGroupOutcome) -> Option<Seq> {
     group
         .outcomes
         .iter()

@@ -3,16 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cospan_domain::ids::InstanceId;
-use cospan_storage::contract::Subject;
+use cospan_storage::contract::StoreUnderTest;
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::port::{Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, StoreOptions, contract_tests, open_and_load};
+use cospan_storage::port::{CommitReportSink, StoreError, StoredValue};
+use cospan_storage::{EngineKind, OpenedStore, StoreOptions, contract_tests, open_and_load};
 use tempfile::TempDir;
 
 struct InMemory(MemoryDisk);
 
-impl Subject for InMemory {
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreUnderTest for InMemory {
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         memory::open_and_load(&self.0, InstanceId::from_random(7), sink, load)
     }
 }
@@ -31,8 +35,12 @@ impl InDirectory {
     }
 }
 
-impl Subject for InDirectory {
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreUnderTest for InDirectory {
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         let path = self.directory.path().join("store");
         open_and_load(&path, &StoreOptions::new(self.engine), sink, load)
     }

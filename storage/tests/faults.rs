@@ -5,12 +5,12 @@
 
 use cospan_domain::ids::InstanceId;
 use cospan_storage::contract::client::{ContractClient, put, put_if};
-use cospan_storage::contract::{Subject, client::channel_sink};
+use cospan_storage::contract::{StoreUnderTest, client::channel_sink};
 use cospan_storage::fault::{self, DiskFault, FaultDisk};
 use cospan_storage::port::{
-    AppendOutcome, CommitReport, Sink, StoreError, Stored, Unit, UnitToken,
+    AppendOutcome, CommitReport, CommitReportSink, JournalUnit, StoreError, StoredValue, UnitToken,
 };
-use cospan_storage::{Opened, contract_tests};
+use cospan_storage::{OpenedStore, contract_tests};
 use proptest::prelude::*;
 
 #[derive(Default)]
@@ -28,8 +28,12 @@ impl OnFaultDisk {
     }
 }
 
-impl Subject for OnFaultDisk {
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreUnderTest for OnFaultDisk {
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         let instance = InstanceId::from_random(7);
         if self.threaded {
             fault::open_threaded(&self.disk, instance, sink, load)
@@ -154,7 +158,7 @@ fn a_slow_disk_says_how_long_it_took() {
         opened.journal.append(
             opened.epoch,
             UnitToken(1),
-            Unit {
+            JournalUnit {
                 changes: vec![put("j/1", "a")],
             },
         );
@@ -202,7 +206,7 @@ proptest! {
                     put_if("count", k - 1, &k.to_string()),
                     put_if(&format!("n/{k}"), 0, &"v".repeat(k as usize % 90)),
                 ];
-                opened.journal.append(opened.epoch, UnitToken(k), Unit { changes });
+                opened.journal.append(opened.epoch, UnitToken(k), JournalUnit { changes });
             }
             while let Ok(CommitReport::Group(group)) = reports.try_recv() {
                 for (token, outcome) in group.outcomes {

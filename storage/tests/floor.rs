@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use cospan_storage::accept_loss::accept_loss;
 use cospan_storage::check::check;
-use cospan_storage::contract::Subject;
+use cospan_storage::contract::StoreUnderTest;
 use cospan_storage::contract::client::{ContractClient, put};
 use cospan_storage::export::export;
 use cospan_storage::import::import;
-use cospan_storage::port::{AppendOutcome, Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, StoreOptions, check_openable, open_and_load};
+use cospan_storage::port::{AppendOutcome, CommitReportSink, StoreError, StoredValue};
+use cospan_storage::{EngineKind, OpenedStore, StoreOptions, check_openable, open_and_load};
 use tempfile::TempDir;
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
@@ -32,8 +32,12 @@ struct Store {
     options: StoreOptions,
 }
 
-impl Subject for Store {
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreUnderTest for Store {
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         open_and_load(&self.path, &self.options, sink, load)
     }
 }
@@ -405,7 +409,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         let instance = client.instance;
         let mut stream = Vec::new();
         export(
-            &Opened {
+            &OpenedStore {
                 journal,
                 epoch,
                 instance,

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::ids::Epoch;
 use cospan_storage::check::check;
-use cospan_storage::contract::Subject;
+use cospan_storage::contract::StoreUnderTest;
 use cospan_storage::contract::client::{ContractClient, channel_sink, delete_if, put};
-use cospan_storage::export::{Exported, export, export_damaged};
-use cospan_storage::import::{ImportError, Imported, import};
-use cospan_storage::port::{Key, KeyChange, Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, StoreOptions, open_and_load};
+use cospan_storage::export::{ExportOutcome, export, export_damaged};
+use cospan_storage::import::{ImportError, ImportOutcome, import};
+use cospan_storage::port::{CommitReportSink, KeyChange, StoreError, StoreKey, StoredValue};
+use cospan_storage::{EngineKind, OpenedStore, StoreOptions, open_and_load};
 use tempfile::TempDir;
 
 struct Store {
@@ -21,8 +21,12 @@ struct Store {
     engine: EngineKind,
 }
 
-impl Subject for Store {
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
+impl StoreUnderTest for Store {
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError> {
         open_and_load(&self.path, &StoreOptions::new(self.engine), sink, load)
     }
 }
@@ -43,7 +47,7 @@ fn fill(store: &Store) -> ContractClient {
             put("count", "x"),
         ]);
     }
-    let key = Key([b'f', b'/', 0xff, 0].as_slice().into());
+    let key = StoreKey([b'f', b'/', 0xff, 0].as_slice().into());
     let bytes: Box<[u8]> = (0..60_000_u32).map(|i| (i * 7) as u8).collect();
     client.commit(vec![
         KeyChange {
@@ -57,10 +61,10 @@ fn fill(store: &Store) -> ContractClient {
     client
 }
 
-fn exported(client: &ContractClient) -> (Vec<u8>, Exported) {
+fn exported(client: &ContractClient) -> (Vec<u8>, ExportOutcome) {
     let journal = client.journal.clone();
     let former = Vec::new();
-    let opened = Opened {
+    let opened = OpenedStore {
         journal,
         epoch: client.epoch,
         instance: client.instance,
@@ -71,7 +75,7 @@ fn exported(client: &ContractClient) -> (Vec<u8>, Exported) {
     (stream, exported)
 }
 
-fn imported(path: &Path, engine: EngineKind, stream: &[u8]) -> Result<Imported, ImportError> {
+fn imported(path: &Path, engine: EngineKind, stream: &[u8]) -> Result<ImportOutcome, ImportError> {
     import(path, &StoreOptions::new(engine), &mut &*stream)
 }
 
@@ -297,7 +301,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         let saved = export_damaged(&store.path, &mut stream).unwrap();
         assert_eq!(
             saved,
-            Exported {
+            ExportOutcome {
                 records: 402,
                 damaged: 0
             }

@@ -4,6 +4,7 @@
 
 mod command_line_jobs;
 mod commands;
+mod endless_files;
 mod error_messages;
 mod errors;
 mod failures;

@@ -84,6 +84,10 @@ fn port(environment: &TestEnvironment) -> String {
 /// Runs one job to its end, so that there is something to move.
 fn ran_a_job(server: &mut ServerProcess) -> u64 {
     server.start().unwrap();
+    run_a_job(server)
+}
+
+fn run_a_job(server: &ServerProcess) -> u64 {
     let api = server.api().unwrap();
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
     let document = json!({ "name": "moved", "wall_time": "1m", "component": [component] });
@@ -223,6 +227,24 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
 }
 
 /// Waits until a job is in a state, which it must come to without having failed.
+/// Waits until a site is in this state, for a reason that has these words.
+fn until_site_tells(server: &ServerProcess, site: &str, state: &str, words: &[&str]) {
+    let begun = Instant::now();
+    loop {
+        let api = server.api().unwrap();
+        let told = api.get_expected(&format!("/v1/sites/{site}")).unwrap();
+        let reason = told["reason"].as_str().unwrap_or_default();
+        if told["state"] == state && words.iter().all(|word| reason.contains(word)) {
+            return;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "not {state}, {words:?}: {told}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn until_it_is(server: &ServerProcess, id: u64, state: &str) {
     loop {
         let job = server

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::queue::{AboveHighest, Asking};
+use cospan_domain::queue::{ClassLimitError, ClassRequest};
 use thiserror::Error;
 
-pub use cospan_domain::site::site_command::Operation as SiteOrder;
+pub use cospan_domain::site::site_command::OperatorCommand;
 
 /// A command, with the name of the key that gives it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct ApiCommand {
 #[derive(Debug)]
 pub enum ApiRequest {
     /// Accept these jobs, all or none.
-    Submit(Vec<Submission>),
+    Submit(Vec<JobSubmission>),
     /// Cancel these jobs; those that have ended already are left as they are.
     Cancel(Vec<JobId>),
     /// Cancel these jobs, and give up what may still run of them at sites that do not answer.
@@ -50,7 +50,7 @@ pub enum ApiRequest {
         wish: Option<ReservationTerms>,
     },
     /// An operator's command for a site.
-    Site(SiteName, SiteOrder),
+    Site(SiteName, OperatorCommand),
     /// Register a file that is at a site under a logical name. Answered once its content was read
     /// there.
     AddFile {
@@ -80,20 +80,20 @@ pub enum ApiRequest {
 
 /// A job to be accepted.
 #[derive(Debug, Clone)]
-pub struct Submission {
+pub struct JobSubmission {
     /// The job's specification; valid by [`JobSpec::validate`], names bound to content.
     pub spec: Arc<JobSpec>,
     /// The client's name for this submission.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<SubmissionIdempotency>,
     /// Accept the job although no known site can ever hold it.
     pub allow_unplaceable: bool,
     /// Refuse the job if it names a site that takes no placements now; else it waits for the site.
     pub refuse_closed: bool,
     /// The origin of the priority in `spec`.
-    pub asking: Asking,
+    pub asking: ClassRequest,
 }
 
-impl Submission {
+impl JobSubmission {
     /// A job without an idempotency key, of the priority that it has, with no rule relaxed or
     /// tightened for it.
     pub fn from_spec(spec: Arc<JobSpec>) -> Self {
@@ -102,7 +102,7 @@ impl Submission {
             idempotency: None,
             allow_unplaceable: false,
             refuse_closed: false,
-            asking: Asking::default(),
+            asking: ClassRequest::default(),
         }
     }
 }
@@ -113,7 +113,7 @@ pub enum ApiAnswer {
     /// The accepted jobs, in the order of submission.
     Submitted(Vec<SubmittedJob>),
     /// The outcome for each job, in the order given.
-    Jobs(Vec<(JobId, JobOutcome)>),
+    Jobs(Vec<(JobId, JobCommandOutcome)>),
     /// The command was carried out.
     Done,
 }
@@ -130,7 +130,7 @@ pub struct SubmittedJob {
 
 /// The outcome for one job of a command on several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobOutcome {
+pub enum JobCommandOutcome {
     /// The command was carried out.
     Done,
     /// Done here; others, or the user, still have to do their part.
@@ -176,7 +176,10 @@ pub enum ApiRefusal {
         path: RelPath,
     },
     #[error("job {index} of the request: {above}; {}", above.remedy())]
-    AboveHighest { index: usize, above: AboveHighest },
+    AboveHighest {
+        index: usize,
+        above: ClassLimitError,
+    },
     #[error("this idempotency key was used for job {job} with another body")]
     IdempotencyMismatch { job: JobId },
     #[error("{0}")]

@@ -2,9 +2,9 @@
 
 use cospan_domain::ids::{JobId, KeyName};
 
-use super::command::{ApiRefusal, Submission};
+use super::command::{ApiRefusal, JobSubmission};
 use super::handle::ControlPlane;
-use crate::coallocator::{Division, GridMaker, would_divide};
+use crate::coallocator::{DivisionPreview, GridSnapshotMaker, would_divide};
 use crate::intake::new_job;
 
 impl ControlPlane {
@@ -18,11 +18,11 @@ impl ControlPlane {
     pub async fn preview_division(
         &self,
         by: &KeyName,
-        mut submission: Submission,
-    ) -> Result<Option<Result<Division, String>>, ApiRefusal> {
+        mut submission: JobSubmission,
+    ) -> Result<Option<Result<DivisionPreview, String>>, ApiRefusal> {
         self.prepare_submission(0, by, &mut submission)?;
         let job = new_job(JobId(0), submission, by.clone(), self.now());
-        let grid = GridMaker::default().snapshot(self.shared());
+        let grid = GridSnapshotMaker::default().snapshot(self.shared());
         Ok(would_divide(self.shared(), &grid, &job).await)
     }
 }

@@ -8,44 +8,49 @@ use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
 use cospan_domain::job::job_state::Job;
-use cospan_domain::job::spec::{Feed, Input, JobSpec};
+use cospan_domain::job::spec::{InputPortion, InputSpec, JobSpec};
 use cospan_domain::placement::{
-    GridSnapshot, MissingLink, PlacementRequest, Unplaceable, check_placeable, find_closed_site,
-    find_missing_link,
+    GridSnapshot, MissingLink, PlacementRequest, UnplaceableError, check_placeable,
+    find_closed_site, find_missing_link,
 };
-use cospan_domain::queue::{AboveHighest, Classified, JobTraits, QueueStanding, class_of};
+use cospan_domain::queue::{
+    AssignedClass, ClassLimitError, JobClassProperties, QueueStanding, class_of,
+};
 use cospan_domain::site::availability::{SiteState, site_state};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::files::tree_pieces::Listing;
-use cospan_sites::port::{CallKind, Excerpt, Readable, SiteError, UploadStep};
-use cospan_storage::port::{StoreError, StoreSize, Stored};
+use cospan_sites::files::tree_pieces::DirectoryListing;
+use cospan_sites::port::{
+    FileExcerpt, InspectionProgress, ReadableFile, SiteCallKind, SiteError, UploadStep,
+};
+use cospan_storage::port::{StoreError, StoreSize, StoredValue};
 use tokio::sync::{broadcast, oneshot};
 
-use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
-use super::view::View;
-use crate::actor_context::{Committed, Shared};
-use crate::catalogue::NoteStamp;
+use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
+use super::view::CommittedView;
+use crate::actor_context::{CommittedChange, SharedState};
+use crate::catalogue::NoteFileStamp;
 use crate::coallocator::{
-    AskStanding, Explanation, GridMaker, explain_in_full, explain_unsubmitted, explain_verdicts,
+    AskQueueStanding, GridSnapshotMaker, JobExplanation, explain_in_full, explain_unsubmitted,
+    explain_verdicts,
 };
 use crate::intake::IntakeCommand;
-use crate::link_measurements::LinkStanding;
-use crate::live_state::{CopyForecast, KnownSite};
-use crate::site::Call;
-use crate::spec_cache::{self, Checked};
+use crate::link_measurements::LinkFigures;
+use crate::live_state::{CopyProgressForecast, LatestSiteReport};
+use crate::site::{InspectionState, SiteCallMessage};
+use crate::spec_cache::{self, CheckedSpec};
 
 #[derive(Clone)]
 pub struct ControlPlane {
-    shared: Arc<Shared>,
-    shapes: Arc<Mutex<EmptySites>>,
+    shared: Arc<SharedState>,
+    shapes: Arc<Mutex<EmptyGridCache>>,
 }
 
 /// The sites as they would be when empty, to refuse what can never be placed.
-struct EmptySites {
+struct EmptyGridCache {
     made_at: Timestamp,
-    maker: GridMaker,
+    maker: GridSnapshotMaker,
     grid: Option<Arc<GridSnapshot>>,
     /// The request that was last found to fit them: users submit the same job many times in a row.
     fitting: Option<Arc<PlacementRequest>>,
@@ -53,7 +58,7 @@ struct EmptySites {
 
 /// A site as operators see it.
 #[derive(Debug, Clone)]
-pub struct SiteStanding {
+pub struct SiteOverview {
     /// The site's name.
     pub name: SiteName,
     /// The site's state now.
@@ -61,7 +66,7 @@ pub struct SiteStanding {
     /// The site's durable record.
     pub record: Arc<SiteRecord>,
     /// The site's last report.
-    pub report: Arc<KnownSite>,
+    pub report: Arc<LatestSiteReport>,
     /// The number of components placed there, running or about to.
     pub held: u32,
 }
@@ -70,9 +75,9 @@ impl ControlPlane {
     /// A refusal may rest on shapes this old: those of sites seldom change.
     const SHAPES_EXPIRY_MS: u64 = 1_000;
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let maker = GridMaker::default();
-        let shapes = EmptySites {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Self {
+        let maker = GridSnapshotMaker::default();
+        let shapes = EmptyGridCache {
             made_at: Timestamp(0),
             maker,
             grid: None,
@@ -83,7 +88,7 @@ impl ControlPlane {
     }
 
     /// The committed state.
-    pub fn view(&self) -> Arc<View> {
+    pub fn view(&self) -> Arc<CommittedView> {
         self.shared.view.load()
     }
 
@@ -103,7 +108,7 @@ impl ControlPlane {
     }
 
     /// The state that every actor can reach; for tests and the simulator.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedState> {
         &self.shared
     }
 
@@ -166,8 +171,8 @@ impl ControlPlane {
         &self,
         index: usize,
         by: &KeyName,
-        submission: &mut Submission,
-    ) -> Result<(Classified, Arc<PlacementRequest>), ApiRefusal> {
+        submission: &mut JobSubmission,
+    ) -> Result<(AssignedClass, Arc<PlacementRequest>), ApiRefusal> {
         let invalid = |problem: String| ApiRefusal::Invalid { index, problem };
         if self.shared.recent.find_checked(&submission.spec).is_none() {
             self.validate_spec(&submission.spec).map_err(invalid)?;
@@ -245,7 +250,7 @@ impl ControlPlane {
     }
 
     /// Works out the request of a valid specification whose inputs are bound.
-    fn derive_request(&self, spec: Arc<JobSpec>) -> Result<Checked, String> {
+    fn derive_request(&self, spec: Arc<JobSpec>) -> Result<CheckedSpec, String> {
         let policies = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_spec(&spec, policies, |_| BTreeSet::new());
         cospan_domain::placement::policy_for(request.policy(), request.request())
@@ -256,10 +261,10 @@ impl ControlPlane {
     fn classify_submission(
         &self,
         by: &KeyName,
-        submission: &mut Submission,
-    ) -> Result<Classified, AboveHighest> {
+        submission: &mut JobSubmission,
+    ) -> Result<AssignedClass, ClassLimitError> {
         let spec = &submission.spec;
-        let job = JobTraits::for_job(by, spec);
+        let job = JobClassProperties::for_job(by, spec);
         let rules = &self.shared.settings.classes;
         let classified = class_of(spec.priority, submission.asking, &job, rules)?;
         if classified.class != spec.priority {
@@ -269,17 +274,19 @@ impl ControlPlane {
     }
 
     /// Finds an input that is to be read in chunks, and cannot be because it is a directory.
-    fn chunked_directory_input(&self, submission: &Submission) -> Option<LogicalName> {
+    fn chunked_directory_input(&self, submission: &JobSubmission) -> Option<LogicalName> {
         let inputs = submission
             .spec
             .components
             .iter()
             .flat_map(|component| &component.inputs);
-        let mut chunked = inputs.filter(|input| input.feed == Feed::Chunk).peekable();
+        let mut chunked = inputs
+            .filter(|input| input.feed == InputPortion::Chunk)
+            .peekable();
         chunked.peek()?;
         let view = self.shared.view.load();
         chunked
-            .find(|input: &&Input| {
+            .find(|input: &&InputSpec| {
                 let entry = view
                     .files
                     .get(&input.file.name)
@@ -290,7 +297,7 @@ impl ControlPlane {
             .map(|input| input.file.name.clone())
     }
 
-    fn bind_submission_inputs(&self, submission: &mut Submission) -> Result<(), LogicalName> {
+    fn bind_submission_inputs(&self, submission: &mut JobSubmission) -> Result<(), LogicalName> {
         if submission.spec.unbound_names().is_empty() {
             return Ok(());
         }
@@ -304,7 +311,7 @@ impl ControlPlane {
         })
     }
 
-    fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), Unplaceable> {
+    fn can_ever_be_placed(&self, request: &Arc<PlacementRequest>) -> Result<(), UnplaceableError> {
         let grid = self.empty_site_shapes();
         if self
             .lock_shapes()
@@ -326,7 +333,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn lock_shapes(&self) -> MutexGuard<'_, EmptySites> {
+    fn lock_shapes(&self) -> MutexGuard<'_, EmptyGridCache> {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -361,7 +368,7 @@ impl ControlPlane {
     }
 
     /// Lists all sites.
-    pub fn list_sites(&self) -> Vec<SiteStanding> {
+    pub fn list_sites(&self) -> Vec<SiteOverview> {
         self.shared
             .sites
             .keys()
@@ -370,7 +377,7 @@ impl ControlPlane {
     }
 
     /// Returns one site; `None` if there is none of this name.
-    pub fn site_standing(&self, name: &SiteName) -> Option<SiteStanding> {
+    pub fn site_standing(&self, name: &SiteName) -> Option<SiteOverview> {
         self.shared.sites.get(name)?;
         let view = self.shared.view.load();
         let record = view.sites.get(name).cloned();
@@ -378,7 +385,7 @@ impl ControlPlane {
         let report = self.shared.live.site_report(name).unwrap_or_default();
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = site_state(&record, report.contact, held, self.now());
-        Some(SiteStanding {
+        Some(SiteOverview {
             name: name.clone(),
             state,
             record,
@@ -393,7 +400,7 @@ impl ControlPlane {
     }
 
     /// Lists the links that bring files to a site, by where they begin.
-    pub fn links_to(&self, site: &SiteName) -> Vec<LinkStanding> {
+    pub fn links_to(&self, site: &SiteName) -> Vec<LinkFigures> {
         self.shared.links_to(site)
     }
 
@@ -403,12 +410,12 @@ impl ControlPlane {
     }
 
     /// Explains why a job is where it is.
-    pub fn explain_job(&self, job: &Job) -> Explanation {
+    pub fn explain_job(&self, job: &Job) -> JobExplanation {
         explain_in_full(&self.shared, job)
     }
 
     /// Explains without an estimate of the start, which may be most of the work.
-    pub fn explain_verdicts(&self, job: &Job) -> Explanation {
+    pub fn explain_verdicts(&self, job: &Job) -> JobExplanation {
         explain_verdicts(&self.shared, job)
     }
 
@@ -417,12 +424,16 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The job would be refused.
-    pub fn would_accept(&self, by: &KeyName, mut submission: Submission) -> Result<(), ApiRefusal> {
+    pub fn would_accept(
+        &self,
+        by: &KeyName,
+        mut submission: JobSubmission,
+    ) -> Result<(), ApiRefusal> {
         self.prepare_submission(0, by, &mut submission).map(drop)
     }
 
     /// The progress of a copy while it is being made.
-    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
+    pub fn copy_progress(&self, digest: Digest, site: &SiteName) -> Option<CopyProgressForecast> {
         self.shared.live.copy_progress(digest, site)
     }
 
@@ -435,11 +446,11 @@ impl ControlPlane {
     pub fn preview_job(
         &self,
         by: &KeyName,
-        mut submission: Submission,
-    ) -> Result<Explanation, ApiRefusal> {
+        mut submission: JobSubmission,
+    ) -> Result<JobExplanation, ApiRefusal> {
         let (classified, request) = self.prepare_submission(0, by, &mut submission)?;
         let class = Some(classified);
-        Ok(Explanation {
+        Ok(JobExplanation {
             class,
             ..explain_unsubmitted(&self.shared, &submission.spec, &request)
         })
@@ -448,11 +459,11 @@ impl ControlPlane {
     /// Returns where a job stands in its placement queue; `None` if it is in none.
     pub async fn queue_standing(&self, job: JobId) -> Option<QueueStanding> {
         let co_allocator = self.shared.actors.co_allocator.addr(&())?;
-        co_allocator.send(AskStanding(job)).await.ok()?
+        co_allocator.send(AskQueueStanding(job)).await.ok()?
     }
 
     /// Follows committed changes from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
+    pub fn subscribe(&self) -> broadcast::Receiver<CommittedChange> {
         self.shared.subscribe()
     }
 
@@ -464,7 +475,7 @@ impl ControlPlane {
     async fn ask_site<T: Send + 'static>(
         &self,
         site: &SiteName,
-        call: Call<T>,
+        call: SiteCallMessage<T>,
     ) -> Result<T, SiteError> {
         let cluster = self.shared.actors.clusters.addr(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
@@ -474,67 +485,87 @@ impl ControlPlane {
             .map_err(|error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string()))?
     }
 
-    /// Reads a piece of a file or log at a site.
+    /// Returns the state of the inspection of a file at a site, and how far it is; `None` if nobody
+    /// waits for one.
+    pub fn inspection_state(
+        &self,
+        site: &SiteName,
+        place: &FilePlace,
+    ) -> Option<(InspectionState, Option<InspectionProgress>)> {
+        let state = self.shared.live.inspections.state_of(site, place)?;
+        let site = self.shared.sites.get(site);
+        Some((state, site.and_then(|site| site.read_so_far(place))))
+    }
+
+    /// Reads a piece of a file or log at a site, in the turn of a key.
     ///
     /// # Errors
     ///
     /// The site has no such file, or does not answer.
     pub async fn read_site_file(
         &self,
+        by: &KeyName,
         site: &SiteName,
-        what: Readable,
+        what: ReadableFile,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Excerpt, SiteError> {
-        let call = Call::new(CallKind::Read, move |site| {
+    ) -> Result<FileExcerpt, SiteError> {
+        let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
         });
-        self.ask_site(site, call).await
+        self.ask_site(site, call.for_owner(by)).await
     }
 
-    /// Lists the content of a directory at a site; `None` if the place is no directory.
+    /// Lists the content of a directory at a site, in the turn of a key; `None` if the place is no directory.
     ///
     /// # Errors
     ///
     /// The site has nothing there that can be listed, or does not answer.
     pub async fn list_site_directory(
         &self,
+        by: &KeyName,
         site: &SiteName,
         place: FilePlace,
-    ) -> Result<Option<Listing>, SiteError> {
-        let call = Call::new(CallKind::Read, move |site| {
+    ) -> Result<Option<DirectoryListing>, SiteError> {
+        let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.list(&place).await })
         });
-        self.ask_site(site, call).await
+        self.ask_site(site, call.for_owner(by)).await
     }
 
-    /// Returns the stamp of a file at a site, without reading the file; `None` if the site cannot
-    /// give one.
+    /// Returns the stamp of a file at a site, without reading the file, in the turn of a key; `None`
+    /// if the site cannot give one.
     ///
     /// # Errors
     ///
     /// The site has no such file, or does not answer.
     pub async fn stamp_site_file(
         &self,
+        by: &KeyName,
         site: &SiteName,
         place: FilePlace,
     ) -> Result<Option<FileStamp>, SiteError> {
-        let call = Call::new(CallKind::Read, move |site| {
+        let call = SiteCallMessage::new(SiteCallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
         });
-        self.ask_site(site, call).await
+        self.ask_site(site, call.for_owner(by)).await
     }
 
-    /// Takes one step in bringing a user's file to a site.
+    /// Takes one step in bringing a user's file to a site, in the turn of its key.
     ///
     /// # Errors
     ///
     /// The site does not take it, or does not answer.
-    pub async fn upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
-        let call = Call::new(CallKind::Upload, move |site| {
+    pub async fn upload_step(
+        &self,
+        by: &KeyName,
+        site: &SiteName,
+        step: UploadStep,
+    ) -> Result<(), SiteError> {
+        let call = SiteCallMessage::new(SiteCallKind::Upload, move |site| {
             Box::pin(async move { site.upload(&step).await })
         });
-        self.ask_site(site, call).await
+        self.ask_site(site, call.for_owner(by)).await
     }
 
     /// Remembers the stamp that a replica had when its content was read.
@@ -542,7 +573,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The name stands for other content now, or the note could not be written.
-    pub async fn note_stamp(&self, note: NoteStamp) -> Result<(), ApiRefusal> {
+    pub async fn note_stamp(&self, note: NoteFileStamp) -> Result<(), ApiRefusal> {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let information = self
             .shared
@@ -558,7 +589,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// The store cannot be read.
-    pub fn scan_store(&self, prefix: &[u8]) -> Result<Vec<Stored>, StoreError> {
+    pub fn scan_store(&self, prefix: &[u8]) -> Result<Vec<StoredValue>, StoreError> {
         let mut found = Vec::new();
         self.shared.store.scan(prefix, &mut |stored| {
             found.push(stored);

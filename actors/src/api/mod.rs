@@ -8,7 +8,11 @@ mod shared_reservation_query;
 pub mod slots_query;
 pub mod view;
 
-pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
-pub use handle::{ControlPlane, SiteStanding};
-pub use slots_query::{FreeLater, SiteStarts, StartOverview, StartsToCompute};
-pub use view::View;
+pub use command::{
+    ApiAnswer, ApiCommand, ApiRefusal, JobSubmission, OperatorCommand, SubmittedJob,
+};
+pub use handle::{ControlPlane, SiteOverview};
+pub use slots_query::{
+    FreeProcessorsAnswer, PossibleStartOverview, SiteStartsAnswer, StartComputation,
+};
+pub use view::CommittedView;

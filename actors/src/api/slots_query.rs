@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::reservation::{
-    CommonStarts, EqualParts, FreeSlot, PossibleStarts, Ranking, Span, StartWindow, common_starts,
-    free_processors, lease_length, possible_starts,
+    CommonStarts, EqualParts, FreeSlot, PossibleStarts, SiteRanking, StartWindow, TimeSpan,
+    common_starts, free_processors, lease_length, possible_starts,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
-use super::command::Submission;
+use super::command::JobSubmission;
 use super::handle::ControlPlane;
 use crate::coallocator::would_rank;
 use crate::intake::new_job;
@@ -21,20 +21,20 @@ const SLOTS_MAX: usize = 10_000;
 
 /// The possible starts, by site and for all parts together.
 #[derive(Debug, Clone, Default)]
-pub struct StartOverview {
+pub struct PossibleStartOverview {
     /// The answer of each site.
-    pub sites: BTreeMap<SiteName, SiteStarts>,
+    pub sites: BTreeMap<SiteName, SiteStartsAnswer>,
     /// The times at which all parts could start at once.
     pub together: Vec<CommonStarts>,
 }
 
 /// The possible starts, still to be worked out from the sites' answers. That takes long if they are
 /// many.
-pub type StartsToCompute = Box<dyn FnOnce() -> StartOverview + Send>;
+pub type StartComputation = Box<dyn FnOnce() -> PossibleStartOverview + Send>;
 
 /// A site's answer about possible starts.
 #[derive(Debug, Clone)]
-pub enum SiteStarts {
+pub enum SiteStartsAnswer {
     /// The site offers no reservations.
     GrantsNone,
     /// The site did not answer.
@@ -51,7 +51,7 @@ pub enum SiteStarts {
 
 /// A site's answer about what is free from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FreeLater {
+pub enum FreeProcessorsAnswer {
     /// The site offers no reservations.
     GrantsNone,
     /// The site did not answer.
@@ -66,7 +66,7 @@ pub enum FreeLater {
     },
 }
 
-enum SiteFreeTime {
+enum FreeSlotsAnswer {
     None,
     Silent(String),
     Told(Vec<FreeSlot>, Option<Timestamp>),
@@ -83,8 +83,8 @@ impl ControlPlane {
     pub async fn rank_reservation_sites(
         &self,
         by: &KeyName,
-        mut submission: Submission,
-    ) -> Vec<Ranking> {
+        mut submission: JobSubmission,
+    ) -> Vec<SiteRanking> {
         if self.prepare_submission(0, by, &mut submission).is_err() {
             return Vec::new();
         }
@@ -99,7 +99,7 @@ impl ControlPlane {
         sites: Option<&[SiteName]>,
         parts: &EqualParts,
         window: StartWindow,
-    ) -> StartsToCompute {
+    ) -> StartComputation {
         let job = &self.shared().settings.job;
         let lead = job.reservation_lead;
         let none = DurationMs::ZERO;
@@ -111,57 +111,63 @@ impl ControlPlane {
         let earliest = (window.earliest - lead).max(self.now());
         // Reservations begin earlier than the starts, by the lead.
         let reserved = StartWindow::new(earliest, window.latest - lead);
-        let span = Span::new(earliest, reserved.latest + length);
+        let span = TimeSpan::new(earliest, reserved.latest + length);
         let asked = self.shared().sites.keys();
         let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
         let free =
             asked.map(|name| async move { (name.clone(), self.ask_free_slots(name, span).await) });
-        let free: BTreeMap<SiteName, SiteFreeTime> = join_all(free).await.into_iter().collect();
-        Box::new(move || StartOverview::from_free_time(&free, &parts, reserved, lead))
+        let free: BTreeMap<SiteName, FreeSlotsAnswer> = join_all(free).await.into_iter().collect();
+        Box::new(move || PossibleStartOverview::from_free_time(&free, &parts, reserved, lead))
     }
 
     /// Asks what is free at a site from now on, for so long.
-    pub async fn ask_free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
+    pub async fn ask_free_later(
+        &self,
+        name: &SiteName,
+        within: DurationMs,
+    ) -> FreeProcessorsAnswer {
         let now = self.now();
         let window = StartWindow::new(now, now + within);
         match self
-            .ask_free_slots(name, Span::new(now, now + within + DurationMs(1)))
+            .ask_free_slots(name, TimeSpan::new(now, now + within + DurationMs(1)))
             .await
         {
-            SiteFreeTime::None => FreeLater::GrantsNone,
-            SiteFreeTime::Silent(why) => FreeLater::Silent(why),
-            SiteFreeTime::Told(slots, until) => {
+            FreeSlotsAnswer::None => FreeProcessorsAnswer::GrantsNone,
+            FreeSlotsAnswer::Silent(why) => FreeProcessorsAnswer::Silent(why),
+            FreeSlotsAnswer::Told(slots, until) => {
                 let mut steps = free_processors(&slots, window);
                 steps.retain(|(from, _)| until.is_none_or(|until| *from < until));
-                FreeLater::Told { steps, until }
+                FreeProcessorsAnswer::Told { steps, until }
             }
         }
     }
 
-    async fn ask_free_slots(&self, name: &SiteName, span: Span) -> SiteFreeTime {
+    async fn ask_free_slots(&self, name: &SiteName, span: TimeSpan) -> FreeSlotsAnswer {
         let shape = self
             .site_standing(name)
             .and_then(|site| site.report.shape.clone());
         match shape {
-            Some(shape) if !shape.reservations => SiteFreeTime::None,
+            Some(shape) if !shape.reservations => FreeSlotsAnswer::None,
             Some(_) => match free_slots(self.shared(), name, span, SLOTS_MAX).await {
                 Ok(slots) => {
                     let until = slots.last().filter(|_| slots.len() == SLOTS_MAX);
                     let until = until.map(|last| last.span.from);
-                    SiteFreeTime::Told(slots, until)
+                    FreeSlotsAnswer::Told(slots, until)
                 }
-                Err(error) => SiteFreeTime::Silent(error.to_string()),
+                Err(error) => FreeSlotsAnswer::Silent(error.to_string()),
             },
-            None => SiteFreeTime::Silent("it has not answered since the server was started".into()),
+            None => {
+                FreeSlotsAnswer::Silent("it has not answered since the server was started".into())
+            }
         }
     }
 }
 
-impl StartOverview {
+impl PossibleStartOverview {
     /// Works out the starts from free time; each is later by `lead` than the begin of its
     /// reservation.
     fn from_free_time(
-        free: &BTreeMap<SiteName, SiteFreeTime>,
+        free: &BTreeMap<SiteName, FreeSlotsAnswer>,
         parts: &EqualParts,
         reserved: StartWindow,
         lead: DurationMs,
@@ -169,12 +175,12 @@ impl StartOverview {
         let told = free.iter().map(|(name, free)| {
             (
                 name.clone(),
-                SiteStarts::from_slots(free, parts, reserved, lead),
+                SiteStartsAnswer::from_slots(free, parts, reserved, lead),
             )
         });
         let slots = free.iter().filter_map(|(name, free)| match free {
-            SiteFreeTime::Told(slots, until) => Some((name.clone(), known_slots(slots, *until))),
-            SiteFreeTime::None | SiteFreeTime::Silent(_) => None,
+            FreeSlotsAnswer::Told(slots, until) => Some((name.clone(), known_slots(slots, *until))),
+            FreeSlotsAnswer::None | FreeSlotsAnswer::Silent(_) => None,
         });
         let mut together = common_starts(&slots.collect(), parts, reserved);
         together
@@ -187,17 +193,17 @@ impl StartOverview {
     }
 }
 
-impl SiteStarts {
+impl SiteStartsAnswer {
     fn from_slots(
-        free: &SiteFreeTime,
+        free: &FreeSlotsAnswer,
         parts: &EqualParts,
         window: StartWindow,
         lead: DurationMs,
     ) -> Self {
         match free {
-            SiteFreeTime::None => Self::GrantsNone,
-            SiteFreeTime::Silent(why) => Self::Silent(why.clone()),
-            SiteFreeTime::Told(slots, until) => {
+            FreeSlotsAnswer::None => Self::GrantsNone,
+            FreeSlotsAnswer::Silent(why) => Self::Silent(why.clone()),
+            FreeSlotsAnswer::Told(slots, until) => {
                 let starts =
                     possible_starts(&known_slots(slots, *until), parts, window).into_iter();
                 let starts = starts.map(|s| PossibleStarts {

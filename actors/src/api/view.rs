@@ -6,9 +6,9 @@ use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{
     ComponentIndex, Digest, JobId, LogicalName, ReservationName, Seq, SiteName,
 };
-use cospan_domain::job::demands::{Holding, holdings, needed_content};
+use cospan_domain::job::demands::{ComponentHolding, holdings, needed_content};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::site::joint_reservation::JointReservation;
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::site::site_state::SiteRecord;
@@ -21,7 +21,7 @@ use crate::journal::JournalChange;
 /// The committed state at one position of the journal: immutable, and cheap to keep. Accepted work
 /// is here before its client has the answer.
 #[derive(Debug, Clone, Default)]
-pub struct View {
+pub struct CommittedView {
     /// The view has everything up to here, and nothing after.
     pub seq: Seq,
     /// The first job id that was never reserved.
@@ -35,11 +35,11 @@ pub struct View {
     /// The catalogue of logical files.
     pub files: OrdMap<LogicalName, Arc<FileRecord>>,
     /// Processors that jobs have or will claim at each site; derived from `jobs`.
-    pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+    pub holdings: OrdMap<SiteName, OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
     /// Jobs that need content at a site; derived from `jobs`.
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
     /// Content that jobs need at each site, there or still to come; derived from `jobs`.
-    pub staged: OrdMap<SiteName, StagedContents>,
+    pub staged: OrdMap<SiteName, NeededContents>,
     /// Jobs whose end is still to be reported to somebody; derived from `jobs`.
     pub untold: OrdSet<JobId>,
     /// Copies of chunks, by the file that they are cut from; derived from `copies`.
@@ -50,14 +50,14 @@ pub struct View {
 
 /// Content that jobs need at one site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StagedContents {
+pub struct NeededContents {
     /// The size of each.
     pub contents: OrdMap<Digest, Bytes>,
     /// The sum of the sizes.
     pub bytes: Bytes,
 }
 
-impl View {
+impl CommittedView {
     /// Finds the shared reservation of this name, and its site. One that is over is returned only
     /// if there is no other.
     pub fn shared_reservation(
@@ -125,8 +125,8 @@ impl View {
     }
 
     /// Returns the same state with everything derived computed anew.
-    pub fn with_fresh_folds(&self) -> View {
-        let mut fresh = View {
+    pub fn with_fresh_folds(&self) -> CommittedView {
+        let mut fresh = CommittedView {
             holdings: OrdMap::new(),
             needs: OrdMap::new(),
             staged: OrdMap::new(),
@@ -184,7 +184,7 @@ impl View {
             return;
         };
         for gone in before.iter().filter(|holding| !after.contains(holding)) {
-            if bug(Bug::KeepHoldings) {
+            if bug(PlantedBug::KeepHoldings) {
                 continue;
             }
             if let Some(site) = self.holdings.get_mut(&gone.site) {

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use tracing::info;
 
 use super::file_refusal;
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::api::ApiRefusal;
 use crate::chaos::{self, CrashPoint};
-use crate::durable_steps::{DecidedStep, Steps};
-use crate::journal::{Append, AppendError, JournalChange};
+use crate::durable_steps::{DecidedStep, RecordInbox};
+use crate::journal::{AppendChange, AppendError, JournalChange};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// The most names that may be written at the same time; further requests are told to come back.
@@ -28,16 +28,16 @@ const NAMES_BOUND: usize = 4_096;
 
 /// The only writer of the catalogue.
 pub struct InformationActor {
-    pub(super) shared: Arc<Shared>,
-    dirty: Dirty,
+    pub(super) shared: Arc<SharedState>,
+    dirty: DirtyFlag,
     /// Names with a write under way.
-    desks: BTreeMap<LogicalName, FileSteps>,
+    desks: BTreeMap<LogicalName, FileRecordInbox>,
     depth: prometheus::IntGauge,
     _guard: LifeGuard,
 }
 
-struct FileSteps {
-    steps: Steps<FileMachine>,
+struct FileRecordInbox {
+    steps: RecordInbox<FileMachine>,
     /// The record that the journal has.
     stored: Option<Arc<FileRecord>>,
 }
@@ -52,7 +52,7 @@ pub(super) struct FileCommandMessage {
 
 impl InformationActor {
     /// Begins a new life.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         let depth = shared
             .metrics
             .mailbox_depth
@@ -67,18 +67,19 @@ impl InformationActor {
         }
     }
 
-    fn desk_of(&mut self, name: &LogicalName) -> Option<&mut FileSteps> {
+    fn desk_of(&mut self, name: &LogicalName) -> Option<&mut FileRecordInbox> {
         if !self.desks.contains_key(name) {
             if self.desks.len() >= NAMES_BOUND {
                 return None;
             }
             let stored = self.shared.view.load().files.get(name).cloned();
-            let steps = Steps::new(
+            let steps = RecordInbox::new(
                 stored
                     .clone()
                     .unwrap_or_else(|| Arc::new(FileRecord::new(name.clone()))),
             );
-            self.desks.insert(name.clone(), FileSteps { steps, stored });
+            self.desks
+                .insert(name.clone(), FileRecordInbox { steps, stored });
             self.depth.set(self.desks.len() as i64);
         }
         self.desks.get_mut(name)
@@ -120,7 +121,7 @@ impl InformationActor {
             new: new.clone(),
         };
         chaos::reach_for("File", CrashPoint::BeforeJournal);
-        let append = self.shared.journal().send(Append(change));
+        let append = self.shared.journal().send(AppendChange(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
             let Some(desk) = this.desks.get_mut(&name) else {
                 return;

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
-use cospan_domain::catalogue::file_command::{Asker, FileCommand, Grip};
+use cospan_domain::catalogue::file_command::{FileCommand, RequestingKey, TakingPermission};
 use cospan_domain::catalogue::file_state::{CatalogueEntry, FileStamp};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::transfer::file_place::FilePlace;
-use cospan_sites::port::{CallKind, Inspected, SiteError};
-use futures_util::FutureExt;
+use cospan_sites::port::InspectedFile;
 
 use super::catalogue_actor::{InformationActor, send_file_command};
 use super::file_refusal;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::api::ApiRefusal;
+use crate::awaited_work::ReplyFuture;
 use crate::chaos::{self, CrashPoint};
-use crate::site::Call;
+use crate::site::inspect_file;
 use crate::supervision::ActorKind;
 
 /// The number of jobs looked at in one go while readers are counted.
@@ -38,7 +38,7 @@ pub struct AddFile {
     /// read that.
     pub replace: bool,
     /// The key that asks.
-    pub by: Asker,
+    pub by: RequestingKey,
 }
 
 /// Forget a file, or its replicas at one site. A user's file stays where it is; an output that was
@@ -53,13 +53,13 @@ pub struct RemoveFile {
     /// Forget the file even if unfinished jobs read it.
     pub force: bool,
     /// The key that asks.
-    pub by: Asker,
+    pub by: RequestingKey,
 }
 
 /// Remember the stamp that a replica had with this content.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
-pub struct NoteStamp {
+pub struct NoteFileStamp {
     /// The file's logical name.
     pub name: LogicalName,
     /// The site of the replica.
@@ -72,12 +72,12 @@ pub struct NoteStamp {
     pub content: Content,
 }
 
-impl Handler<NoteStamp> for InformationActor {
+impl Handler<NoteFileStamp> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
-    fn handle(&mut self, asked: NoteStamp, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, asked: NoteFileStamp, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter_handler(ActorKind::Information);
-        let NoteStamp {
+        let NoteFileStamp {
             name,
             site,
             path,
@@ -95,11 +95,11 @@ impl Handler<NoteStamp> for InformationActor {
 }
 
 impl Handler<AddFile> for InformationActor {
-    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+    type Result = ReplyFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: AddFile, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter_handler(ActorKind::Information);
-        Box::pin(add_file(self.shared.clone(), ctx.address(), asked))
+        ReplyFuture::new(add_file(self.shared.clone(), ctx.address(), asked))
     }
 }
 
@@ -113,7 +113,7 @@ impl Handler<RemoveFile> for InformationActor {
 }
 
 async fn add_file(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     information: Addr<InformationActor>,
     asked: AddFile,
 ) -> Result<(), ApiRefusal> {
@@ -129,8 +129,8 @@ async fn add_file(
         return Err(file_refusal::no_such_site(&site, shared.sites.keys()));
     }
     let place = FilePlace::User(path.clone());
-    let found = inspect_file(&shared, &site, place.clone()).await;
-    let Inspected { content, directory } = found
+    let found = inspect_file(&shared, &by.key, &site, place.clone()).await;
+    let InspectedFile { content, directory } = found
         .map_err(|error| file_refusal::not_read(&site, &format!("{:?}", path.as_str()), &error))?;
     let known = entry_of(&shared, &name);
     let replaced = known.filter(|entry| replace && entry.content.digest != content.digest);
@@ -138,7 +138,7 @@ async fn add_file(
         Some(entry) => count_readers(&shared, &name, entry.content.digest).await,
         None => 0,
     };
-    let grip = Grip {
+    let grip = TakingPermission {
         needed_by,
         force: false,
     };
@@ -155,7 +155,7 @@ async fn add_file(
 }
 
 async fn remove_file(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     information: Addr<InformationActor>,
     asked: RemoveFile,
 ) -> Result<(), ApiRefusal> {
@@ -175,7 +175,7 @@ async fn remove_file(
         Some(entry) if !force => count_readers(&shared, &name, entry.content.digest).await,
         _ => 0,
     };
-    let grip = Grip { needed_by, force };
+    let grip = TakingPermission { needed_by, force };
     let Some(site) = site else {
         return send_file_command(information, name, FileCommand::Unregister { by, grip }).await;
     };
@@ -209,7 +209,7 @@ async fn remove_file(
     Ok(())
 }
 
-fn entry_of(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
+fn entry_of(shared: &SharedState, name: &LogicalName) -> Option<CatalogueEntry> {
     shared
         .view
         .load()
@@ -218,29 +218,9 @@ fn entry_of(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
         .and_then(|file| file.entry.clone())
 }
 
-/// Finds out what a file is, through the site's actor.
-pub(super) async fn inspect_file(
-    shared: &Shared,
-    site: &SiteName,
-    place: FilePlace,
-) -> Result<Inspected, SiteError> {
-    let cluster = shared
-        .actors
-        .clusters
-        .addr(site)
-        .ok_or_else(|| SiteError::NotSent("the site is not served at the moment".into()))?;
-    let call = Call::new(CallKind::Inspect, move |site| {
-        async move { site.inspect(&place).await }.boxed()
-    });
-    cluster
-        .send(call)
-        .await
-        .map_err(|error| SiteError::OutcomeUnknown(format!("its actor died: {error}")))?
-}
-
 /// Counts the unfinished jobs that read the content that the name stands for. It does so in slices,
 /// so that a long list of jobs holds up nobody.
-async fn count_readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
+async fn count_readers(shared: &SharedState, name: &LogicalName, digest: Digest) -> u32 {
     let jobs = shared.view.load().jobs.clone();
     let mut count = 0_u32;
     let mut next = Some(JobId(0));
@@ -263,7 +243,7 @@ fn job_reads(job: &Job, name: &LogicalName, digest: Digest) -> bool {
     !job.is_final()
         && job.spec.components.iter().any(|c| {
             c.file_refs()
-                .any(|file: &cospan_domain::job::spec::FileRef| {
+                .any(|file: &cospan_domain::job::spec::FileReference| {
                     file.name == *name && file.bound.is_none_or(|content| content.digest == digest)
                 })
         })

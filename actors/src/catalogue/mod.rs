@@ -11,5 +11,5 @@ mod output_registration;
 mod tests;
 
 pub use catalogue_actor::InformationActor;
-pub use file_requests::{AddFile, NoteStamp, RemoveFile};
+pub use file_requests::{AddFile, NoteFileStamp, RemoveFile};
 pub use output_registration::RegisterOutput;

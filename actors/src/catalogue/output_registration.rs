@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
-use cospan_domain::catalogue::file_command::{Asker, FileCommand, Grip};
+use actix::{Addr, AsyncContext, Context, Handler, Message};
+use cospan_domain::catalogue::file_command::{FileCommand, RequestingKey, TakingPermission};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
@@ -11,10 +11,11 @@ use tracing::error;
 
 use super::catalogue_actor::{InformationActor, send_file_command};
 use super::file_refusal;
-use super::file_requests::inspect_file;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::api::ApiRefusal;
+use crate::awaited_work::ReplyFuture;
 use crate::chaos::{self, CrashPoint};
+use crate::site::inspect_file;
 use crate::supervision::ActorKind;
 
 /// Registers an output that is whole in a site's store as a logical file. May be repeated. Answered
@@ -39,16 +40,16 @@ pub struct RegisterOutput {
 }
 
 impl Handler<RegisterOutput> for InformationActor {
-    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+    type Result = ReplyFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter_handler(ActorKind::Information);
-        Box::pin(register_as_file(self.shared.clone(), ctx.address(), output))
+        ReplyFuture::new(register_as_file(self.shared.clone(), ctx.address(), output))
     }
 }
 
 async fn register_as_file(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     information: Addr<InformationActor>,
     output: RegisterOutput,
 ) -> Result<(), ApiRefusal> {
@@ -71,7 +72,7 @@ async fn register_as_file(
     drop(view);
     // Distinguishes files from directories, and content that came here whole from content that
     // rotted since.
-    let found = inspect_file(&shared, &site, place.clone()).await;
+    let found = inspect_file(&shared, &by, &site, place.clone()).await;
     let found = found.map_err(|error| file_refusal::not_read(&site, "an output", &error))?;
     if found.content != content {
         error!(%site, digest = %content.digest, found = %found.content.digest, "content rotted");
@@ -82,9 +83,9 @@ async fn register_as_file(
         content,
         directory: found.directory,
         replicas: vec![replica],
-        by: Asker::own_files_only(by),
+        by: RequestingKey::own_files_only(by),
         replace: true,
-        grip: Grip {
+        grip: TakingPermission {
             needed_by: 0,
             force: true,
         },

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use cospan_domain::catalogue::file_command::Asker;
+use cospan_domain::catalogue::file_command::RequestingKey;
 use cospan_domain::catalogue::file_state::CatalogueEntry;
 use cospan_domain::ids::{KeyName, LogicalName};
 use cospan_domain::transfer::file_place::FilePlace;
-use cospan_sites::port::Inspected;
+use cospan_sites::port::InspectedFile;
 
 use super::{AddFile, InformationActor, RegisterOutput, RemoveFile};
 use crate::api::ApiRefusal;
@@ -19,7 +19,7 @@ impl MemoryWorld {
     }
 
     fn put(&self, at: &str, text: &str, seed: u8) {
-        let found = Inspected {
+        let found = InspectedFile {
             content: content(seed),
             directory: false,
         };
@@ -37,7 +37,7 @@ impl MemoryWorld {
             site,
             path,
             replace,
-            by: Asker::own_files_only(key()),
+            by: RequestingKey::own_files_only(key()),
         };
         self.information().send(asked).await.expect("it lives")
     }
@@ -47,7 +47,7 @@ impl MemoryWorld {
             name: name("input"),
             site: at.map(site),
             force,
-            by: Asker::own_files_only(key()),
+            by: RequestingKey::own_files_only(key()),
         };
         self.information().send(asked).await.expect("it lives")
     }
@@ -130,6 +130,22 @@ fn a_file_is_registered_with_the_content_that_its_site_found() {
         assert_eq!(world.add("b", "Leiden", false).await, Ok(()));
         assert_eq!(world.sites_of("input"), ["Delft", "Leiden"]);
         assert!(world.shared.view.load().folds_agree());
+    });
+}
+
+#[test]
+fn a_file_is_read_no_longer_than_somebody_waits_for_its_name() {
+    in_world(|world| async move {
+        let place = FilePlace::User(path("a"));
+        world.at("Delft").inside().endless.insert(place.clone());
+        let patience = Duration::from_secs(60);
+        let answer = tokio::time::timeout(patience, world.add("a", "Delft", false)).await;
+        assert!(answer.is_err(), "{answer:?}");
+        world
+            .until("it is not read any more", |world| {
+                world.at("Delft").inside().inspecting.is_empty()
+            })
+            .await;
     });
 }
 
@@ -242,8 +258,8 @@ fn orders_for_one_name_at_the_same_time_are_all_decided() {
 fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
     in_world(|world| async move {
         world.put("Delft", "a", 1);
-        let anna = Asker::own_files_only(key());
-        let otto = Asker::own_files_only(other_key());
+        let anna = RequestingKey::own_files_only(key());
+        let otto = RequestingKey::own_files_only(other_key());
         let add = |by| {
             let site = site("Delft");
             let path = path("a");
@@ -281,7 +297,7 @@ fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
         }
         let entry = world.entry(&name("input")).expect("registered");
         assert_eq!((entry.registered_by, entry.replicas.len()), (key(), 1));
-        let administrator = Asker {
+        let administrator = RequestingKey {
             reaches_all: true,
             ..otto
         };
@@ -293,7 +309,7 @@ fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
 fn an_output_leaves_another_keys_file_as_it_is() {
     in_world(|world| async move {
         for seed in 1..=2 {
-            let found = Inspected {
+            let found = InspectedFile {
                 content: content(seed),
                 directory: false,
             };
@@ -318,7 +334,7 @@ fn an_output_takes_its_name_and_may_be_registered_twice() {
     in_world(|world| async move {
         let place = |seed| FilePlace::Store(content(seed).digest);
         let there = |seed, is| {
-            let found = Inspected {
+            let found = InspectedFile {
                 content: content(is),
                 directory: false,
             };
@@ -353,7 +369,7 @@ fn a_registered_output_stays_where_it_is_until_its_name_is_removed() {
         let at = (content(1).digest, site("Leiden"));
         world.collect(1, content(1), "Delft", "Leiden").await;
         world.until("it is there", |w| w.is_ready(&at)).await;
-        let found = Inspected {
+        let found = InspectedFile {
             content: content(1),
             directory: false,
         };
@@ -367,7 +383,7 @@ fn a_registered_output_stays_where_it_is_until_its_name_is_removed() {
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         assert!(world.is_ready(&at), "the catalogue keeps it");
         let name = name("result");
-        let by = Asker::own_files_only(key());
+        let by = RequestingKey::own_files_only(key());
         let asked = RemoveFile {
             name,
             site: None,

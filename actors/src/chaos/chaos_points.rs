@@ -21,7 +21,7 @@ const STALL: Duration = Duration::from_millis(200);
 
 /// An action at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PointAction {
+enum CrashPointAction {
     /// As sudden as kill -9: nothing is flushed, nothing is dropped.
     Crash,
     Panic,
@@ -31,8 +31,8 @@ enum PointAction {
 
 /// An action that a chaos build takes at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Planted {
-    deed: PointAction,
+struct PlantedAction {
+    deed: CrashPointAction,
     point: String,
     effect: String,
     /// The action happens at this passage, counted from 1; a stall at this one and all after it.
@@ -43,27 +43,27 @@ struct Planted {
 }
 
 #[derive(Debug, Default)]
-struct PlantedPlan {
-    planted: Vec<Planted>,
+struct PlantedActionPlan {
+    planted: Vec<PlantedAction>,
     reached: BTreeSet<(&'static str, String)>,
     /// The file that gets a line for every point reached, once.
     coverage: Option<std::path::PathBuf>,
 }
 
-static PLAN: Mutex<Option<PlantedPlan>> = Mutex::new(None);
+static PLAN: Mutex<Option<PlantedActionPlan>> = Mutex::new(None);
 
 /// Jobs that are accepted and not ended.
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns true if a passage, given by its effect and point, is to panic.
-type Hook = Box<dyn FnMut(&str, CrashPoint) -> bool>;
+type PassagePanicHook = Box<dyn FnMut(&str, CrashPoint) -> bool>;
 
 thread_local! {
-    static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    static HOOK: RefCell<Option<PassagePanicHook>> = const { RefCell::new(None) };
 }
 
 /// Makes `hook` decide from now on which passages on this thread panic; `None` ends that.
-pub fn set_panic_hook(hook: Option<Hook>) {
+pub fn set_panic_hook(hook: Option<PassagePanicHook>) {
     HOOK.set(hook);
 }
 
@@ -79,8 +79,8 @@ pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(),
     let parts = text.split(',').filter(|part| !part.is_empty());
     let planted = parts
         .map(parse_planted)
-        .collect::<Result<Vec<Planted>, String>>()?;
-    *lock_plan() = Some(PlantedPlan {
+        .collect::<Result<Vec<PlantedAction>, String>>()?;
+    *lock_plan() = Some(PlantedActionPlan {
         planted,
         reached: BTreeSet::new(),
         coverage,
@@ -88,7 +88,7 @@ pub fn load_plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(),
     Ok(())
 }
 
-fn parse_planted(part: &str) -> Result<Planted, String> {
+fn parse_planted(part: &str) -> Result<PlantedAction, String> {
     let fields: Vec<&str> = part.split(':').collect();
     let (fields, load) = match fields.as_slice() {
         [fields @ .., load] if fields.len() == 4 => (fields, *load),
@@ -100,16 +100,16 @@ fn parse_planted(part: &str) -> Result<Planted, String> {
         ));
     };
     let deed = match kind {
-        "crash" => PointAction::Crash,
-        "panic" => PointAction::Panic,
-        "stall" => PointAction::Stall,
+        "crash" => CrashPointAction::Crash,
+        "panic" => CrashPointAction::Panic,
+        "stall" => CrashPointAction::Stall,
         _ => {
             return Err(format!(
                 "{kind:?} in {part:?} is none of crash, panic, stall"
             ));
         }
     };
-    Ok(Planted {
+    Ok(PlantedAction {
         deed,
         point: point.into(),
         effect: effect.into(),
@@ -123,7 +123,7 @@ fn parse_planted(part: &str) -> Result<Planted, String> {
     })
 }
 
-fn lock_plan() -> MutexGuard<'static, Option<PlantedPlan>> {
+fn lock_plan() -> MutexGuard<'static, Option<PlantedActionPlan>> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -154,7 +154,7 @@ pub fn reach_each(effects: &[&'static str], point: CrashPoint) {
 
 /// Passes a point for an effect of this name.
 pub fn reach_for(effect: &str, point: CrashPoint) {
-    if HOOK.with_borrow_mut(|hook: &mut Option<Hook>| {
+    if HOOK.with_borrow_mut(|hook: &mut Option<PassagePanicHook>| {
         hook.as_mut().is_some_and(|hook| hook(effect, point))
     }) {
         // Resumes instead of panicking, which keeps the panic hook quiet: there may be many.
@@ -169,31 +169,31 @@ pub fn reach_for(effect: &str, point: CrashPoint) {
     };
     let Some(planted) = struck else { return };
     match planted.deed {
-        PointAction::Crash => std::process::abort(),
-        PointAction::Panic => {
+        CrashPointAction::Crash => std::process::abort(),
+        CrashPointAction::Panic => {
             panic!("planted panic with {in_flight} jobs in flight at {planted:?}")
         }
-        PointAction::Stall => std::thread::sleep(STALL),
+        CrashPointAction::Stall => std::thread::sleep(STALL),
     }
 }
 
-impl Planted {
+impl PlantedAction {
     fn is_due(&self) -> bool {
         match self.deed {
-            PointAction::Stall => self.passed >= self.passage,
-            PointAction::Crash | PointAction::Panic => self.passed == self.passage,
+            CrashPointAction::Stall => self.passed >= self.passage,
+            CrashPointAction::Crash | CrashPointAction::Panic => self.passed == self.passage,
         }
     }
 }
 
-impl PlantedPlan {
+impl PlantedActionPlan {
     /// Counts this passage for each action planted here; returns the one that is due.
     fn count_passage(
         &mut self,
         point: CrashPoint,
         effect: &str,
         in_flight: usize,
-    ) -> Option<Planted> {
+    ) -> Option<PlantedAction> {
         let mut struck = None;
         for planted in &mut self.planted {
             let here = planted.point == point.as_str() && planted.effect == effect;

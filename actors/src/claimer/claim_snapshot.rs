@@ -5,29 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::acquisition::most_of_any;
-use cospan_domain::claim::{ClaimField, ClaimPlace, Victim};
+use cospan_domain::claim::{ClaimPlace, ClaimableSites, PreemptibleJob};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    self, Belief, GridSite, GridSnapshot, PairHistory, PlacementContext, PlacementRequest,
-    Remaining, Silent,
+    self, GridSite, GridSnapshot, LoadReport, PlacementContext, PlacementRequest,
+    RemainingResources, SilentObserver, SitePairHistory,
 };
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Timestamp;
 
-use crate::actor_context::Shared;
-use crate::api::View;
-use crate::coallocator::{GridMaker, believed_idle};
+use crate::actor_context::SharedState;
+use crate::api::CommittedView;
+use crate::coallocator::{GridSnapshotMaker, believed_idle};
 
 /// A pass over the jobs that are due.
 pub(super) struct ClaimPass<'a> {
-    shared: &'a Shared,
-    view: Arc<View>,
+    shared: &'a SharedState,
+    view: Arc<CommittedView>,
     now: Timestamp,
-    grid: &'a mut GridMaker,
+    grid: &'a mut GridSnapshotMaker,
     /// Processors left at each place that was looked at; `None` if that is not known.
     idle: BTreeMap<ClaimPlace, Option<Resources>>,
     /// Everything else that is known of the sites; made when a component is first placed anew.
@@ -38,7 +38,7 @@ pub(super) struct ClaimPass<'a> {
 
 impl<'a> ClaimPass<'a> {
     /// Opens the field on the present state.
-    pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
+    pub(super) fn new(shared: &'a SharedState, grid: &'a mut GridSnapshotMaker) -> Self {
         let view = shared.view.load();
         let now = shared.clock.now();
         shared.deductions.expire_deductions(now);
@@ -93,7 +93,7 @@ impl<'a> ClaimPass<'a> {
         }
         let sites = base.sites().iter().map(|site| {
             let idle = self.idle.get(&ClaimPlace::site_default(site.name.clone()));
-            let idle = idle.cloned().flatten().map(|idle| Belief {
+            let idle = idle.cloned().flatten().map(|idle| LoadReport {
                 idle,
                 asked_at: self.now,
             });
@@ -109,8 +109,8 @@ impl<'a> ClaimPass<'a> {
 
     /// Works out what is left of the sites for a component that is placed anew after others.
     /// Content that those read is there for it as well.
-    fn remaining_capacity(&self, grid: &GridSnapshot) -> Remaining {
-        let mut remaining = Remaining::of_grid(grid);
+    fn remaining_capacity(&self, grid: &GridSnapshot) -> RemainingResources {
+        let mut remaining = RemainingResources::of_grid(grid);
         for (site, content) in &self.staged {
             if let Some(index) = grid.index_of(site) {
                 remaining.add_staged(index, std::iter::once(*content));
@@ -139,7 +139,7 @@ impl<'a> ClaimPass<'a> {
     }
 }
 
-impl ClaimField for ClaimPass<'_> {
+impl ClaimableSites for ClaimPass<'_> {
     fn place(&self, job: &Job, component: ComponentIndex, site: &SiteName) -> ClaimPlace {
         ClaimPlace {
             site: site.clone(),
@@ -180,12 +180,12 @@ impl ClaimField for ClaimPass<'_> {
         let request = PlacementRequest::of_one(job, component, defaults)?;
         let request = self.shared.asked_by_owner(Arc::new(request), &job.owner);
         let grid = self.grid_now();
-        let mut history = PairHistory::clone(&self.shared.history.load());
+        let mut history = SitePairHistory::clone(&self.shared.history.load());
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut self.remaining_capacity(&grid),
             history: &mut history,
-            observer: &mut Silent,
+            observer: &mut SilentObserver,
         };
         let placement = placement::try_to_place(&request, &mut context)
             .ok()?
@@ -195,7 +195,7 @@ impl ClaimField for ClaimPass<'_> {
         let bounded = grid
             .site(&placement.site)
             .is_some_and(|site| site.staging_left.is_some());
-        if bounded && !bug(Bug::StageTogether) {
+        if bounded && !bug(PlantedBug::StageTogether) {
             self.staged
                 .extend(contents.map(|content| (placement.site.clone(), content)));
         }
@@ -211,9 +211,9 @@ impl ClaimField for ClaimPass<'_> {
     }
 
     /// A job in another partition frees nothing for this one: at most the two share some nodes.
-    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim> {
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<PreemptibleJob> {
         let site = &place.site;
-        let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
+        let mut victims: BTreeMap<JobId, PreemptibleJob> = BTreeMap::new();
         for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
             let Some(job) = self.view.jobs.get(id).filter(|job| may_yield(job)) else {
                 continue;
@@ -235,8 +235,8 @@ fn may_yield(job: &Job) -> bool {
     holds && job.held.is_none() && job.may_be_preempted()
 }
 
-fn victim_of(job: &Job) -> Victim {
-    Victim {
+fn victim_of(job: &Job) -> PreemptibleJob {
+    PreemptibleJob {
         job: job.id,
         priority: job.priority,
         resources: Resources::default(),

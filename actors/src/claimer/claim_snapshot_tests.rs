@@ -4,36 +4,36 @@ use std::sync::Arc;
 
 use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
 use cospan_domain::claim::ClaimPlace;
-use cospan_domain::deduction::Deducted;
+use cospan_domain::deduction::DeductedAmounts;
 use cospan_domain::ids::{ComponentName, LrmId};
 use cospan_domain::job::job_state::{AttemptState, Component};
-use cospan_domain::job::spec::{JobSpec, Override, OverrideScope};
-use cospan_domain::labels::Labels;
-use cospan_domain::site::contact::Contact;
+use cospan_domain::job::spec::{JobSpec, OverrideScope, ProgramOverride};
+use cospan_domain::labels::SiteLabels;
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::units::{Bytes, DurationMs};
-use cospan_sites::port::{Capabilities, SiteDescription};
+use cospan_sites::port::{SiteCapabilities, SiteDescription};
 use cospan_sites::slurm_site::LANES;
 
 use super::*;
-use crate::actor_settings::Staging;
-use crate::deductions::HolderLife;
+use crate::actor_settings::StagingLimits;
+use crate::deductions::DeductionHolder;
 use crate::journal::JournalChange;
-use crate::live_state::KnownSite;
+use crate::live_state::LatestSiteReport;
 use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 /// Says on the live state that a site has so many processors idle of ten.
 fn says(world: &MemoryWorld, name: &str, idle: u32) {
     let now = world.shared.clock.now();
-    let mut report = KnownSite {
-        contact: Contact::Answering { last_at: now },
+    let mut report = LatestSiteReport {
+        contact: SiteContact::Answering { last_at: now },
         idle: Some((now, Resources::processors(idle))),
-        ..KnownSite::default()
+        ..LatestSiteReport::default()
     };
     report.set_description(SiteDescription {
         total: Resources::processors(10),
         largest_component: Resources::processors(10),
-        labels: Labels::default(),
-        capabilities: Capabilities::default(),
+        labels: SiteLabels::default(),
+        capabilities: SiteCapabilities::default(),
         lanes: None,
         manager: "none".into(),
     });
@@ -77,7 +77,7 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
 fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
     paused(async || {
         let budget = Some(Bytes(content(1).size.0 * 3 / 2));
-        let staging = Staging {
+        let staging = StagingLimits {
             budget,
             replicas: Bytes(0),
         };
@@ -92,7 +92,7 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
             ([content(1), content(2)], false),
         ] {
             let job = two_at_delft(reading);
-            let mut grid = GridMaker::default();
+            let mut grid = GridSnapshotMaker::default();
             let mut field = ClaimPass::new(&world.shared, &mut grid);
             let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
             assert_eq!(moves(0), Some(site("Leiden")));
@@ -107,22 +107,23 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         let world = MemoryWorld::new(&["Delft"]);
         world.settle().await;
         says(&world, "Delft", 10);
-        let life = HolderLife::new(world.shared.clone());
+        let life = DeductionHolder::new(world.shared.clone());
         let now = world.shared.clock.now();
         let delft = |deducted| [(site("Delft"), deducted)].into_iter();
         life.deduct_for_job(
             JobId(1),
             now,
-            delft(Deducted::for_proposal(Resources::processors(4))),
+            delft(DeductedAmounts::for_proposal(Resources::processors(4))),
         );
         life.deduct_for_job(
             JobId(2),
             now,
-            delft(Deducted::for_claim(Resources::processors(3))),
+            delft(DeductedAmounts::for_claim(Resources::processors(3))),
         );
-        let mut grid = GridMaker::default();
+        let mut grid = GridSnapshotMaker::default();
         let place = ClaimPlace::site_default(site("Delft"));
-        let idle = |grid: &mut GridMaker| ClaimPass::new(&world.shared, grid).idle_at(&place);
+        let idle =
+            |grid: &mut GridSnapshotMaker| ClaimPass::new(&world.shared, grid).idle_at(&place);
         assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
         drop(life);
         assert_eq!(idle(&mut grid), Some(Resources::processors(10)));
@@ -136,9 +137,9 @@ fn submitted_to(id: u64, partition: Option<&str>) -> Job {
         ..two_at_delft([content(1), content(1)])
     };
     let options = partition.map(|name| format!("--partition={name}").into());
-    let change = Override {
+    let change = ProgramOverride {
         lrm_options: options.into_iter().collect(),
-        ..Override::default()
+        ..ProgramOverride::default()
     };
     let mut spec = JobSpec::clone(&job.spec);
     spec.components.iter_mut().for_each(|component| {
@@ -179,7 +180,7 @@ async fn idle_beside_one_submitted_in(length: DurationMs) -> (u32, u32) {
     world
         .append(JournalChange::NewJobs(vec![Arc::new(job)]))
         .await;
-    let mut grid = GridMaker::default();
+    let mut grid = GridSnapshotMaker::default();
     let place = ClaimPlace::site_default(site("Delft"));
     let claimable = ClaimPass::new(&world.shared, &mut grid).idle_at(&place);
     let usable = grid.snapshot(&world.shared).usable()[0].processors;
@@ -243,7 +244,7 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
                 .await;
             world.change_job(id, job).await;
         }
-        let mut grid = GridMaker::default();
+        let mut grid = GridSnapshotMaker::default();
         let field = ClaimPass::new(&world.shared, &mut grid);
         let victims = |place: &ClaimPlace| -> Vec<(u64, u32)> {
             let all = field.victims_at(place).into_iter();

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler};
 use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
-use cospan_domain::deduction::Deducted;
+use cospan_domain::deduction::DeductedAmounts;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::job_command::{ExternalState, JobCommand};
+use cospan_domain::job::job_command::{JobCommand, JobSurroundings};
 use cospan_domain::job::job_state::{Component, Job};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::claim_snapshot::ClaimPass;
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
-use crate::coallocator::GridMaker;
-use crate::deductions::HolderLife;
-use crate::job::{self, JobOrder};
+use crate::coallocator::GridSnapshotMaker;
+use crate::deductions::DeductionHolder;
+use crate::job::{self, JobCommandMessage};
 use crate::supervision::{ActorId, ActorKind, LifeGuard, OwedAnswer};
-use crate::transfer::Promise;
+use crate::transfer::StagingDeductionGuard;
 
 /// A report this old when a try is due is as good as a new one.
 const FRESH: DurationMs = DurationMs(1_000);
@@ -33,41 +33,41 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// The actor that keeps the claiming queue, and a timer for each job in it.
 pub struct Claimer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     queue: ClaimingQueue,
-    grid: GridMaker,
+    grid: GridSnapshotMaker,
     /// The times at which tries that wait for fresh reports became due.
     awaited: BTreeMap<JobId, Timestamp>,
     /// Jobs that were sent a try and did not answer yet, however long that takes.
     under_way: BTreeSet<JobId>,
     /// Deductions for those tries.
-    plans: HolderLife,
+    plans: DeductionHolder,
     depth: prometheus::IntGauge,
     looks_again: bool,
-    dirty: Dirty,
+    dirty: DirtyFlag,
     _guard: LifeGuard,
 }
 
 /// A job's answer to a try.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct ClaimAnswered {
+struct ClaimTryAnswer {
     job: JobId,
     taken: bool,
 }
 
 impl Claimer {
     /// Begins a new life: the queue is made anew from the view.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         let depth = shared.metrics.mailbox_depth.with_label_values(&["claimer"]);
         depth.set(0);
         Self {
             depth,
             queue: ClaimingQueue::default(),
-            grid: GridMaker::default(),
+            grid: GridSnapshotMaker::default(),
             awaited: BTreeMap::new(),
             under_way: BTreeSet::new(),
-            plans: HolderLife::new(shared.clone()),
+            plans: DeductionHolder::new(shared.clone()),
             looks_again: false,
             shared,
             dirty,
@@ -206,13 +206,13 @@ impl Claimer {
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
         let external = job::external_state(&shared, job);
-        let promise = Promise::for_placements(
+        let promise = StagingDeductionGuard::for_placements(
             &shared,
             attempt.moves.iter().map(|(_, placement)| placement),
         );
         let owed = OwedAnswer::new(
             ctx.address(),
-            ClaimAnswered {
+            ClaimTryAnswer {
                 job: id,
                 taken: false,
             },
@@ -225,7 +225,7 @@ impl Claimer {
                 promise.end_after_decision(taken).await;
             }
             // A rebuilt claimer has nothing under way.
-            owed.settle_with(ClaimAnswered { job: id, taken }).await;
+            owed.settle_with(ClaimTryAnswer { job: id, taken }).await;
         });
     }
 
@@ -241,17 +241,17 @@ impl Claimer {
 }
 
 /// Lists what a try takes at each site: idle processors, or reserved ones.
-fn uses_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
+fn uses_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, DeductedAmounts)> {
     let placed = attempt.start.iter().filter_map(|&index| {
         let before = job.components.get(index.0 as usize)?.placement.as_ref();
         let resources = job.resources_of(index)?;
         let moved = attempt.moves.iter().find(|(at, _)| *at == index);
         Some(match moved.map(|(_, to)| to) {
             Some(to) if before.is_none_or(|before| before.site != to.site) => {
-                (to.site.clone(), Deducted::for_moved_claim(resources))
+                (to.site.clone(), DeductedAmounts::for_moved_claim(resources))
             }
-            Some(to) => (to.site.clone(), Deducted::for_claim(resources)),
-            None => (before?.site.clone(), Deducted::for_claim(resources)),
+            Some(to) => (to.site.clone(), DeductedAmounts::for_claim(resources)),
+            None => (before?.site.clone(), DeductedAmounts::for_claim(resources)),
         })
     });
     placed.collect()
@@ -259,17 +259,17 @@ fn uses_of_try(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
 
 /// Has the job decide on a try; returns true if the job took it.
 async fn request_claim(
-    shared: &Shared,
+    shared: &SharedState,
     id: JobId,
     attempt: ClaimTry,
-    external: ExternalState,
+    external: JobSurroundings,
 ) -> bool {
     let victims = attempt.preempting.clone();
     let Some(addr) = shared.job_actor(id).await else {
         return false;
     };
     let answer = addr
-        .send(JobOrder(JobCommand::Claim(attempt, external)))
+        .send(JobCommandMessage(JobCommand::Claim(attempt, external)))
         .await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {
@@ -280,11 +280,13 @@ async fn request_claim(
 
 /// Preempts the victims, once the claim that needs their processors is durable. A victim that does
 /// not get the message keeps its processors, and the claim is lost in time.
-async fn preempt_victims(shared: &Shared, by: JobId, victims: Vec<JobId>) {
+async fn preempt_victims(shared: &SharedState, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
         if let Some(addr) = shared.job_actor(victim).await {
             // A victim refuses if it ended or changed meanwhile.
-            let _ = addr.send(JobOrder(JobCommand::Preempt { by })).await;
+            let _ = addr
+                .send(JobCommandMessage(JobCommand::Preempt { by }))
+                .await;
         }
     }
 }
@@ -313,10 +315,10 @@ impl Handler<LookAgain> for Claimer {
     }
 }
 
-impl Handler<ClaimAnswered> for Claimer {
+impl Handler<ClaimTryAnswer> for Claimer {
     type Result = ();
 
-    fn handle(&mut self, answer: ClaimAnswered, ctx: &mut Context<Self>) {
+    fn handle(&mut self, answer: ClaimTryAnswer, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
         self.plans.end_job(answer.job);

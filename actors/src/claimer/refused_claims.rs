@@ -52,7 +52,7 @@ mod tests {
     use cospan_domain::ids::{Attempt, LrmId, SiteName};
     use cospan_domain::job::decide::decide;
     use cospan_domain::job::evolve::evolve;
-    use cospan_domain::job::job_command::{ExternalState, JobCommand};
+    use cospan_domain::job::job_command::{JobCommand, JobSurroundings};
     use cospan_domain::job::job_state::Component;
     use cospan_domain::job::spec::JobSpec;
     use cospan_domain::placed::Placement;
@@ -100,7 +100,7 @@ mod tests {
         let parameters = JobParameters::default();
         let live = LiveState::new([site("Delft")].iter(), DurationMs::from_secs(60));
         let now = Timestamp(1_000) + after;
-        let look = JobCommand::Look(ExternalState::default());
+        let look = JobCommand::Look(JobSurroundings::default());
         let events = decide(&old, &parameters, look, now).expect("a look");
         let mut new = old.clone();
         events.iter().for_each(|event| evolve(&mut new, event));

@@ -7,20 +7,20 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, AsyncContext, Context};
 use cospan_domain::ids::JobId;
 
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
 use crate::supervision::LifeGuard;
 
 /// The timer of one job.
 pub struct ClaimTimer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     job: JobId,
     guard: LifeGuard,
 }
 
 impl ClaimTimer {
     /// A timer for this job, as long as it waits in the claiming queue.
-    pub fn new(shared: Arc<Shared>, job: JobId, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, job: JobId, guard: LifeGuard) -> Self {
         Self { shared, job, guard }
     }
 

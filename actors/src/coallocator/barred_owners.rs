@@ -14,7 +14,7 @@ const SLICE: usize = 100;
 
 /// The owners under whose names jobs ask.
 #[derive(Debug, Default)]
-pub(super) struct Suspects {
+pub(super) struct BarredOwnerJobs {
     owners: BTreeSet<KeyName>,
     /// Jobs whose request is still to change.
     to_fold: BTreeSet<JobId>,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Addr, AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::bid::{BidRound, Decline, Resubmissions};
+use cospan_domain::bid::{BidRefusal, BidResubmissions, BidRound};
 use cospan_domain::deduction::DeductionKey;
 use cospan_domain::ids::JobId;
-use cospan_domain::placed::PlacedBy;
+use cospan_domain::placed::PlacementOrigin;
 use cospan_domain::placement::{
-    AnnouncedNeed, BidBasis, GivenBid, GridSnapshot, PlacementPlan, PlacementRefusal,
+    AnnouncedNeed, BidRoundBasis, BidWithResources, GridSnapshot, PlacementPlan, PlacementRefusal,
     PlacementRequest,
 };
 use cospan_domain::queue::Scan;
@@ -21,17 +21,17 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
 use super::coallocator_actor::CoAllocator;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos;
 use crate::deductions::LEASE;
-use crate::site::{Announcement, BidReply, BidResponse, Bidding, ClusterActor};
+use crate::site::{BidReply, BidReplyContent, BiddingMessage, ClusterActor, JobAnnouncement};
 use crate::supervision::ActorKind;
 
 /// The state of all jobs that sites bid for.
 #[derive(Default)]
-pub(super) struct Bids {
+pub(super) struct BiddingState {
     open: Option<OpenBidRound>,
-    waiting: Resubmissions,
+    waiting: BidResubmissions,
     /// The reasons why the last round about a job came to nothing.
     refusals: BTreeMap<JobId, PlacementRefusal>,
     /// Requirements that sites were sent of jobs that wait.
@@ -41,16 +41,16 @@ pub(super) struct Bids {
     /// Sites of that round, or of one before it in this scan, that do not know yet that the job
     /// went elsewhere. The message goes out with the next announcement, at the latest when the scan
     /// pauses.
-    clears: Option<Clears>,
+    clears: Option<PendingBidClears>,
 }
 
 /// A job went to these sites of the scan's grid, by index: the others may forget it.
-struct Clears {
+struct PendingBidClears {
     key: DeductionKey,
     chosen: Vec<usize>,
 }
 
-impl Clears {
+impl PendingBidClears {
     /// Returns the deduction that a site is to clear, if any.
     fn clear_for(&self, site: usize) -> Option<DeductionKey> {
         (!self.chosen.contains(&site)).then_some(self.key)
@@ -61,32 +61,32 @@ impl Clears {
 struct OpenBidRound {
     key: DeductionKey,
     asked: Arc<AnnouncedNeed>,
-    ground: Arc<BidBasis>,
-    round: BidRound<GivenBid>,
-    stage: BidStage,
+    ground: Arc<BidRoundBasis>,
+    round: BidRound<BidWithResources>,
+    stage: BidRoundStage,
     timer: SpawnHandle,
     /// The number of changes known when the job was announced.
     changes: u64,
 }
 
-enum BidStage {
+enum BidRoundStage {
     /// Sites are bidding.
     Answers,
     /// The sites of a plan are to acknowledge what they were given.
-    Acknowledgements(Box<Dispatch>),
+    Acknowledgements(Box<AwardedPlan>),
 }
 
-struct Dispatch {
-    answers: Vec<Result<GivenBid, Decline>>,
+struct AwardedPlan {
+    answers: Vec<Result<BidWithResources, BidRefusal>>,
     plan: PlacementPlan,
-    by: PlacedBy,
+    by: PlacementOrigin,
     /// All sites of the plan, by index.
     uses: BTreeMap<usize, Resources>,
     /// Sites that did not acknowledge yet.
     awaited: BTreeMap<usize, Resources>,
 }
 
-impl Bids {
+impl BiddingState {
     /// Returns when a waiting job may be announced again by what was reported already.
     pub(super) fn next_due(
         &self,
@@ -124,18 +124,18 @@ impl CoAllocator {
             return false;
         }
         let Some(scan) = &self.scan else { return false };
-        let ground = Arc::new(BidBasis::new(&request, scan.shared_grid()));
+        let ground = Arc::new(BidRoundBasis::new(&request, scan.shared_grid()));
         self.drop_granted();
         let is_known = asked.is_some();
         let asked = asked.unwrap_or_else(|| Arc::new(AnnouncedNeed::new(request)));
         if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
-            self.send_to_all_sites(|| Bidding::Cancel(job));
+            self.send_to_all_sites(|| BiddingMessage::Cancel(job));
         }
         let lease = now + self.shared.settings.bids.timeout + LEASE;
         let key = self.plans.open_plan(job, lease);
         let round = BidRound::new(ground.grid().sites().len());
         let timer = self.bid_timer(ctx);
-        let stage = BidStage::Answers;
+        let stage = BidRoundStage::Answers;
         let open = OpenBidRound {
             key,
             asked,
@@ -184,7 +184,7 @@ impl CoAllocator {
         let Some(open) = &mut self.bids.open else {
             return;
         };
-        let told = Arc::new(Announcement {
+        let told = Arc::new(JobAnnouncement {
             key: open.key,
             at: self.shared.clock.now(),
             asked: in_full.then(|| open.asked.clone()),
@@ -199,7 +199,7 @@ impl CoAllocator {
             let clear = cleared.as_ref().and_then(|cleared| cleared.clear_for(site));
             clears += u64::from(clear.is_some());
             // One for each site and round.
-            addr.do_send(Bidding::Announce {
+            addr.do_send(BiddingMessage::Announce {
                 told: told.clone(),
                 site,
                 clear,
@@ -210,7 +210,7 @@ impl CoAllocator {
         absent.for_each(|(site, _)| open.round.mark_unreachable(site));
         if open.round.is_complete() {
             // Not now: the caller of `announce` goes on when the answers are there.
-            ctx.notify(Closes(open.key));
+            ctx.notify(CloseBidRound(open.key));
         }
     }
 
@@ -224,7 +224,7 @@ impl CoAllocator {
         visit_sites(&self.shared, scan.grid(), |site, addr| {
             if let Some(key) = cleared.clear_for(site) {
                 clears += 1;
-                addr.do_send(Bidding::Clear(key));
+                addr.do_send(BiddingMessage::Clear(key));
             }
         });
         self.shared.metrics.bid_messages.inc_by(clears);
@@ -236,7 +236,7 @@ impl CoAllocator {
     }
 
     /// Sends a message to all sites.
-    fn send_to_all_sites(&self, message: impl Fn() -> Bidding) {
+    fn send_to_all_sites(&self, message: impl Fn() -> BiddingMessage) {
         let mut told = 0;
         self.shared.actors.clusters.for_each_actor(|_, addr| {
             told += 1;
@@ -257,25 +257,28 @@ impl CoAllocator {
             return;
         };
         match (reply.what, &mut open.stage) {
-            (BidResponse::Answer(answer), BidStage::Answers) => {
+            (BidReplyContent::Answer(answer), BidRoundStage::Answers) => {
                 open.round.record_answer(reply.site, answer);
                 if open.round.is_complete() {
                     self.close_answers(ctx);
                 }
             }
-            (BidResponse::Unheard(why), BidStage::Answers) => {
+            (BidReplyContent::Unheard(why), BidRoundStage::Answers) => {
                 debug!(job = %reply.key.job, ?why, "told again what the job asks for");
                 self.resend_requirements(reply.site, ctx);
             }
-            (BidResponse::Acknowledged, BidStage::Acknowledgements(dispatch)) => {
+            (BidReplyContent::Acknowledged, BidRoundStage::Acknowledgements(dispatch)) => {
                 dispatch.awaited.remove(&reply.site);
                 open.round.count_sent(1);
                 if dispatch.awaited.is_empty() {
                     self.finish_granted(ctx);
                 }
             }
-            (BidResponse::Answer(_) | BidResponse::Unheard(_), BidStage::Acknowledgements(_))
-            | (BidResponse::Acknowledged, BidStage::Answers) => {}
+            (
+                BidReplyContent::Answer(_) | BidReplyContent::Unheard(_),
+                BidRoundStage::Acknowledgements(_),
+            )
+            | (BidReplyContent::Acknowledged, BidRoundStage::Answers) => {}
         }
     }
 
@@ -292,7 +295,7 @@ impl CoAllocator {
         let ground = open.ground.clone();
         let reply = ctx.address();
         let at = self.shared.clock.now();
-        let told = Arc::new(Announcement {
+        let told = Arc::new(JobAnnouncement {
             key,
             at,
             asked,
@@ -301,8 +304,8 @@ impl CoAllocator {
         });
         if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
             open.round.count_sent(3);
-            addr.do_send(Bidding::Cancel(key.job));
-            addr.do_send(Bidding::Announce {
+            addr.do_send(BiddingMessage::Cancel(key.job));
+            addr.do_send(BiddingMessage::Announce {
                 told,
                 site,
                 clear: None,
@@ -315,7 +318,7 @@ impl CoAllocator {
         let Some(open) = &mut self.bids.open else {
             return;
         };
-        let BidStage::Acknowledgements(dispatch) = &mut open.stage else {
+        let BidRoundStage::Acknowledgements(dispatch) = &mut open.stage else {
             return self.close_answers(ctx);
         };
         let ledgers = self.shared.deductions.lock();
@@ -332,7 +335,7 @@ impl CoAllocator {
         let mut answers = std::mem::take(&mut dispatch.answers);
         silent
             .into_iter()
-            .for_each(|site| answers[site] = Err(Decline::Silent));
+            .for_each(|site| answers[site] = Err(BidRefusal::Silent));
         self.decide_bids(answers, ctx);
     }
 
@@ -347,7 +350,7 @@ impl CoAllocator {
     /// Sorts the answers, and sends the job out if they cover it.
     fn decide_bids(
         &mut self,
-        mut answers: Vec<Result<GivenBid, Decline>>,
+        mut answers: Vec<Result<BidWithResources, BidRefusal>>,
         ctx: &mut Context<Self>,
     ) {
         loop {
@@ -380,10 +383,10 @@ impl CoAllocator {
     fn award_plan(
         &mut self,
         plan: PlacementPlan,
-        by: PlacedBy,
-        mut answers: Vec<Result<GivenBid, Decline>>,
+        by: PlacementOrigin,
+        mut answers: Vec<Result<BidWithResources, BidRefusal>>,
         ctx: &mut Context<Self>,
-    ) -> Result<(), Vec<Result<GivenBid, Decline>>> {
+    ) -> Result<(), Vec<Result<BidWithResources, BidRefusal>>> {
         let Some(open) = &mut self.bids.open else {
             return Ok(());
         };
@@ -403,12 +406,12 @@ impl CoAllocator {
             .keys()
             .find(|site| addrs.iter().all(|(at, _)| at != *site))
         {
-            answers[*gone] = Err(Decline::Silent);
+            answers[*gone] = Err(BidRefusal::Silent);
             return Err(answers);
         }
         // Processors that an earlier plan of this round gave to others are free again.
         let mut ledgers = self.shared.deductions.lock();
-        if let BidStage::Acknowledgements(before) = &open.stage {
+        if let BidRoundStage::Acknowledgements(before) = &open.stage {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
             for site in dropped {
                 let ledger = ledgers.number_of(&sites[*site].name);
@@ -420,7 +423,7 @@ impl CoAllocator {
         open.round.count_sent(addrs.len() as u64);
         for (site, addr) in addrs {
             let used = uses[&site].clone();
-            addr.do_send(Bidding::Award {
+            addr.do_send(BiddingMessage::Award {
                 key: open.key,
                 site,
                 used,
@@ -428,7 +431,7 @@ impl CoAllocator {
             });
         }
         let awaited = uses.clone();
-        open.stage = BidStage::Acknowledgements(Box::new(Dispatch {
+        open.stage = BidRoundStage::Acknowledgements(Box::new(AwardedPlan {
             answers,
             plan,
             by,
@@ -449,11 +452,11 @@ impl CoAllocator {
         };
         ctx.cancel_future(open.timer);
         self.count_round(&open, "placed");
-        let BidStage::Acknowledgements(dispatch) = open.stage else {
+        let BidRoundStage::Acknowledgements(dispatch) = open.stage else {
             return;
         };
         let chosen = dispatch.uses.keys().copied().collect();
-        self.bids.clears = Some(Clears {
+        self.bids.clears = Some(PendingBidClears {
             key: open.key,
             chosen,
         });
@@ -465,7 +468,7 @@ impl CoAllocator {
         self.bids.waiting.forget(open.key.job);
         self.bids.refusals.remove(&open.key.job);
         self.bids.granted = Some(open.key);
-        let Dispatch { plan, by, .. } = *dispatch;
+        let AwardedPlan { plan, by, .. } = *dispatch;
         self.resolve_round(open.key.job, Ok((plan, by)), ctx);
     }
 
@@ -492,7 +495,7 @@ impl CoAllocator {
     fn resolve_round(
         &mut self,
         job: JobId,
-        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
+        outcome: Result<(PlacementPlan, PlacementOrigin), PlacementRefusal>,
         ctx: &mut Context<Self>,
     ) {
         if let Some(scan) = &mut self.scan {
@@ -513,7 +516,7 @@ impl CoAllocator {
             // Announced anew if it still waits, and in full: a site that has other requirements
             // under its id may not have said so yet.
             if self.bids.announced.remove(&open.key.job).is_some() {
-                self.send_to_all_sites(|| Bidding::Cancel(open.key.job));
+                self.send_to_all_sites(|| BiddingMessage::Cancel(open.key.job));
             }
             self.run_slice(ctx);
         }
@@ -531,14 +534,14 @@ impl CoAllocator {
         self.bids.waiting.forget(job);
         self.bids.refusals.remove(&job);
         if self.bids.announced.remove(&job).is_some() {
-            self.send_to_all_sites(|| Bidding::Cancel(job));
+            self.send_to_all_sites(|| BiddingMessage::Cancel(job));
         }
     }
 }
 
 /// Calls `visit` with the index of each site of a grid whose actor lives, and that actor's address.
 fn visit_sites(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     mut visit: impl FnMut(usize, &Addr<ClusterActor>),
 ) {
@@ -559,12 +562,12 @@ fn visit_sites(
 /// A round in which no site is left to wait for.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Closes(DeductionKey);
+struct CloseBidRound(DeductionKey);
 
-impl Handler<Closes> for CoAllocator {
+impl Handler<CloseBidRound> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, Closes(key): Closes, ctx: &mut Context<Self>) {
+    fn handle(&mut self, CloseBidRound(key): CloseBidRound, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         if self.bids.open.as_ref().is_some_and(|open| open.key == key) {
             self.close_answers(ctx);

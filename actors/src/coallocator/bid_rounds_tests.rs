@@ -6,18 +6,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, WrapFuture};
-use cospan_domain::deduction::{Deducted, DeductionKey};
+use cospan_domain::deduction::{DeductedAmounts, DeductionKey};
 use cospan_domain::ids::{ComponentName, JobId, PolicyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec};
-use cospan_domain::placement::{AnnouncedNeed, BidBasis, PlacementRequest};
+use cospan_domain::placement::{AnnouncedNeed, BidRoundBasis, PlacementRequest};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::GridMaker;
-use crate::deductions::{HolderLife, LEASE};
+use super::GridSnapshotMaker;
+use crate::deductions::{DeductionHolder, LEASE};
 use crate::journal::JournalChange;
-use crate::site::{Announcement, Bidding, ClusterActor};
+use crate::site::{BiddingMessage, ClusterActor, JobAnnouncement};
 use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 const JOB: u64 = 1;
@@ -199,12 +199,12 @@ fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
 /// A site takes up no message for this long, after those that it has.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Deaf(DurationMs);
+struct MailboxPause(DurationMs);
 
-impl Handler<Deaf> for ClusterActor {
+impl Handler<MailboxPause> for ClusterActor {
     type Result = ();
 
-    fn handle(&mut self, Deaf(time): Deaf, ctx: &mut Context<Self>) {
+    fn handle(&mut self, MailboxPause(time): MailboxPause, ctx: &mut Context<Self>) {
         ctx.wait(tokio::time::sleep(Duration::from_millis(time.0)).into_actor(self));
     }
 }
@@ -239,7 +239,7 @@ async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
         }
     });
     let key = key.await;
-    delft.do_send(Deaf(DurationMs::from_secs(3)));
+    delft.do_send(MailboxPause(DurationMs::from_secs(3)));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(
         !world
@@ -306,7 +306,7 @@ fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
         assert!(ledgers.deduct_acknowledged(
             &key,
             at,
-            Deducted::for_proposal(Resources::processors(8))
+            DeductedAmounts::for_proposal(Resources::processors(8))
         ));
         drop(ledgers);
         world
@@ -394,11 +394,11 @@ fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
 fn what_another_gives_back_goes_to_who_has_waited_longest() {
     paused(|| async {
         let world = world().await;
-        let life = HolderLife::new(world.shared.clone());
+        let life = DeductionHolder::new(world.shared.clone());
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
         let other = life.open_plan(JobId(9), an_hour);
         let delft = site("Delft");
-        let five = Deducted::for_proposal(Resources::processors(5));
+        let five = DeductedAmounts::for_proposal(Resources::processors(5));
         let at = world.shared.deductions.lock().number_of(&delft);
         assert!(world.shared.deductions.lock().deduct(&other, at, five));
         submit(&world, JOB, 9).await;
@@ -441,12 +441,12 @@ fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
 fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
     paused(|| async {
         let world = world().await;
-        let life = HolderLife::new(world.shared.clone());
+        let life = DeductionHolder::new(world.shared.clone());
         let now = world.shared.clock.now();
         let defaults = &world.shared.settings.default_policies;
         let request = Arc::new(PlacementRequest::of_job(&wanting(JOB, 4), defaults));
-        let grid = GridMaker::default().snapshot(&world.shared);
-        let ground = Arc::new(BidBasis::new(&request, grid));
+        let grid = GridSnapshotMaker::default().snapshot(&world.shared);
+        let ground = Arc::new(BidRoundBasis::new(&request, grid));
         let asked = Some(Arc::new(AnnouncedNeed::new(request)));
         let delft = world
             .shared
@@ -464,14 +464,14 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
             let asked = asked.clone();
             let ground = ground.clone();
             let reply = reply.clone();
-            let told = Arc::new(Announcement {
+            let told = Arc::new(JobAnnouncement {
                 key,
                 at: now,
                 asked,
                 ground,
                 reply,
             });
-            Bidding::Announce {
+            BiddingMessage::Announce {
                 told,
                 site: 0,
                 clear: None,
@@ -490,7 +490,10 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
         assert_eq!(deducted(), 4);
         delft.send(announce(key)).await.expect("it lives");
         assert_eq!(deducted(), 4, "nothing twice");
-        delft.send(Bidding::Clear(key)).await.expect("it lives");
+        delft
+            .send(BiddingMessage::Clear(key))
+            .await
+            .expect("it lives");
         assert_eq!(deducted(), 0);
         let over = life.open_plan(JobId(JOB), now + LEASE);
         tokio::time::sleep(std::time::Duration::from_millis(LEASE.0 + 1)).await;
@@ -507,10 +510,10 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
 fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
     paused(|| async {
         let world = MemoryWorld::new(&["Delft"]);
-        let life = HolderLife::new(world.shared.clone());
+        let life = DeductionHolder::new(world.shared.clone());
         let uses = [(
             site("Delft"),
-            Deducted::for_proposal(Resources::processors(3)),
+            DeductedAmounts::for_proposal(Resources::processors(3)),
         )];
         life.deduct_for_job(JobId(JOB), world.shared.clock.now(), uses.into_iter());
         assert_eq!(
@@ -530,7 +533,7 @@ fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
         drop(life);
         assert_eq!(
             world.shared.deductions.deducted_at(&site("Delft")),
-            Deducted::default()
+            DeductedAmounts::default()
         );
         assert_eq!(world.shared.provisional_leaks(), []);
     });
@@ -541,28 +544,33 @@ fn what_one_promises_is_promised_to_nobody_else() {
     paused(|| async {
         let world = world().await;
         let now = world.shared.clock.now();
-        let usable = || GridMaker::default().snapshot(&world.shared).usable()[0].processors;
-        let life = HolderLife::new(world.shared.clone());
+        let usable = || {
+            GridSnapshotMaker::default()
+                .snapshot(&world.shared)
+                .usable()[0]
+                .processors
+        };
+        let life = DeductionHolder::new(world.shared.clone());
         let at_delft = |deducted| [(site("Delft"), deducted)].into_iter();
         life.deduct_for_job(
             JobId(2),
             now,
-            at_delft(Deducted::for_moved_claim(Resources::processors(3))),
+            at_delft(DeductedAmounts::for_moved_claim(Resources::processors(3))),
         );
         assert_eq!(usable(), 7, "claimed there, placed elsewhere");
         life.deduct_for_job(
             JobId(3),
             now,
-            at_delft(Deducted::for_claim(Resources::processors(2))),
+            at_delft(DeductedAmounts::for_claim(Resources::processors(2))),
         );
         assert_eq!(usable(), 7, "what was placed there is shown as that");
         life.deduct_for_job(
             JobId(4),
             now,
-            at_delft(Deducted::for_proposal(Resources::processors(4))),
+            at_delft(DeductedAmounts::for_proposal(Resources::processors(4))),
         );
         assert_eq!(usable(), 3);
-        let own = GridMaker::default().snapshot_for(&world.shared, JobId(4));
+        let own = GridSnapshotMaker::default().snapshot_for(&world.shared, JobId(4));
         assert_eq!(
             own.usable()[0].processors,
             7,

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
-use cospan_domain::deduction::Deducted;
+use cospan_domain::deduction::DeductedAmounts;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::queue::{
-    PlacementQueues, Proposal, QueueDecision, QueueStanding, Scan, ScanReport, ScanStep,
-    SliceBudget, SweepGroups, Trigger, WaitingJob,
+    PlacementQueues, Proposal, QueueDecision, QueueStanding, Scan, ScanReport, ScanSliceBudget,
+    ScanStep, ScanTrigger, SweepGroups, WaitingJob,
 };
 use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
-use super::barred_owners::Suspects;
-use super::bid_rounds::Bids;
-use super::grid_snapshot::GridMaker;
-use super::rescheduling::Forwarding;
-use super::reservation_sites::Seeking;
-use super::shared_reservation_admission::Within;
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
-use crate::api::View;
+use super::barred_owners::BarredOwnerJobs;
+use super::bid_rounds::BiddingState;
+use super::grid_snapshot::GridSnapshotMaker;
+use super::rescheduling::ReschedulingState;
+use super::reservation_sites::ReservationSeekers;
+use super::shared_reservation_admission::SharedReservationJobs;
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::api::CommittedView;
 use crate::chaos::{self, CrashPoint};
-use crate::deductions::HolderLife;
-use crate::job::JobOrder;
+use crate::deductions::DeductionHolder;
+use crate::job::JobCommandMessage;
 use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
-use crate::transfer::{Promise, room_for};
+use crate::transfer::{StagingDeductionGuard, room_for};
 
 /// The pause before a job that did not take its proposal is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
@@ -39,21 +39,21 @@ const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the placement queues and finds sites for them.
 pub struct CoAllocator {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     queues: PlacementQueues,
     /// Sweeps that may have only a limited number of runs at once.
     groups: SweepGroups,
     /// Lengths of the queues as shown, by priority.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
-    pub(super) grid: GridMaker,
-    pub(super) plans: HolderLife,
-    pub(super) bids: Bids,
+    pub(super) grid: GridSnapshotMaker,
+    pub(super) plans: DeductionHolder,
+    pub(super) bids: BiddingState,
     /// Jobs that want a reservation.
-    pub(super) seeking: Seeking,
+    pub(super) seeking: ReservationSeekers,
     /// Jobs whose reserved starts may be brought forward.
-    pub(super) forwarding: Forwarding,
+    pub(super) forwarding: ReschedulingState,
     /// Jobs with shared reservations.
-    pub(super) within: Within,
+    pub(super) within: SharedReservationJobs,
     /// Jobs that got a proposal and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
@@ -66,15 +66,15 @@ pub struct CoAllocator {
     /// Jobs in whose turn earlier lives ended; not tried until they were held and released.
     shunned: BTreeSet<JobId>,
     /// Owners whose jobs ask sites under their names.
-    pub(super) suspects: Suspects,
-    dirty: Dirty,
+    pub(super) suspects: BarredOwnerJobs,
+    dirty: DirtyFlag,
     _guard: LifeGuard,
 }
 
 /// A job's answer to a proposal.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct OfferAnswered {
+struct ProposalAnswer {
     job: JobId,
     taken: bool,
 }
@@ -82,19 +82,19 @@ struct OfferAnswered {
 /// A job took in what follows from its tries, or could not.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct TriesHeard(JobId);
+struct QueueDecisionSent(JobId);
 
 /// Asks where a job stands in its placement queue.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "Option<QueueStanding>")]
-pub struct AskStanding(pub JobId);
+pub struct AskQueueStanding(pub JobId);
 
 impl CoAllocator {
     /// A job in whose turn the co-allocator died this often is held.
     const SUSPECT_DEATHS: u32 = 2;
 
     /// Begins a new life: the queues are made anew from the view.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         let queue = shared.settings.queue.clone();
         let seed = shared.settings.history_seed.clone();
         let queues = PlacementQueues::new(queue, seed);
@@ -113,12 +113,12 @@ impl CoAllocator {
                     .queue_length
                     .with_label_values(&[class.as_str()])
             }),
-            grid: GridMaker::default(),
-            plans: HolderLife::new(shared.clone()),
-            bids: Bids::default(),
-            seeking: Seeking::default(),
-            forwarding: Forwarding::default(),
-            within: Within::default(),
+            grid: GridSnapshotMaker::default(),
+            plans: DeductionHolder::new(shared.clone()),
+            bids: BiddingState::default(),
+            seeking: ReservationSeekers::default(),
+            forwarding: ReschedulingState::default(),
+            within: SharedReservationJobs::default(),
             asked: BTreeSet::new(),
             scan: None,
             again: false,
@@ -126,7 +126,7 @@ impl CoAllocator {
             interval: None,
             wake: None,
             shunned: BTreeSet::new(),
-            suspects: Suspects::default(),
+            suspects: BarredOwnerJobs::default(),
             dirty,
             _guard: guard,
             shared,
@@ -190,7 +190,7 @@ impl CoAllocator {
     }
 
     /// Follows a job as it stands in the view, and as its sweep lets it be tried.
-    pub(super) fn refold_job(&mut self, view: &View, id: JobId) {
+    pub(super) fn refold_job(&mut self, view: &CommittedView, id: JobId) {
         let job = view.jobs.get(&id);
         self.seeking.follow_seeking_job(id, job.map(AsRef::as_ref));
         self.within.follow_sharing_job(id, job.map(AsRef::as_ref));
@@ -247,9 +247,9 @@ impl CoAllocator {
         let now = self.shared.clock.now();
         let grid = self.grid.snapshot(&self.shared);
         let trigger = if std::mem::take(&mut self.interval_due) {
-            Trigger::Interval
+            ScanTrigger::Interval
         } else {
-            Trigger::Event
+            ScanTrigger::Event
         };
         self.again = false;
         let scan = self.queues.begin_scan(trigger, grid, now);
@@ -263,7 +263,7 @@ impl CoAllocator {
 
     /// Runs one slice of a scan: about a millisecond, then everybody else has a turn.
     pub(super) fn run_slice(&mut self, ctx: &mut Context<Self>) {
-        let mut budget = SliceBudget::about_one_ms();
+        let mut budget = ScanSliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
             match self.queues.step_scan(scan, &mut budget) {
                 ScanStep::Placed(offer) => self.propose_plan(offer, &mut budget, ctx),
@@ -294,7 +294,12 @@ impl CoAllocator {
         }
     }
 
-    fn propose_plan(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
+    fn propose_plan(
+        &mut self,
+        offer: Proposal,
+        budget: &mut ScanSliceBudget,
+        ctx: &mut Context<Self>,
+    ) {
         chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
         let job = offer.job;
         let now = self.shared.clock.now();
@@ -316,15 +321,15 @@ impl CoAllocator {
         self.asked.insert(job);
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
-        let promise = Promise::for_placements(&self.shared, placements.iter());
+        let promise = StagingDeductionGuard::for_placements(&self.shared, placements.iter());
         // Sites hold processors for a granted plan: they are deducted already.
         if granted.is_none() {
             let offered = record.spec.resource_uses(placements);
-            let offered = offered.map(|(site, used)| (site, Deducted::for_proposal(used)));
+            let offered = offered.map(|(site, used)| (site, DeductedAmounts::for_proposal(used)));
             self.plans.deduct_for_job(job, now, offered);
         }
         let shared = self.shared.clone();
-        let owed = OwedAnswer::new(ctx.address(), OfferAnswered { job, taken: false });
+        let owed = OwedAnswer::new(ctx.address(), ProposalAnswer { job, taken: false });
         let by = Some(offer.by);
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
@@ -333,7 +338,7 @@ impl CoAllocator {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
                 Some(addr) => addr
-                    .send(JobOrder(JobCommand::Place { placements, by }))
+                    .send(JobCommandMessage(JobCommand::Place { placements, by }))
                     .await
                     .ok(),
                 None => None,
@@ -343,11 +348,11 @@ impl CoAllocator {
                 promise.end_after_decision(taken).await;
             }
             // A rebuilt co-allocator has proposed nothing.
-            owed.settle_with(OfferAnswered { job, taken }).await;
+            owed.settle_with(ProposalAnswer { job, taken }).await;
         });
     }
 
-    fn handle_answer(&mut self, answer: &OfferAnswered, ctx: &mut Context<Self>) {
+    fn handle_answer(&mut self, answer: &ProposalAnswer, ctx: &mut Context<Self>) {
         chaos::reach_for("PlaceJob", CrashPoint::AfterEffect);
         let job = answer.job;
         if answer.taken {
@@ -391,7 +396,7 @@ impl CoAllocator {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
         };
-        self.order_job(job, command, TriesHeard(job), ctx);
+        self.order_job(job, command, QueueDecisionSent(job), ctx);
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
@@ -452,7 +457,7 @@ fn needs_hold(job: &Job) -> bool {
 }
 
 /// Holds a job, even if its record changes meanwhile.
-async fn hold_until_durable(shared: Arc<Shared>, job: JobId) {
+async fn hold_until_durable(shared: Arc<SharedState>, job: JobId) {
     loop {
         crate::wiring::hold_job(&shared, job).await;
         if !shared
@@ -499,28 +504,28 @@ impl Handler<LookAgain> for CoAllocator {
     }
 }
 
-impl Handler<OfferAnswered> for CoAllocator {
+impl Handler<ProposalAnswer> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, answer: OfferAnswered, ctx: &mut Context<Self>) {
+    fn handle(&mut self, answer: ProposalAnswer, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.handle_answer(&answer, ctx);
     }
 }
 
-impl Handler<TriesHeard> for CoAllocator {
+impl Handler<QueueDecisionSent> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, TriesHeard(job): TriesHeard, _: &mut Context<Self>) {
+    fn handle(&mut self, QueueDecisionSent(job): QueueDecisionSent, _: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.queues.clear_decision(job);
     }
 }
 
-impl Handler<AskStanding> for CoAllocator {
-    type Result = actix::MessageResult<AskStanding>;
+impl Handler<AskQueueStanding> for CoAllocator {
+    type Result = actix::MessageResult<AskQueueStanding>;
 
-    fn handle(&mut self, message: AskStanding, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, message: AskQueueStanding, _: &mut Context<Self>) -> Self::Result {
         chaos::enter_handler(ActorKind::CoAllocator);
         actix::MessageResult(self.queues.standing_of(message.0))
     }

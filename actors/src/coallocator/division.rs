@@ -10,17 +10,19 @@ use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::RequestType;
 use cospan_domain::placement::{GridSite, GridSnapshot, place_parts, sites_for_parts};
-use cospan_domain::reservation::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_best_shape};
+use cospan_domain::reservation::flexco::{
+    FlexPlan, LimitedFreeTime, MetaJob, OfferingSite, plan_best_shape,
+};
 use cospan_domain::reservation::owner_quota::{OVER_QUOTA, share_of};
-use cospan_domain::reservation::{Span, Timeline};
+use cospan_domain::reservation::{TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
 use super::rescheduling::free_times;
 use super::reservation_sites::may_change;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobOrder;
+use crate::job::JobCommandMessage;
 use crate::supervision::{ActorKind, OwedAnswer};
 
 /// The time beyond the latest start in which a start is looked for, to report which one would be
@@ -34,18 +36,18 @@ const SHORT_PAUSE: DurationMs = DurationMs::from_secs(2);
 /// A job was divided and got the command, or is to be looked at again.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(super) struct Divided {
+pub(super) struct DivisionOutcome {
     job: JobId,
     /// The pause before it is looked at again.
     again: DurationMs,
 }
 
 /// The command for a job, or the pause after which it is looked at again.
-type DivisionVerdict = Result<JobCommand, DurationMs>;
+type DivisionDecision = Result<JobCommand, DurationMs>;
 
 /// The division of a flexible job if it were submitted now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Division {
+pub struct DivisionPreview {
     /// The number of the shape; 0 is the one that was asked for.
     pub shape: u32,
     /// The time at which its payloads would begin.
@@ -59,10 +61,10 @@ pub struct Division {
 /// Works out how a job that is not submitted would be divided by the sites' present answers. `None`
 /// if it is not divided.
 pub(crate) async fn would_divide(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     job: &Job,
-) -> Option<Result<Division, String>> {
+) -> Option<Result<DivisionPreview, String>> {
     let wish = job.reservation_terms().filter(|_| is_divided(job))?;
     let said = match decide_division(shared, grid, job).await {
         Ok(JobCommand::Divide { plan, .. }) => {
@@ -70,7 +72,7 @@ pub(crate) async fn would_divide(
             let start = start.max(wish.window.earliest);
             let shape = u32::try_from(plan.shape).unwrap_or_default();
             let is_accepted = start <= wish.window.latest;
-            Ok(Division {
+            Ok(DivisionPreview {
                 shape,
                 start,
                 is_accepted,
@@ -107,7 +109,7 @@ impl CoAllocator {
         let job = job.clone();
         let owed = OwedAnswer::new(
             ctx.address(),
-            Divided {
+            DivisionOutcome {
                 job: job.id,
                 again: PAUSE,
             },
@@ -117,18 +119,19 @@ impl CoAllocator {
             let again = match decide_division(&shared, &grid, &job).await {
                 Ok(command) => {
                     if let Some(addr) = shared.job_actor(job.id).await {
-                        let _ = addr.send(JobOrder(command)).await;
+                        let _ = addr.send(JobCommandMessage(command)).await;
                     }
                     DurationMs::ZERO
                 }
                 Err(again) => again,
             };
-            owed.settle_with(Divided { job: job.id, again }).await;
+            owed.settle_with(DivisionOutcome { job: job.id, again })
+                .await;
         });
     }
 }
 
-async fn decide_division(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
+async fn decide_division(shared: &SharedState, grid: &GridSnapshot, job: &Job) -> DivisionDecision {
     let now = shared.clock.now();
     let wish = job.reservation_terms();
     let mut meta = job.divisible_job(&shared.settings.job, now).ok_or(PAUSE)?;
@@ -142,7 +145,7 @@ async fn decide_division(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Div
         let free = free_times(
             shared,
             grid,
-            Span::new(now, meta.latest + meta.longest_run()),
+            TimeSpan::new(now, meta.latest + meta.longest_run()),
         )
         .await;
         let offers = free_for_job(shared, grid, job, &free, now);
@@ -190,11 +193,11 @@ fn lose_reservation(job: &Job, reason: String) -> JobCommand {
 }
 
 fn plan_division(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     job: &Job,
     meta: &MetaJob,
-    offers: &[(SiteName, AtMost)],
+    offers: &[(SiteName, LimitedFreeTime)],
 ) -> Option<(FlexPlan, Vec<cospan_domain::placed::Placement>)> {
     let plan = plan_best_shape(
         meta,
@@ -207,22 +210,22 @@ fn plan_division(
 }
 
 /// Borrows the offers in the form that planning takes.
-pub(super) fn as_site_offers(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
+pub(super) fn as_site_offers(offers: &[(SiteName, LimitedFreeTime)]) -> Vec<OfferingSite<'_>> {
     offers
         .iter()
-        .map(|(name, time)| SiteOffer { name, time })
+        .map(|(name, time)| OfferingSite { name, time })
         .collect()
 }
 
 /// Lists what the sites that could take part have free for a job: as much as it may have there,
 /// from when its input could be there.
 pub(super) fn free_for_job(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     job: &Job,
     free: &BTreeMap<SiteName, Timeline>,
     now: Timestamp,
-) -> Vec<(SiteName, AtMost)> {
+) -> Vec<(SiteName, LimitedFreeTime)> {
     let sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let offers = sites.filter_map(|(site, placement)| {
         let time = free.get(&site.name)?.clone();
@@ -239,7 +242,7 @@ pub(super) fn free_for_job(
         };
         Some((
             site.name.clone(),
-            AtMost {
+            LimitedFreeTime {
                 time,
                 processors,
                 from: now + input,
@@ -250,7 +253,7 @@ pub(super) fn free_for_job(
 }
 
 /// Returns the most processors that a job may have at a site.
-fn most_allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+fn most_allowed(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
     let total = most_per_job(site)?;
     Some(total.min(quota_share(shared, job, site).unwrap_or(total)))
 }
@@ -268,14 +271,14 @@ fn most_per_job(site: &GridSite) -> Option<u32> {
 
 /// Returns the most of a site's processors that the user of a job may have in reservations, if that
 /// is bounded.
-fn quota_share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+fn quota_share(shared: &SharedState, job: &Job, site: &GridSite) -> Option<u32> {
     let is_exempt = job.reservation_terms().is_some_and(|wish| wish.exempt);
     let total = site.shape.as_ref()?.total.processors;
     (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
 }
 
 /// Returns the text that is added to a refusal if a site could give more than a user may have.
-fn over_quota_note(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
+fn over_quota_note(shared: &SharedState, grid: &GridSnapshot, job: &Job) -> &'static str {
     let mut sites = sites_for_parts(job, grid, &shared.settings.default_policies).into_iter();
     let is_bound = sites.any(|(site, _)| {
         quota_share(shared, job, site)
@@ -295,14 +298,14 @@ fn fewest_of_shapes(meta: &MetaJob) -> u64 {
 }
 
 /// Returns the processors that the job may have at all of these sites together.
-fn most_altogether(offers: &[(SiteName, AtMost)]) -> u64 {
+fn most_altogether(offers: &[(SiteName, LimitedFreeTime)]) -> u64 {
     offers
         .iter()
         .map(|(_, offer)| u64::from(offer.processors))
         .sum()
 }
 
-fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
+fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, LimitedFreeTime)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
     let fewest = fewest_of_shapes(meta);
     let most = most_altogether(offers);
@@ -317,10 +320,10 @@ fn explain_too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
     )
 }
 
-impl Handler<Divided> for CoAllocator {
+impl Handler<DivisionOutcome> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, Divided { job, again }: Divided, ctx: &mut Context<Self>) {
+    fn handle(&mut self, DivisionOutcome { job, again }: DivisionOutcome, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         let not_before = self.shared.clock.now() + again;
         self.seeking.mark_sent_or_later(job, not_before);

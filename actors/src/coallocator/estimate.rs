@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::demands::Holding;
+use cospan_domain::job::demands::ComponentHolding;
 use cospan_domain::job::job_state::{AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::placement::estimate::{Forecast, Release, Waiter, estimate_wait, forecast};
-use cospan_domain::placement::{GridSnapshot, PairHistory, PlacementRequest};
+use cospan_domain::placement::estimate::{
+    ExpectedRelease, PlacementForecast, PlacementWaiter, estimate_wait, forecast,
+};
+use cospan_domain::placement::{GridSnapshot, PlacementRequest, SitePairHistory};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::actor_context::Shared;
-use crate::api::View;
+use crate::actor_context::SharedState;
+use crate::api::CommittedView;
 
 /// The most jobs before it that are looked at; with more of them the pace of the queue counts.
 const MOST_AHEAD: usize = 50;
@@ -38,7 +40,7 @@ pub enum StartEstimate {
 
 /// Estimates the start of a job.
 pub(super) fn of_job(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
     job: &Job,
@@ -128,7 +130,7 @@ fn from_site_queues(job: &Job, now: Timestamp) -> StartEstimate {
 
 /// Estimates the start of a job that would be submitted now, behind all of its priority.
 pub(super) fn of_request(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
     spec: &JobSpec,
@@ -144,7 +146,7 @@ pub(super) fn of_request(
 }
 
 /// Estimates from the pace of the queue: too many jobs are before it to look at each.
-fn of_queue_pace(shared: &Shared, ahead: usize) -> StartEstimate {
+fn of_queue_pace(shared: &SharedState, ahead: usize) -> StartEstimate {
     let now = shared.clock.now();
     let view = shared.view.load();
     let placed = view
@@ -168,14 +170,14 @@ fn of_queue_pace(shared: &Shared, ahead: usize) -> StartEstimate {
 }
 
 fn of_waiter(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
-    waiter: &Waiter,
-    ahead: &[Waiter],
+    waiter: &PlacementWaiter,
+    ahead: &[PlacementWaiter],
     spec: &JobSpec,
 ) -> StartEstimate {
     let now = shared.clock.now();
-    let history = PairHistory::clone(&shared.history.load());
+    let history = SitePairHistory::clone(&shared.history.load());
     let claim = shared.settings.job.claim_timeout;
     match forecast(
         grid,
@@ -190,7 +192,7 @@ fn of_waiter(
             "whatever of ours is bound to end, it does not fit then either: {}",
             refusal.describe_with_names(&spec.names(spec.components.len()))
         )),
-        Ok(Forecast { at, plan, ended }) => {
+        Ok(PlacementForecast { at, plan, ended }) => {
             let scan = if at > now {
                 shared.settings.queue.scan_interval
             } else {
@@ -226,14 +228,14 @@ fn basis_text(ended: usize, ahead: usize, later: bool, claim: DurationMs) -> Str
 }
 
 fn make_waiter(
-    shared: &Shared,
+    shared: &SharedState,
     request: Arc<PlacementRequest>,
     not_before: Timestamp,
     wall_time: DurationMs,
-) -> Waiter {
+) -> PlacementWaiter {
     let job = &shared.settings.job;
     let longest = job.claim_timeout + job.hold_max + job.go_grace + wall_time;
-    Waiter {
+    PlacementWaiter {
         request,
         not_before,
         longest,
@@ -241,7 +243,7 @@ fn make_waiter(
 }
 
 /// Lists the jobs before this one: more urgent, or as urgent and longer in the queue.
-fn jobs_ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
+fn jobs_ahead(shared: &SharedState, job: &Job) -> Result<Vec<PlacementWaiter>, usize> {
     let own = queue_place(job);
     waiting_jobs(shared, &shared.view.load(), |other| {
         queue_place(other) < own
@@ -262,10 +264,10 @@ fn entered_queue(job: &Job) -> (Timestamp, Timestamp) {
 }
 
 fn waiting_jobs(
-    shared: &Shared,
-    view: &View,
+    shared: &SharedState,
+    view: &CommittedView,
     before: impl Fn(&&Arc<Job>) -> bool,
-) -> Result<Vec<Waiter>, usize> {
+) -> Result<Vec<PlacementWaiter>, usize> {
     let mut jobs: Vec<&Arc<Job>> = view
         .jobs
         .values()
@@ -293,7 +295,7 @@ fn waiting_jobs(
 }
 
 /// Lists everything that jobs of ours have, with the latest time at which it ends.
-fn expected_releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
+fn expected_releases(shared: &SharedState, now: Timestamp) -> Vec<ExpectedRelease> {
     let view = shared.view.load();
     let holdings = view.holdings.values().flat_map(|site| site.iter());
     holdings
@@ -301,7 +303,12 @@ fn expected_releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
         .collect()
 }
 
-fn release_of(shared: &Shared, job: &Job, holding: &Holding, now: Timestamp) -> Option<Release> {
+fn release_of(
+    shared: &SharedState,
+    job: &Job,
+    holding: &ComponentHolding,
+    now: Timestamp,
+) -> Option<ExpectedRelease> {
     let parameters = &shared.settings.job;
     let began = match job.components.get(holding.component.0 as usize)?.run {
         AttemptState::Running { since, .. } => Some(since),
@@ -320,7 +327,7 @@ fn release_of(shared: &Shared, job: &Job, holding: &Holding, now: Timestamp) -> 
     let report = shared.live.site_report(&holding.site);
     let asked = report.and_then(|report| Some(report.idle.as_ref()?.0));
     let visible = asked.is_some_and(|asked| holding.is_counted(asked, now));
-    Some(Release {
+    Some(ExpectedRelease {
         at: begins + waits + job.spec.wall_time,
         site: holding.site.clone(),
         resources: holding.resources.clone(),

@@ -9,23 +9,24 @@ use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::placement::{
-    self, BandwidthKind, GridSite, GridSnapshot, MissingLink, PairHistory, PlacementContext,
-    PlacementPlan, PlacementRefusal, PlacementRequest, Recorder, Remaining, SiteVerdict,
+    self, BandwidthKind, GridSite, GridSnapshot, MissingLink, PlacementContext, PlacementPlan,
+    PlacementRefusal, PlacementRequest, RemainingResources, SitePairHistory, SiteVerdict,
+    VerdictRecorder,
 };
-use cospan_domain::queue::{Classified, StarvationGuard, SweepGroups};
+use cospan_domain::queue::{AssignedClass, StarvationGuard, SweepGroups};
 use cospan_domain::site::availability::{SiteObstacle, list_obstacles};
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, StartEstimate};
-use super::grid_snapshot::GridMaker;
-use crate::actor_context::Shared;
-use crate::job::JobSilence;
-use crate::link_measurements::LinkStanding;
+use super::grid_snapshot::GridSnapshotMaker;
+use crate::actor_context::SharedState;
+use crate::job::SilentSiteReport;
+use crate::link_measurements::LinkFigures;
 
 /// The explanation of a job's present state, or of what would become of it now.
 #[derive(Debug, Clone)]
-pub struct Explanation {
+pub struct JobExplanation {
     /// Names of the job's components; of a flexible job as it would be split now.
     pub components: Vec<String>,
     /// The policy asked.
@@ -51,11 +52,11 @@ pub struct Explanation {
     /// The estimated start.
     pub estimate: StartEstimate,
     /// Parts of the job that may run at sites that do not answer.
-    pub silence: JobSilence,
+    pub silence: SilentSiteReport,
     /// The transfers that would be made if the job were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
     /// The priority that the job would have if it were submitted now, and by which rule.
-    pub class: Option<Classified>,
+    pub class: Option<AssignedClass>,
 }
 
 /// Knowledge of a site, in numbers.
@@ -88,7 +89,7 @@ pub struct ExpectedTransfer {
     /// The length of the transfer.
     pub time: DurationMs,
     /// The link, if there is any on the way.
-    pub link: Option<LinkStanding>,
+    pub link: Option<LinkFigures>,
 }
 
 /// The reason for which a job waits, whatever the sites are like.
@@ -111,20 +112,20 @@ pub enum WaitCause {
 }
 
 /// Explains a job.
-pub fn explain_in_full(shared: &Shared, job: &Job) -> Explanation {
+pub fn explain_in_full(shared: &SharedState, job: &Job) -> JobExplanation {
     explain_by(shared, job, estimate::of_job)
 }
 
 /// Explains a job without an estimate of its start, which may be most of the work.
-pub fn explain_verdicts(shared: &Shared, job: &Job) -> Explanation {
+pub fn explain_verdicts(shared: &SharedState, job: &Job) -> JobExplanation {
     explain_by(shared, job, |_, _, _, _| StartEstimate::None)
 }
 
 fn explain_by(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
-    estimate: impl FnOnce(&Shared, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> StartEstimate,
-) -> Explanation {
+    estimate: impl FnOnce(&SharedState, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> StartEstimate,
+) -> JobExplanation {
     let request = shared.request_of(job);
     let wait = match (&job.held, &job.frozen_by) {
         _ if job.is_final() => WaitCause::Ended,
@@ -143,15 +144,15 @@ fn explain_by(
         .as_ref()
         .clone()
         .filter(|starvation_guard| starvation_guard.job != job.id);
-    let mut grids = GridMaker::default();
+    let mut grids = GridSnapshotMaker::default();
     let grid = match job.phase {
         JobPhase::Queued { .. } => grids.snapshot_for(shared, job.id),
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate(shared, &grid, &request, job);
     let explanation = run_policy(shared, &grid, &job.spec, &request, wait, starvation_guard);
-    let silence = JobSilence::from_job(shared, job);
-    Explanation {
+    let silence = SilentSiteReport::from_job(shared, job);
+    JobExplanation {
         next_claim: shared.claim_time(job),
         estimate,
         silence,
@@ -160,7 +161,7 @@ fn explain_by(
 }
 
 /// Returns the limit of a job's sweep, if that is what it waits for.
-fn awaited_turn(shared: &Shared, job: &Job) -> Option<u32> {
+fn awaited_turn(shared: &SharedState, job: &Job) -> Option<u32> {
     let task = job.spec.run.task.as_ref()?;
     let limit = task.at_once?;
     let end = JobId(task.group.0.saturating_add(u64::from(task.count)));
@@ -176,14 +177,14 @@ fn awaited_turn(shared: &Shared, job: &Job) -> Option<u32> {
 /// Explains what would become of a job if it were submitted now; `request` is what it asks of
 /// sites.
 pub fn explain_unsubmitted(
-    shared: &Shared,
+    shared: &SharedState,
     spec: &JobSpec,
     request: &Arc<PlacementRequest>,
-) -> Explanation {
+) -> JobExplanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
-    let grid = GridMaker::default().snapshot(shared);
+    let grid = GridSnapshotMaker::default().snapshot(shared);
     let estimate = estimate::of_request(shared, &grid, request, spec);
-    Explanation {
+    JobExplanation {
         estimate,
         ..run_policy(
             shared,
@@ -197,14 +198,14 @@ pub fn explain_unsubmitted(
 }
 
 fn run_policy(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     spec: &JobSpec,
     request: &PlacementRequest,
     wait: WaitCause,
     starvation_guard: Option<StarvationGuard>,
-) -> Explanation {
-    let mut remaining = Remaining::of_grid(grid);
+) -> JobExplanation {
+    let mut remaining = RemainingResources::of_grid(grid);
     for (site, count) in starvation_guard
         .iter()
         .flat_map(|starvation_guard| &starvation_guard.withheld)
@@ -213,8 +214,8 @@ fn run_policy(
             remaining.withhold_from_all(site, *count);
         }
     }
-    let mut observer = Recorder::default();
-    let mut history = PairHistory::clone(&shared.history.load());
+    let mut observer = VerdictRecorder::default();
+    let mut history = SitePairHistory::clone(&shared.history.load());
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
@@ -229,7 +230,7 @@ fn run_policy(
     let may_probe = placement::may_try_out(request, grid.sites());
     let sites = grid.sites().iter();
     let sites = sites.map(|site| (site.name.clone(), site_figures(shared, site, may_probe)));
-    Explanation {
+    JobExplanation {
         estimate: StartEstimate::None,
         transfers: decision
             .as_ref()
@@ -248,13 +249,13 @@ fn run_policy(
         bid_kind: grid.bid_kind(),
         wait,
         next_claim: None,
-        silence: JobSilence::default(),
+        silence: SilentSiteReport::default(),
         starvation_guard,
         class: None,
     }
 }
 
-fn site_figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
+fn site_figures(shared: &SharedState, site: &GridSite, may_probe: bool) -> SiteFigures {
     let view = shared.view.load();
     let now = shared.clock.now();
     let fresh = SiteRecord::new(site.name.clone());
@@ -292,7 +293,7 @@ fn site_figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigure
 }
 
 /// Lists the transfers that a plan needs, and over which links.
-fn expected_transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
+fn expected_transfers(shared: &SharedState, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
     plan.placements
         .iter()
         .enumerate()

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::file_state::FileRecord;
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::{Holding, holdings};
+use cospan_domain::job::demands::{ComponentHolding, holdings};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::placement::{
-    self, Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance, PlacementRequest,
+    self, GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementHindrance,
+    PlacementRequest,
 };
 use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
@@ -18,29 +19,29 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::OrdMap;
 
-use crate::actor_context::Shared;
-use crate::api::View;
-use crate::live_state::KnownSite;
+use crate::actor_context::SharedState;
+use crate::api::CommittedView;
+use crate::live_state::LatestSiteReport;
 use crate::transfer::{CopyKey, staged_everywhere};
 
 type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 
 /// Makes snapshots, and keeps what seldom changes.
 #[derive(Debug, Default)]
-pub struct GridMaker {
+pub struct GridSnapshotMaker {
     files: OrdMap<LogicalName, Arc<FileRecord>>,
     copies: OrdMap<CopyKey, Arc<CopyRecord>>,
     catalogue: Arc<ReplicaIndex>,
 }
 
-impl GridMaker {
+impl GridSnapshotMaker {
     /// Makes a snapshot of what is known now, less what is deducted.
-    pub fn snapshot(&mut self, shared: &Shared) -> Arc<GridSnapshot> {
+    pub fn snapshot(&mut self, shared: &SharedState) -> Arc<GridSnapshot> {
         self.without_promises(shared, |_| Resources::default())
     }
 
     /// Makes a snapshot for a job that waits: what is deducted for the job itself is there for it.
-    pub fn snapshot_for(&mut self, shared: &Shared, job: JobId) -> Arc<GridSnapshot> {
+    pub fn snapshot_for(&mut self, shared: &SharedState, job: JobId) -> Arc<GridSnapshot> {
         self.without_promises(shared, |site| {
             shared.deductions.lock().deducted_for_job(site, job).placing
         })
@@ -48,7 +49,7 @@ impl GridMaker {
 
     fn without_promises(
         &mut self,
-        shared: &Shared,
+        shared: &SharedState,
         own: impl Fn(&SiteName) -> Resources,
     ) -> Arc<GridSnapshot> {
         let isolated = shared.live.is_isolated();
@@ -58,14 +59,14 @@ impl GridMaker {
             promised.subtract(&own(&site.name));
             site.pending.add(&promised);
             if isolated {
-                site.acceptance = PlacementAcceptance::Closed(Hindrance::Isolated);
+                site.acceptance = PlacementAcceptance::Closed(PlacementHindrance::Isolated);
             }
             site
         }))
     }
 
     /// Makes a snapshot as it would be if this job had nothing: what its sites are to it.
-    pub fn snapshot_without(&mut self, shared: &Shared, job: &Job) -> GridSnapshot {
+    pub fn snapshot_without(&mut self, shared: &SharedState, job: &Job) -> GridSnapshot {
         let held = holdings(job);
         let now = shared.clock.now();
         self.build_snapshot(shared, |mut site| {
@@ -84,7 +85,7 @@ impl GridMaker {
 
     /// Makes a snapshot without idle processors and with nothing of ours pending, for components of
     /// jobs that are being claimed.
-    pub fn for_claim(&mut self, shared: &Shared) -> GridSnapshot {
+    pub fn for_claim(&mut self, shared: &SharedState) -> GridSnapshot {
         self.build_snapshot(shared, |site| GridSite {
             idle: None,
             pending: Resources::default(),
@@ -94,7 +95,7 @@ impl GridMaker {
 
     fn build_snapshot(
         &mut self,
-        shared: &Shared,
+        shared: &SharedState,
         change: impl Fn(GridSite) -> GridSite,
     ) -> GridSnapshot {
         let view = shared.view.load();
@@ -120,7 +121,7 @@ impl GridMaker {
     }
 
     /// Indexes where files are; with copies in stores, if such are kept as replicas.
-    fn index_replicas(&mut self, view: &View, keeps: bool) {
+    fn index_replicas(&mut self, view: &CommittedView, keeps: bool) {
         if self.files.ptr_eq(&view.files) && (!keeps || self.copies.ptr_eq(&view.copies)) {
             return;
         }
@@ -141,10 +142,10 @@ impl GridMaker {
 }
 
 fn grid_site(
-    shared: &Shared,
-    view: &View,
+    shared: &SharedState,
+    view: &CommittedView,
     name: &SiteName,
-    report: &KnownSite,
+    report: &LatestSiteReport,
     now: Timestamp,
 ) -> GridSite {
     let fresh = SiteRecord::new(name.clone());
@@ -187,11 +188,14 @@ fn grid_site(
 }
 
 /// Closes a site that takes components only into its own queue, for all that claim.
-fn acceptance_for_claims(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcceptance {
+fn acceptance_for_claims(
+    of_state: PlacementAcceptance,
+    report: &LatestSiteReport,
+) -> PlacementAcceptance {
     let queues_only = report.shape.as_ref().is_some_and(|shape| shape.queues_only);
     match of_state {
         PlacementAcceptance::Open if queues_only => {
-            PlacementAcceptance::Closed(Hindrance::QueueOnly)
+            PlacementAcceptance::Closed(PlacementHindrance::QueueOnly)
         }
         other => other,
     }
@@ -200,7 +204,7 @@ fn acceptance_for_claims(of_state: PlacementAcceptance, report: &KnownSite) -> P
 /// Sums up what jobs have at a site that was asked then: what it does not show yet, all of it, and
 /// the number of holdings.
 pub(crate) fn holding_sums(
-    holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+    holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
     asked_at: Option<Timestamp>,
     now: Timestamp,
 ) -> (Resources, Resources, u32) {
@@ -221,7 +225,7 @@ pub(crate) fn holding_sums(
 /// Returns true if a component that was placed at a site that is tried out after errors may go
 /// there: with its whole job, or alone if it was placed anew by itself.
 pub(crate) fn may_try_out(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
     index: ComponentIndex,
     at: &SiteName,
@@ -243,20 +247,20 @@ pub(crate) fn may_try_out(
 /// claim since. It is asked again once its report expires, and has as long again to answer: a
 /// report twice as old as its expiry is no information any more.
 pub(crate) fn believed_idle(
-    shared: &Shared,
+    shared: &SharedState,
     site: &SiteName,
-    report: &KnownSite,
+    report: &LatestSiteReport,
     now: Timestamp,
-) -> Option<Belief> {
+) -> Option<LoadReport> {
     let (asked_at, mut idle) = report.idle.clone()?;
     if let Some(most) = shared.live.most_left(site, asked_at) {
         idle.processors = idle.processors.min(most);
     }
-    is_believed(shared, asked_at, now).then_some(Belief { idle, asked_at })
+    is_believed(shared, asked_at, now).then_some(LoadReport { idle, asked_at })
 }
 
 /// Returns when less is left of the idle processors that a site reported, counted from now on.
-pub(crate) fn ebbs_from_now(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
+pub(crate) fn ebbs_from_now(report: &LatestSiteReport, now: Timestamp) -> Arc<[IdleDrop]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
     }
@@ -269,7 +273,7 @@ pub(crate) fn ebbs_from_now(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop
 }
 
 /// Returns true if a report of that time still counts.
-pub(crate) fn is_believed(shared: &Shared, asked_at: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_believed(shared: &SharedState, asked_at: Timestamp, now: Timestamp) -> bool {
     let expiry = shared.settings.information_expiry;
     now.since(asked_at) <= expiry + expiry
 }

@@ -7,7 +7,7 @@ use cospan_domain::job::job_command::JobCommand;
 
 use super::coallocator_actor::CoAllocator;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobOrder;
+use crate::job::JobCommandMessage;
 use crate::supervision::OwedAnswer;
 
 impl CoAllocator {
@@ -29,7 +29,7 @@ impl CoAllocator {
         actix_rt::spawn(async move {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             if let Some(addr) = shared.job_actor(job).await {
-                let _ = addr.send(JobOrder(command)).await;
+                let _ = addr.send(JobCommandMessage(command)).await;
             }
             owed.settle_by_default().await;
         });

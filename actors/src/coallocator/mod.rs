@@ -17,15 +17,15 @@ mod shared_reservation_admission;
 #[cfg(test)]
 mod tests;
 
-pub use coallocator_actor::{AskStanding, CoAllocator};
-pub use division::Division;
+pub use coallocator_actor::{AskQueueStanding, CoAllocator};
+pub use division::DivisionPreview;
 pub(crate) use division::would_divide;
 pub use estimate::StartEstimate;
 pub use explain::{
-    ExpectedTransfer, Explanation, SiteFigures, WaitCause, explain_in_full, explain_unsubmitted,
+    ExpectedTransfer, JobExplanation, SiteFigures, WaitCause, explain_in_full, explain_unsubmitted,
     explain_verdicts,
 };
-pub use grid_snapshot::GridMaker;
+pub use grid_snapshot::GridSnapshotMaker;
 pub(crate) use grid_snapshot::{
     believed_idle, ebbs_from_now, holding_sums, is_believed, may_try_out,
 };

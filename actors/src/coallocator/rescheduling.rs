@@ -10,10 +10,12 @@ use std::time::Duration;
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_command::JobCommand;
-use cospan_domain::job::job_state::{Forward, Job};
+use cospan_domain::job::job_state::{Job, ReschedulableJob};
 use cospan_domain::placement::{GridSnapshot, PlacementAcceptance, place_parts};
-use cospan_domain::reservation::flexco::{self, FlexPlan, MetaJob, Operations, SiteOffer};
-use cospan_domain::reservation::{Span, Timeline};
+use cospan_domain::reservation::flexco::{
+    self, FlexPlan, MetaJob, OfferingSite, RescheduleOperations,
+};
+use cospan_domain::reservation::{TimeSpan, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
@@ -21,9 +23,9 @@ use tracing::debug;
 
 use super::coallocator_actor::CoAllocator;
 use super::division;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobOrder;
+use crate::job::JobCommandMessage;
 use crate::site::free_slots;
 use crate::supervision::{ActorKind, OwedAnswer};
 
@@ -41,18 +43,18 @@ const DOUBLINGS: u32 = 6;
 
 /// Jobs whose reserved starts may be brought forward, and what sites had free at the last look.
 #[derive(Debug, Default)]
-pub(super) struct Forwarding {
-    jobs: BTreeMap<JobId, ForwardFailures>,
-    seen: BTreeMap<SiteName, FreeReport>,
+pub(super) struct ReschedulingState {
+    jobs: BTreeMap<JobId, RescheduleFailures>,
+    seen: BTreeMap<SiteName, FreeResourcesReport>,
     /// Sites whose free time has changed, and nobody could make use of all that yet.
     freed: BTreeSet<SiteName>,
-    turn: ForwardTurn,
+    turn: RescheduleStage,
     wake: Option<SpawnHandle>,
 }
 
 /// The result of a job's earlier tries.
 #[derive(Debug, Default)]
-struct ForwardFailures {
+struct RescheduleFailures {
     /// The number of failures in a row.
     failures: u32,
     /// The job is not sent the command before this time.
@@ -61,10 +63,10 @@ struct ForwardFailures {
 
 /// The part of a site's report that matters here: idle processors, and what is left of them later,
 /// step by step.
-type FreeReport = (Option<Resources>, Vec<Resources>);
+type FreeResourcesReport = (Option<Resources>, Vec<Resources>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum ForwardTurn {
+enum RescheduleStage {
     #[default]
     Rests,
     /// Sites are asked.
@@ -76,14 +78,14 @@ enum ForwardTurn {
 /// Sites were asked.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(super) struct Forwarded {
+pub(super) struct RescheduleOutcome {
     /// The job that got the command to look for a better plan, and its start.
     told: Option<(JobId, Timestamp)>,
     /// Sites with more free, of which other jobs may make use.
     freed: BTreeSet<SiteName>,
 }
 
-impl Forwarding {
+impl ReschedulingState {
     /// Returns true if reports of free processors are worth having.
     pub(super) fn is_wanted(&self) -> bool {
         !self.jobs.is_empty()
@@ -99,7 +101,7 @@ impl Forwarding {
         let Some(forward) = job.earlier_start_basis(now) else {
             return;
         };
-        if let ForwardTurn::Told(told, before) = self.turn
+        if let RescheduleStage::Told(told, before) = self.turn
             && told == id
         {
             let has_moved = forward.present.start < before;
@@ -110,18 +112,18 @@ impl Forwarding {
                 PAUSE.0 << tried.failures.min(DOUBLINGS)
             };
             tried.not_before = now + DurationMs(pause);
-            self.turn = ForwardTurn::Rests;
+            self.turn = RescheduleStage::Rests;
         }
     }
 
     fn rest_after(&mut self, id: JobId) {
-        if matches!(self.turn, ForwardTurn::Told(told, _) if told == id) {
-            self.turn = ForwardTurn::Rests;
+        if matches!(self.turn, RescheduleStage::Told(told, _) if told == id) {
+            self.turn = RescheduleStage::Rests;
         }
     }
 
     /// Notes the sites whose report differs from the last look, or is their first.
-    fn note_changed_sites(&mut self, shared: &Shared) {
+    fn note_changed_sites(&mut self, shared: &SharedState) {
         for (name, report) in shared.live.all_reports() {
             let idle = report.idle.as_ref().map(|(_, idle)| idle.clone());
             let left = report.ebbs.iter().map(|ebb| ebb.left.clone()).collect();
@@ -148,11 +150,11 @@ impl CoAllocator {
     /// Looks for a reserved start that can be brought forward, if something was freed.
     pub(super) fn schedule_rescheduling(&mut self, ctx: &mut Context<Self>) {
         if !self.forwarding.is_wanted() {
-            self.forwarding = Forwarding::default();
+            self.forwarding = ReschedulingState::default();
             return;
         }
         self.forwarding.note_changed_sites(&self.shared);
-        if self.forwarding.turn != ForwardTurn::Rests
+        if self.forwarding.turn != RescheduleStage::Rests
             || self.forwarding.freed.is_empty()
             || self.forwarding.wake.is_some()
         {
@@ -168,15 +170,15 @@ impl CoAllocator {
         let now = self.shared.clock.now();
         let (due, next) = self.forwarding.due_jobs(now);
         let front = first_to_start(&self.shared, &due, now);
-        if self.forwarding.turn != ForwardTurn::Rests || front.is_empty() {
+        if self.forwarding.turn != RescheduleStage::Rests || front.is_empty() {
             self.reschedule_later(next.map(|next| next.since(now)), ctx);
             return;
         }
-        self.forwarding.turn = ForwardTurn::Asks;
+        self.forwarding.turn = RescheduleStage::Asks;
         let freed = std::mem::take(&mut self.forwarding.freed);
         let grid = self.grid.snapshot(&self.shared);
         let shared = self.shared.clone();
-        let died = Forwarded {
+        let died = RescheduleOutcome {
             told: None,
             freed: freed.clone(),
         };
@@ -189,7 +191,7 @@ impl CoAllocator {
             } else {
                 BTreeSet::new()
             };
-            owed.settle_with(Forwarded { told, freed }).await;
+            owed.settle_with(RescheduleOutcome { told, freed }).await;
         });
     }
 
@@ -206,7 +208,11 @@ impl CoAllocator {
 }
 
 /// Lists the first of these jobs to start, with what each of them has.
-fn first_to_start(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
+fn first_to_start(
+    shared: &SharedState,
+    due: &[JobId],
+    now: Timestamp,
+) -> Vec<(JobId, ReschedulableJob)> {
     let view = shared.view.load();
     let forward = due
         .iter()
@@ -219,9 +225,9 @@ fn first_to_start(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId,
 
 /// Sends the first job that could have a better plan the command to look for it.
 async fn command_first_movable(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
-    front: Vec<(JobId, Forward)>,
+    front: Vec<(JobId, ReschedulableJob)>,
     freed: &BTreeSet<SiteName>,
 ) -> Option<(JobId, Timestamp)> {
     let ends = front
@@ -229,10 +235,10 @@ async fn command_first_movable(
         .map(|(_, f)| f.present.start + longest_run(f))
         .max()?;
     let now = shared.clock.now();
-    let free = free_times(shared, grid, Span::new(now, ends)).await;
-    let offers: Vec<SiteOffer<'_>> = free
+    let free = free_times(shared, grid, TimeSpan::new(now, ends)).await;
+    let offers: Vec<OfferingSite<'_>> = free
         .iter()
-        .map(|(name, time)| SiteOffer { name, time })
+        .map(|(name, time)| OfferingSite { name, time })
         .collect();
     for (job, forward) in front {
         let command = match &forward.divided {
@@ -244,7 +250,7 @@ async fn command_first_movable(
         let present = forward.present;
         debug!(%job, ?command, ?present, "a better plan is free");
         if let Some(addr) = shared.job_actor(job).await
-            && let Ok(Ok(())) = addr.send(JobOrder(command)).await
+            && let Ok(Ok(())) = addr.send(JobCommandMessage(command)).await
         {
             return Some((job, present.start));
         }
@@ -253,12 +259,12 @@ async fn command_first_movable(
 }
 
 fn plan_earlier_start(
-    forward: &Forward,
-    offers: &[SiteOffer<'_>],
+    forward: &ReschedulableJob,
+    offers: &[OfferingSite<'_>],
     now: Timestamp,
     freed: &BTreeSet<SiteName>,
 ) -> Option<JobCommand> {
-    let Forward {
+    let ReschedulableJob {
         parts,
         present,
         window,
@@ -271,7 +277,7 @@ fn plan_earlier_start(
 
 /// Plans a better division of a flexible job, beside what it has.
 fn plan_better_division(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     job: JobId,
     (meta, present): &(MetaJob, FlexPlan),
@@ -284,7 +290,7 @@ fn plan_better_division(
     let offers = division::free_for_job(shared, grid, job, free, now);
     let offers = division::as_site_offers(&offers);
     let turn = division::turn_of(job.id);
-    let all = Operations {
+    let all = RescheduleOperations {
         shift: true,
         remap: true,
         mold: true,
@@ -299,7 +305,7 @@ fn plan_better_division(
     })
 }
 
-fn longest_run(forward: &Forward) -> DurationMs {
+fn longest_run(forward: &ReschedulableJob) -> DurationMs {
     match &forward.divided {
         Some((job, _)) => job.longest_run(),
         None => forward
@@ -332,9 +338,9 @@ fn freed_sites_used<'a>(
 /// Asks the sites that take reservations what they have free, as they publish it. A site that does
 /// not answer offers nothing.
 pub(super) async fn free_times(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
-    span: Span,
+    span: TimeSpan,
 ) -> BTreeMap<SiteName, Timeline> {
     let sites = grid
         .sites()
@@ -354,15 +360,15 @@ pub(super) async fn free_times(
     join_all(free).await.into_iter().flatten().collect()
 }
 
-impl Handler<Forwarded> for CoAllocator {
+impl Handler<RescheduleOutcome> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, done: Forwarded, ctx: &mut Context<Self>) {
+    fn handle(&mut self, done: RescheduleOutcome, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.forwarding.freed.extend(done.freed);
-        self.forwarding.turn = ForwardTurn::Rests;
+        self.forwarding.turn = RescheduleStage::Rests;
         if let Some((id, start)) = done.told {
-            self.forwarding.turn = ForwardTurn::Told(id, start);
+            self.forwarding.turn = RescheduleStage::Told(id, start);
             let view = self.shared.view.load();
             let now = self.shared.clock.now();
             self.forwarding

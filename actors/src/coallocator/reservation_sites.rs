@@ -9,27 +9,27 @@ use actix::{AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::job::reservations::Outlook;
+use cospan_domain::job::reservations::RankingKnowledge;
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     GridSite, GridSnapshot, PlacementAcceptance, PlacementRequest, could_be_reserved,
     rank_to_reserve, rank_unreserved,
 };
-use cospan_domain::reservation::{Ranking, Span, Timeline};
+use cospan_domain::reservation::{SiteRanking, TimeSpan, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
 use super::division::is_divided;
-use super::grid_snapshot::GridMaker;
+use super::grid_snapshot::GridSnapshotMaker;
 use super::rescheduling::free_times;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::job::JobOrder;
+use crate::job::JobCommandMessage;
 use crate::supervision::{ActorKind, OwedAnswer};
 
 /// Jobs that wait for their sites.
 #[derive(Debug, Default)]
-pub(super) struct Seeking {
+pub(super) struct ReservationSeekers {
     /// The jobs, each with the time before which it is not sent its sites.
     jobs: BTreeMap<JobId, Timestamp>,
     /// Jobs whose command is under way.
@@ -42,7 +42,7 @@ pub(super) struct Seeking {
 #[rtype(result = "()")]
 pub(super) struct ReservationSitesSent(JobId);
 
-impl Seeking {
+impl ReservationSeekers {
     /// Follows a job as it stands in the view.
     pub(super) fn follow_seeking_job(&mut self, id: JobId, job: Option<&Job>) {
         let seeking = job.filter(|job| job.seeks_reservation());
@@ -111,9 +111,9 @@ impl CoAllocator {
         self.wake_seeking(next.map(|next| next.since(now)), ctx);
     }
 
-    fn send_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
+    fn send_sites(&mut self, job: &Job, sites: CandidatePlacements, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job.id);
-        let Candidates {
+        let CandidatePlacements {
             reserved: candidates,
             unreserved,
         } = sites;
@@ -132,7 +132,7 @@ impl CoAllocator {
     /// then sends the job its sites.
     fn rank_and_send(
         &mut self,
-        jobs: Vec<(Arc<Job>, Candidates)>,
+        jobs: Vec<(Arc<Job>, CandidatePlacements)>,
         grid: Arc<GridSnapshot>,
         ctx: &mut Context<Self>,
     ) {
@@ -140,7 +140,7 @@ impl CoAllocator {
         let shared = self.shared.clone();
         let jobs: Vec<_> = jobs
             .into_iter()
-            .map(|(job, sites): (Arc<Job>, Candidates)| {
+            .map(|(job, sites): (Arc<Job>, CandidatePlacements)| {
                 let owed = OwedAnswer::new(ctx.address(), ReservationSitesSent(job.id));
                 (job, sites, owed)
             })
@@ -149,7 +149,7 @@ impl CoAllocator {
             chaos::reach_point(CrashPoint::SpawnedFuture);
             let free = free_for_jobs(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
             for (job, sites, owed) in jobs {
-                let Candidates {
+                let CandidatePlacements {
                     reserved: mut candidates,
                     unreserved,
                 } = sites;
@@ -162,7 +162,7 @@ impl CoAllocator {
                     wish,
                 };
                 if let Some(addr) = shared.job_actor(job.id).await {
-                    let _ = addr.send(JobOrder(reserve)).await;
+                    let _ = addr.send(JobCommandMessage(reserve)).await;
                 }
                 owed.settle_by_default().await;
             }
@@ -189,23 +189,23 @@ impl CoAllocator {
 
 /// Ranks the sites that a job may ask, as of now, by component; empty if the job names no ranking.
 /// Nothing is reserved.
-pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
+pub(crate) async fn would_rank(shared: &SharedState, job: &Job) -> Vec<SiteRanking> {
     if !job.ranks_sites() {
         return Vec::new();
     }
-    let grid = GridMaker::default().snapshot(shared);
+    let grid = GridSnapshotMaker::default().snapshot(shared);
     let free = free_for_jobs(shared, &grid, std::iter::once(job)).await;
     rank_candidates_of(
         shared,
         job,
-        &mut Candidates::of(shared, job, &grid).reserved,
+        &mut CandidatePlacements::of(shared, job, &grid).reserved,
         &free,
     )
 }
 
 /// Asks sites what they have free for as long as one of these jobs may run.
 async fn free_for_jobs(
-    shared: &Shared,
+    shared: &SharedState,
     grid: &GridSnapshot,
     jobs: impl Iterator<Item = &Job>,
 ) -> BTreeMap<SiteName, Timeline> {
@@ -218,20 +218,20 @@ async fn free_for_jobs(
         })
         .max()
         .unwrap_or_default();
-    free_times(shared, grid, Span::new(now, ends.max(now))).await
+    free_times(shared, grid, TimeSpan::new(now, ends.max(now))).await
 }
 
 /// Sorts the sites that a job with preferences may ask, by component; returns how.
 fn rank_candidates_of(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
     candidates: &mut [Vec<Placement>],
     free: &BTreeMap<SiteName, Timeline>,
-) -> Vec<Ranking> {
+) -> Vec<SiteRanking> {
     let Some(wish) = job.reservation_terms() else {
         return Vec::new();
     };
-    let outlook = Outlook {
+    let outlook = RankingKnowledge {
         free,
         scores: &shared.settings.scores,
         now: shared.clock.now(),
@@ -244,12 +244,12 @@ fn rank_candidates_of(
 /// Returns the sites that a job may ask, or when to look again: while some that could serve it may
 /// turn up, it waits for them, until it is too late.
 fn sites_for(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
     grid: &GridSnapshot,
     now: Timestamp,
-) -> Result<Candidates, Timestamp> {
-    let candidates = Candidates::of(shared, job, grid);
+) -> Result<CandidatePlacements, Timestamp> {
+    let candidates = CandidatePlacements::of(shared, job, grid);
     // A job that can do without them goes on without.
     let may_wait = job.claims_first() || may_change(grid, &job.owner);
     let waits = candidates.lack_some(job, grid) && may_wait;
@@ -262,15 +262,15 @@ fn sites_for(
 
 /// Placements by component, the best site first.
 #[derive(Debug)]
-struct Candidates {
+struct CandidatePlacements {
     /// At sites that offer reservations.
     reserved: Vec<Vec<Placement>>,
     /// At sites that offer none, if its user lets it be claimed there.
     unreserved: Vec<Vec<Placement>>,
 }
 
-impl Candidates {
-    fn of(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Self {
+impl CandidatePlacements {
+    fn of(shared: &SharedState, job: &Job, grid: &GridSnapshot) -> Self {
         let defaults = &shared.settings.default_policies;
         let without = job.reservation_terms().is_some_and(|wish| wish.unreserved);
         let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
@@ -345,16 +345,16 @@ impl Handler<ReservationSitesSent> for CoAllocator {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::placement::{Network, SiteShape};
+    use cospan_domain::placement::{SiteNetwork, SiteProperties};
     use cospan_domain::resources::Resources;
-    use cospan_domain::site::barred_owners_record::Ban;
+    use cospan_domain::site::barred_owners_record::OwnerBan;
 
     use super::*;
 
     #[test]
     fn a_site_that_takes_none_of_an_owners_jobs_may_take_them_again() {
         let [mallory, alice] = ["mallory", "alice"].map(|name| KeyName::new(name).expect("a name"));
-        let shape = SiteShape {
+        let shape = SiteProperties {
             total: Resources::processors(8),
             largest_component: Resources::processors(8),
             labels: Default::default(),
@@ -366,11 +366,11 @@ mod tests {
         let site = GridSite {
             shape: Some(Arc::new(shape)),
             acceptance: PlacementAcceptance::Open,
-            bans: [(mallory.clone(), Ban::Probed)].into(),
+            bans: [(mallory.clone(), OwnerBan::Probed)].into(),
             ..GridSite::never_answered(SiteName::new("delft").expect("a name"))
         };
         let catalogue = Arc::new(BTreeMap::<_, BTreeSet<SiteName>>::new());
-        let network = Arc::new(Network::from_links(std::iter::empty()));
+        let network = Arc::new(SiteNetwork::from_links(std::iter::empty()));
         let grid = GridSnapshot::new([site], network, catalogue);
         assert!(may_change(&grid, &mallory));
         assert!(!may_change(&grid, &alice), "all is known");

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::acquisition::{Acquisition, ReservationUse};
+use cospan_domain::acquisition::{Acquisition, UsedReservation};
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{GridSnapshot, place_within};
-use cospan_domain::reservation::Serial;
+use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::joint_reservation::JointReservation;
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::coallocator_actor::CoAllocator;
-use crate::api::View;
+use crate::api::CommittedView;
 use crate::chaos;
 use crate::supervision::ActorKind;
 
@@ -28,38 +28,38 @@ use crate::supervision::ActorKind;
 const SPARE: DurationMs = DurationMs::from_secs(10);
 
 /// The place of a reservation: its site, and its number there.
-type ReservationPlace = (SiteName, Serial);
+type ReservationPlace = (SiteName, ReservationSerial);
 /// Resources taken of reservations.
-type ReservationTakes = Vec<(ReservationPlace, Resources)>;
+type ReservationUsage = Vec<(ReservationPlace, Resources)>;
 
 /// Jobs in shared reservations.
 #[derive(Debug, Default)]
-pub(super) struct Within {
+pub(super) struct SharedReservationJobs {
     /// Jobs that wait, each with the time before which it is not to be placed.
     waiting: BTreeMap<JobId, Timestamp>,
     /// Jobs that have not ended.
     sharing: BTreeSet<JobId>,
     /// Jobs whose command is under way, with what they take where.
-    told: BTreeMap<JobId, ReservationTakes>,
+    told: BTreeMap<JobId, ReservationUsage>,
     wake: Option<SpawnHandle>,
 }
 
 /// A job was sent the decision.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(super) struct PlaceTold(JobId);
+pub(super) struct AdmissionDecisionSent(JobId);
 
 /// The decision on a job that waits.
-enum WaitingVerdict {
+enum AdmissionDecision {
     /// The job has a place.
-    Place(ReservationTakes, Vec<Placement>),
+    Place(ReservationUsage, Vec<Placement>),
     /// The job will have none.
     Fail(Arc<str>),
     /// The job waits; at the latest until then.
     Wait(Option<Timestamp>),
 }
 
-impl Within {
+impl SharedReservationJobs {
     /// Follows a job as it stands in the view.
     pub(super) fn follow_sharing_job(&mut self, id: JobId, job: Option<&Job>) {
         let job = job.filter(|job| job.shared_reservation().is_some() && !job.is_final());
@@ -77,7 +77,7 @@ impl Within {
     }
 
     /// Returns what jobs take of a reservation, or are about to.
-    fn taken_of(&self, view: &View, place: &ReservationPlace) -> Resources {
+    fn taken_of(&self, view: &CommittedView, place: &ReservationPlace) -> Resources {
         let mut taken = Resources::default();
         let told = self.told.values().flatten().filter(|(of, _)| of == place);
         told.for_each(|(_, resources)| taken.add(resources));
@@ -133,24 +133,24 @@ impl CoAllocator {
             let verdict = if not_before <= now {
                 self.decide_admission(job, &view, &grid, now)
             } else {
-                WaitingVerdict::Wait(Some(not_before))
+                AdmissionDecision::Wait(Some(not_before))
             };
             match verdict {
-                WaitingVerdict::Place(takes, placements) => {
+                AdmissionDecision::Place(takes, placements) => {
                     self.within.told.insert(id, takes);
                     let command = JobCommand::Place {
                         placements,
                         by: None,
                     };
-                    self.order_job(id, command, PlaceTold(id), ctx);
+                    self.order_job(id, command, AdmissionDecisionSent(id), ctx);
                 }
-                WaitingVerdict::Fail(reason) => {
+                AdmissionDecision::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
                     let wish = job.reservation_terms();
                     let command = JobCommand::LoseReservation { reason, wish };
-                    self.order_job(id, command, PlaceTold(id), ctx);
+                    self.order_job(id, command, AdmissionDecisionSent(id), ctx);
                 }
-                WaitingVerdict::Wait(until) => next = next.into_iter().chain(until).min(),
+                AdmissionDecision::Wait(until) => next = next.into_iter().chain(until).min(),
             }
         }
         self.wake_sharing(next.map(|next| next.since(now)), ctx);
@@ -159,20 +159,22 @@ impl CoAllocator {
     fn decide_admission(
         &self,
         job: &Job,
-        view: &View,
+        view: &CommittedView,
         grid: &GridSnapshot,
         now: Timestamp,
-    ) -> WaitingVerdict {
+    ) -> AdmissionDecision {
         let Some(name) = job.shared_reservation() else {
-            return WaitingVerdict::Wait(None);
+            return AdmissionDecision::Wait(None);
         };
         let group = view.shared_group(name, now);
         let leader = group.as_ref().and_then(|group| group.leading_part(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
-            return WaitingVerdict::Fail(format!("its reservation {name} is no more").into());
+            return AdmissionDecision::Fail(format!("its reservation {name} is no more").into());
         };
         if let Some(why) = reservation.turns_away(&job.owner, now) {
-            return WaitingVerdict::Fail(format!("its reservation {name} at {site} {why}").into());
+            return AdmissionDecision::Fail(
+                format!("its reservation {name} at {site} {why}").into(),
+            );
         }
         let parts = group
             .usable_parts(now)
@@ -186,14 +188,14 @@ impl CoAllocator {
             .max();
         let ends = parts.iter().map(|(_, lease)| lease.to).min();
         let Some((from, to)) = begins.zip(ends) else {
-            return WaitingVerdict::Wait(None);
+            return AdmissionDecision::Wait(None);
         };
         if now < from {
-            return WaitingVerdict::Wait(Some(from));
+            return AdmissionDecision::Wait(Some(from));
         }
         if to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
             // The reservation may be extended.
-            return WaitingVerdict::Wait(Some(to));
+            return AdmissionDecision::Wait(Some(to));
         }
         let left = group.usable_parts(now).map(|(site, part)| {
             let mut left = part.wish.resources.clone();
@@ -203,7 +205,7 @@ impl CoAllocator {
         let request = self.shared.request_of(job);
         match place_within(&request, grid, &left.collect()) {
             Some(placements) => admit_within(job, placements, group, now),
-            None => WaitingVerdict::Wait(Some(to)),
+            None => AdmissionDecision::Wait(Some(to)),
         }
     }
 
@@ -226,7 +228,7 @@ fn admit_within(
     placements: Vec<Placement>,
     group: &JointReservation<'_>,
     now: Timestamp,
-) -> WaitingVerdict {
+) -> AdmissionDecision {
     let parts: BTreeMap<&SiteName, &SharedReservation> = group.usable_parts(now).collect();
     let uses = job
         .spec
@@ -236,7 +238,7 @@ fn admit_within(
             Some(((site, serial), used))
         });
     let takes = uses.collect();
-    WaitingVerdict::Place(
+    AdmissionDecision::Place(
         takes,
         placements
             .into_iter()
@@ -245,7 +247,7 @@ fn admit_within(
                 let promised = part.and_then(|part| {
                     let serial = part.serial;
                     let lease = part.lease()?;
-                    Some(ReservationUse {
+                    Some(UsedReservation {
                         serial,
                         from: lease.from,
                         to: lease.to,
@@ -262,10 +264,14 @@ fn admit_within(
     )
 }
 
-impl Handler<PlaceTold> for CoAllocator {
+impl Handler<AdmissionDecisionSent> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, PlaceTold(job): PlaceTold, ctx: &mut Context<Self>) {
+    fn handle(
+        &mut self,
+        AdmissionDecisionSent(job): AdmissionDecisionSent,
+        ctx: &mut Context<Self>,
+    ) {
         chaos::enter_handler(ActorKind::CoAllocator);
         self.within.told.remove(&job);
         // The command may have come to nothing.

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use actix::{Actor, Addr};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
-use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, RequestType};
-use cospan_domain::labels::Labels;
+use cospan_domain::job::spec::{ComponentSpec, FlexibleBounds, JobSpec, Priority, RequestType};
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::placed::Placement;
-use cospan_domain::placement::{Reason, Suitability};
-use cospan_domain::queue::{Condition, QueueStanding};
+use cospan_domain::placement::{RefusalReason, SiteSuitability};
+use cospan_domain::queue::{QueueStanding, WaitingCondition};
 use cospan_domain::reservation::IdleDrop;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::contact::Contact;
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::site_state::{Breaker, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{Capabilities, SiteDescription};
+use cospan_sites::port::{SiteCapabilities, SiteDescription};
 
 use super::{
-    AskStanding, CoAllocator, Explanation, WaitCause, believed_idle, ebbs_from_now,
+    AskQueueStanding, CoAllocator, JobExplanation, WaitCause, believed_idle, ebbs_from_now,
     explain_in_full, explain_unsubmitted, may_try_out,
 };
-use crate::actor_registry::{Dirty, LookAgain, RegisteredActor};
+use crate::actor_registry::{DirtyFlag, LookAgain, RegisteredActor};
 use crate::journal::JournalChange;
-use crate::live_state::KnownSite;
+use crate::live_state::LatestSiteReport;
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
@@ -33,7 +33,7 @@ impl MemoryWorld {
     fn co_allocator(&self) -> Addr<CoAllocator> {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
-        let dirty = Dirty::default();
+        let dirty = DirtyFlag::default();
         let addr = CoAllocator::new(self.shared.clone(), dirty.clone(), guard).start();
         self.shared
             .actors
@@ -44,7 +44,7 @@ impl MemoryWorld {
 }
 
 async fn standing(addr: &Addr<CoAllocator>) -> Option<QueueStanding> {
-    addr.send(AskStanding(JOB)).await.expect("it lives")
+    addr.send(AskQueueStanding(JOB)).await.expect("it lives")
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
         };
         assert_eq!(
             condition().await,
-            Some(Condition::Offered),
+            Some(WaitingCondition::Offered),
             "and nobody answers yet"
         );
         // Else it would be offered again at once.
@@ -113,7 +113,7 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
             })
             .await;
         co_allocator.send(LookAgain).await.expect("it lives");
-        assert_eq!(condition().await, Some(Condition::Ready));
+        assert_eq!(condition().await, Some(WaitingCondition::Ready));
     });
 }
 
@@ -123,15 +123,15 @@ fn says(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
     let description = SiteDescription {
         total: Resources::processors(total),
         largest_component: Resources::processors(total),
-        labels: Labels::default(),
-        capabilities: Capabilities::default(),
+        labels: SiteLabels::default(),
+        capabilities: SiteCapabilities::default(),
         lanes: None,
         manager: "none".into(),
     };
-    let mut report = KnownSite {
-        contact: Contact::Answering { last_at: now },
+    let mut report = LatestSiteReport {
+        contact: SiteContact::Answering { last_at: now },
         idle: Some((now, Resources::processors(idle))),
-        ..KnownSite::default()
+        ..LatestSiteReport::default()
     };
     report.set_description(description);
     world
@@ -173,7 +173,7 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
         let mut report =
-            KnownSite::clone(&*world.shared.live.site_report(&delft).expect("a report"));
+            LatestSiteReport::clone(&*world.shared.live.site_report(&delft).expect("a report"));
         let now = world.shared.clock.now();
         // A job of a minute is asked for with eleven more: the hold, and the margin.
         let soon = DurationMs(13 * 60_000);
@@ -194,15 +194,15 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
                 .outcome
                 .clone()
         };
-        assert_eq!(outcome(), Suitability::Chosen, "it is over by then");
+        assert_eq!(outcome(), SiteSuitability::Chosen, "it is over by then");
         report.ebbs = ebbs_from_now(&report, now + DurationMs(60_000));
         assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
         world.shared.live.publish_report(delft, Arc::new(report));
-        let Suitability::Refused(reasons) = outcome() else {
+        let SiteSuitability::Refused(reasons) = outcome() else {
             panic!("it is a minute nearer")
         };
         assert!(
-            matches!(reasons[..], [Reason::Reserved { reserved: 6, .. }]),
+            matches!(reasons[..], [RefusalReason::Reserved { reserved: 6, .. }]),
             "{reasons:?}"
         );
     });
@@ -266,11 +266,11 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
         };
         assert_eq!(
             outcome("Delft"),
-            Some(Suitability::Chosen),
+            Some(SiteSuitability::Chosen),
             "it does not stand in its own way"
         );
         assert!(
-            matches!(outcome("Leiden"), Some(Suitability::Refused(_))),
+            matches!(outcome("Leiden"), Some(SiteSuitability::Refused(_))),
             "{:?}",
             outcome("Leiden")
         );
@@ -432,7 +432,7 @@ fn once(request: RequestType, sizes: &[u32]) -> JobSpec {
 }
 
 /// What would become of a job of this if it were submitted now.
-fn previewed(world: &MemoryWorld, spec: JobSpec) -> Explanation {
+fn previewed(world: &MemoryWorld, spec: JobSpec) -> JobExplanation {
     let job = Job {
         spec: spec.into(),
         ..queued(JOB.0, content(1))
@@ -474,13 +474,13 @@ fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
             Some(true),
             "Leiden takes two of them at most"
         );
-        let total = || once(RequestType::Flexible(Flexible::default()), &[23]);
+        let total = || once(RequestType::Flexible(FlexibleBounds::default()), &[23]);
         assert_eq!(placed_now(&world, total()), Some(true));
         let splits = vec![vec![20, 3], vec![8, 8, 7]];
         let listed = || {
-            RequestType::Flexible(Flexible {
+            RequestType::Flexible(FlexibleBounds {
                 splits: splits.clone(),
-                ..Flexible::default()
+                ..FlexibleBounds::default()
             })
         };
         assert_eq!(placed_now(&world, once(listed(), &[23])), Some(true));
@@ -501,7 +501,7 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
     paused(|| async {
         let world = delft_half_open(&[("Leiden", 10, 0), ("Utrecht", 10, 0)]).await;
         let mut job = queued(JOB.0, content(1));
-        job.spec = once(RequestType::Flexible(Flexible::default()), &[20]).into();
+        job.spec = once(RequestType::Flexible(FlexibleBounds::default()), &[20]).into();
         let let_in = |share| {
             let sources = Vec::new();
             let transfer_time = DurationMs::ZERO;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, MailboxError, WrapFuture};
 use cospan_domain::ids::Seq;
 use cospan_domain::job::job_state::Job;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_storage::record::job::submission_changes;
 
 use super::Intake;
 use super::intake_actor::ApiAnswerSender;
 use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
-use crate::journal::{Append, AppendError, JournalChange};
+use crate::journal::{AppendChange, AppendError, JournalChange};
 
 /// The most jobs that go to the journal together, unless one request has more.
 const TOGETHER_MAX: usize = 64;
@@ -30,7 +30,7 @@ impl Intake {
     /// Has a request's jobs made durable, with those of others that came in meanwhile: waiting
     /// messages are taken up before the journal is asked.
     pub(super) fn accept_request(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
-        if bug(Bug::AnswerEarly) {
+        if bug(PlantedBug::AnswerEarly) {
             return self.answer_early(one, ctx);
         }
         let waiting: usize = self.accepting.iter().map(|other| other.jobs.len()).sum();
@@ -62,7 +62,7 @@ impl Intake {
         } else {
             JournalChange::NewJobs(jobs)
         };
-        let append = self.shared.journal().send(Append(change));
+        let append = self.shared.journal().send(AppendChange(change));
         ctx.spawn(
             append
                 .into_actor(self)
@@ -120,7 +120,7 @@ impl Intake {
         self.answer_command(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
         let change = JournalChange::NewJobs(one.jobs);
         ctx.run_later(Duration::from_millis(100), |this, _| {
-            this.shared.journal().do_send(Append(change));
+            this.shared.journal().do_send(AppendChange(change));
         });
     }
 }

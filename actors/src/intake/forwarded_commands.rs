@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::catalogue::file_command::Asker;
+use cospan_domain::catalogue::file_command::RequestingKey;
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::job_command::{JobCommand, JobRejection};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::queue::{Asking, JobTraits, class_of};
+use cospan_domain::queue::{ClassRequest, JobClassProperties, class_of};
 
 use super::shared_reservation_commands;
-use crate::actor_context::Shared;
-use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome, SiteOrder};
+use crate::actor_context::SharedState;
+use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome, OperatorCommand};
 use crate::catalogue::{AddFile, RemoveFile};
-use crate::job::{JobOrder, JobSilence, not_given_up_text};
+use crate::job::{JobCommandMessage, SilentSiteReport, not_given_up_text};
 use crate::site::SiteCommandMessage;
 use crate::supervision::ActorId;
 
@@ -25,7 +25,7 @@ const REBUILD_LOOK: Duration = Duration::from_millis(20);
 
 /// Carries out any command but a submission.
 pub(super) async fn carry_out_command(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     by: KeyName,
     ask: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
@@ -33,7 +33,7 @@ pub(super) async fn carry_out_command(
         ApiRequest::Cancel(jobs) => {
             let answer = command_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
             Ok(add_pending_waits(&shared, answer?, |job: &Job| {
-                JobSilence::from_job(&shared, job).warning(job)
+                SilentSiteReport::from_job(&shared, job).warning(job)
             }))
         }
         ApiRequest::Abandon(jobs) => {
@@ -70,7 +70,7 @@ pub(super) async fn carry_out_command(
             replace,
             reaches_all,
         } => {
-            let by = Asker {
+            let by = RequestingKey {
                 key: by,
                 reaches_all,
             };
@@ -92,7 +92,7 @@ pub(super) async fn carry_out_command(
             force,
             reaches_all,
         } => {
-            let by = Asker {
+            let by = RequestingKey {
                 key: by,
                 reaches_all,
             };
@@ -111,7 +111,7 @@ pub(super) async fn carry_out_command(
     }
 }
 
-async fn ask_catalogue<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
+async fn ask_catalogue<M>(shared: &SharedState, message: M) -> Result<ApiAnswer, ApiRefusal>
 where
     M: actix::Message<Result = Result<(), ApiRefusal>> + Send + 'static,
     crate::catalogue::InformationActor: actix::Handler<M>,
@@ -127,7 +127,7 @@ where
 }
 
 async fn command_jobs(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     jobs: Vec<JobId>,
     command: impl Fn(JobId) -> JobCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
@@ -144,7 +144,7 @@ async fn command_jobs(
 /// Moves each job whose own rule allows the priority. The key makes no difference, but that some
 /// keys are bound by no rule.
 async fn set_priority(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     jobs: Vec<JobId>,
     to: Priority,
     uncapped: bool,
@@ -155,7 +155,7 @@ async fn set_priority(
         let order = command_job(shared, id, JobCommand::SetPriority(to, by.clone()));
         async move {
             match refused {
-                Some(why) => (id, JobOutcome::Refused(why)),
+                Some(why) => (id, JobCommandOutcome::Refused(why)),
                 None => (id, order.await),
             }
         }
@@ -166,24 +166,24 @@ async fn set_priority(
 }
 
 /// Returns why an unfinished job may not have this priority, if it may not.
-fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
+fn class_refused(shared: &SharedState, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
     let view = shared.view.load();
     let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
-    let how = Asking {
+    let how = ClassRequest {
         names_none: false,
         uncapped,
     };
-    let job = JobTraits::for_job(&job.owner, &job.spec);
+    let job = JobClassProperties::for_job(&job.owner, &job.spec);
     let above = class_of(to, how, &job, &shared.settings.classes).err()?;
     Some(format!("{above}; {}", above.remedy()))
 }
 
-fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
+fn silent_sites(shared: &SharedState, id: JobId) -> BTreeSet<SiteName> {
     let view = shared.view.load();
     let silence = view
         .jobs
         .get(&id)
-        .map(|job| JobSilence::from_job(shared, job))
+        .map(|job| SilentSiteReport::from_job(shared, job))
         .unwrap_or_default();
     silence
         .attempts
@@ -194,7 +194,7 @@ fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
 
 /// Adds to the outcome of each cancelled job what it waits for, where that may take long.
 fn add_pending_waits(
-    shared: &Shared,
+    shared: &SharedState,
     answer: ApiAnswer,
     told: impl Fn(&Job) -> Option<String>,
 ) -> ApiAnswer {
@@ -203,25 +203,35 @@ fn add_pending_waits(
     };
     let view = shared.view.load();
     let told = outcomes.into_iter().map(|(id, outcome)| {
-        let waits = matches!(outcome, JobOutcome::Done | JobOutcome::Unchanged(_));
+        let waits = matches!(
+            outcome,
+            JobCommandOutcome::Done | JobCommandOutcome::Unchanged(_)
+        );
         let job = view.jobs.get(&id).filter(|job| waits && !job.is_final());
         match job.and_then(|job| told(job)) {
-            Some(told) => (id, JobOutcome::Waits(told)),
+            Some(told) => (id, JobCommandOutcome::Waits(told)),
             None => (id, outcome),
         }
     });
     ApiAnswer::Jobs(told.collect())
 }
 
-async fn command_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobOutcome {
+async fn command_job(
+    shared: &Arc<SharedState>,
+    id: JobId,
+    command: JobCommand,
+) -> JobCommandOutcome {
     let deadline = tokio::time::Instant::now() + REBUILD_WAIT;
     let mut woken = false;
     loop {
         let view = shared.view.load();
         match view.jobs.get(&id) {
-            None => return JobOutcome::NotFound,
+            None => return JobCommandOutcome::NotFound,
             Some(job) if job.is_final() => {
-                return JobOutcome::Unchanged(format!("it is {}", job.phase.kind().as_str()));
+                return JobCommandOutcome::Unchanged(format!(
+                    "it is {}",
+                    job.phase.kind().as_str()
+                ));
             }
             // A held job has no actor until somebody wants something of it.
             Some(job) if job.held.is_some() && !woken => {
@@ -233,34 +243,34 @@ async fn command_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> Jo
             Some(_) => {}
         }
         if let Some(addr) = shared.job_actor(id).await
-            && let Ok(answer) = addr.send(JobOrder(command.clone())).await
+            && let Ok(answer) = addr.send(JobCommandMessage(command.clone())).await
         {
             return outcome_of_answer(answer);
         }
         if tokio::time::Instant::now() >= deadline {
-            return JobOutcome::Refused("its actor is being rebuilt; try again".into());
+            return JobCommandOutcome::Refused("its actor is being rebuilt; try again".into());
         }
         tokio::time::sleep(REBUILD_LOOK).await;
     }
 }
 
-fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobOutcome {
+fn outcome_of_answer(answer: Result<(), JobRejection>) -> JobCommandOutcome {
     match answer {
-        Ok(()) => JobOutcome::Done,
-        Err(JobRejection::Impossible(why)) => JobOutcome::Refused(why.into()),
-        Err(JobRejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
-        Err(JobRejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
+        Ok(()) => JobCommandOutcome::Done,
+        Err(JobRejection::Impossible(why)) => JobCommandOutcome::Refused(why.into()),
+        Err(JobRejection::AlreadySo) => JobCommandOutcome::Unchanged("it is so already".into()),
+        Err(JobRejection::Ended) => JobCommandOutcome::Unchanged("it has ended".into()),
         Err(JobRejection::Stale) => {
-            JobOutcome::Refused("not possible as it stands; see `cospan show`".into())
+            JobCommandOutcome::Refused("not possible as it stands; see `cospan show`".into())
         }
     }
 }
 
 async fn command_site(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     site: SiteName,
     by: KeyName,
-    what: SiteOrder,
+    what: OperatorCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     if !shared.sites.contains_key(&site) {
         let known: Vec<&str> = shared.sites.keys().map(SiteName::as_str).collect();
@@ -277,7 +287,7 @@ async fn command_site(
         .ok_or_else(|| busy.clone())?;
     let _named = shared_reservation_commands::take_name(shared, &what)?;
     let what = shared_reservation_commands::complete_command(shared, &site, what)?;
-    let leaves = what == SiteOrder::Drain;
+    let leaves = what == OperatorCommand::Drain;
     let answer = cluster
         .send(SiteCommandMessage { by, what })
         .await
@@ -293,7 +303,7 @@ async fn command_site(
 }
 
 /// Moves a drained site's jobs that have not begun. Those that have go on.
-async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
+async fn leave_site(shared: &Arc<SharedState>, site: &SiteName) {
     let view = shared.view.load();
     let mut jobs: Vec<JobId> = view
         .holdings
@@ -306,7 +316,7 @@ async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
         if let Some(addr) = shared.actors.jobs.addr(&job) {
             // A job that cannot leave any more refuses, and stays.
             let _ = addr
-                .send(JobOrder(JobCommand::LeaveSite(site.clone())))
+                .send(JobCommandMessage(JobCommand::LeaveSite(site.clone())))
                 .await;
         }
     }

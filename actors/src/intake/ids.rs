@@ -3,12 +3,12 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::JobId;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
-use crate::journal::{Append, JournalChange};
+use crate::journal::{AppendChange, JournalChange};
 
 /// The sizes of a block of ids, at first and at most. Ids that are reserved and not given out when
 /// the process dies are never used: so a quiet server reserves few.
@@ -19,7 +19,7 @@ const LASTED: DurationMs = DurationMs(2_000);
 
 /// Ids that may be given out.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct JobIdAllocator {
     next: u64,
     /// The first id that is not reserved.
     end: u64,
@@ -28,7 +28,7 @@ pub(super) struct Ids {
     reserved_at: Timestamp,
 }
 
-impl Ids {
+impl JobIdAllocator {
     /// Starts at `next`, the first id that was never reserved.
     pub(super) fn new(next: JobId) -> Self {
         let next = next.0.max(1);
@@ -77,13 +77,13 @@ impl Intake {
         let Some(next) = self.ids.next_end(wanted, now) else {
             return;
         };
-        if bug(Bug::IdsUnreserved) {
+        if bug(PlantedBug::IdsUnreserved) {
             self.ids.end = next;
             return self.retry_waiting(ctx);
         }
         self.ids.reserving = true;
         let reserve = JournalChange::IdsReserved { next: JobId(next) };
-        let append = self.shared.journal().send(Append(reserve));
+        let append = self.shared.journal().send(AppendChange(reserve));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
             this.ids.reserving = false;
             match result {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn ids_are_given_out_only_within_the_reserved_block() {
-        let mut ids = Ids::new(JobId(0));
+        let mut ids = JobIdAllocator::new(JobId(0));
         assert_eq!(ids.take_ids(1), None);
         ids.end = 4;
         assert_eq!(ids.take_ids(2), Some(1));
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn blocks_grow_while_they_are_used_up_fast_and_shrink_when_it_is_quiet() {
-        let mut ids = Ids::new(JobId(0));
+        let mut ids = JobIdAllocator::new(JobId(0));
         let mut now = Timestamp(1_000_000);
-        let mut reserve = |ids: &mut Ids, wanted, after: u64| {
+        let mut reserve = |ids: &mut JobIdAllocator, wanted, after: u64| {
             now = now + DurationMs(after);
             let end = ids.next_end(wanted, now)?;
             let block = end - ids.end;

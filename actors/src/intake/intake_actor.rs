@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_domain::ids::KeyName;
 use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
 use super::acceptance::AcceptedRequest;
 use super::forwarded_commands;
-use super::ids::Ids;
-use super::memory_quota::KeptJobs;
-use super::submit::{KnownKeys, SubmissionRequest};
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use super::ids::JobIdAllocator;
+use super::memory_quota::KeyMemoryUsage;
+use super::submit::{KnownIdempotencyKeys, SubmissionRequest};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
 use crate::chaos::{self, CrashPoint};
 use crate::supervision::{ActorKind, LifeGuard};
@@ -33,11 +34,11 @@ pub struct IntakeCommand {
 
 /// The entry of every command.
 pub struct Intake {
-    pub(super) shared: Arc<Shared>,
-    pub(super) ids: Ids,
-    pub(super) known: KnownKeys,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) ids: JobIdAllocator,
+    pub(super) known: KnownIdempotencyKeys,
     /// The memory that jobs take.
-    pub(super) kept: KeptJobs,
+    pub(super) kept: KeyMemoryUsage,
     /// The last time when room was sought, because there was none.
     pub(super) sought_room_at: Timestamp,
     /// Requests that have their ids, and go to the journal together.
@@ -45,17 +46,17 @@ pub struct Intake {
     /// The number of commands taken and not answered yet.
     pub(super) under_way: usize,
     depth: prometheus::IntGauge,
-    dirty: Dirty,
+    dirty: DirtyFlag,
     _guard: LifeGuard,
 }
 
 impl Intake {
     /// Begins a new life: its knowledge is made anew from the view.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         let view = shared.view.load();
-        let ids = Ids::new(view.next_id);
-        let known = KnownKeys::from_view(&view);
-        let kept = KeptJobs::from_view(&view);
+        let ids = JobIdAllocator::new(view.next_id);
+        let known = KnownIdempotencyKeys::from_view(&view);
+        let kept = KeyMemoryUsage::from_view(&view);
         let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
         shared.metrics.job_memory.limit.set(bound as i64);
         shared
@@ -106,9 +107,8 @@ impl Intake {
                 );
             }
             ask => {
-                let work =
-                    forwarded_commands::carry_out_command(self.shared.clone(), command.by, ask);
-                ctx.spawn(work.into_actor(self).map(move |result, this, _| {
+                let work = carry_out_for_client(self.shared.clone(), command.by, ask, answer);
+                ctx.spawn(work.into_actor(self).map(|(answer, result), this, _| {
                     this.answer_command(answer, result);
                 }));
             }
@@ -125,6 +125,24 @@ impl Intake {
         chaos::reach_point(CrashPoint::BeforeAnswer);
         send_reply(answer, result);
     }
+}
+
+/// Carries out any command but a submission. Reading a file, which may take hours, ends with its
+/// client; all else is carried through.
+async fn carry_out_for_client(
+    shared: Arc<SharedState>,
+    by: KeyName,
+    ask: ApiRequest,
+    mut answer: ApiAnswerSender,
+) -> (ApiAnswerSender, Result<ApiAnswer, ApiRefusal>) {
+    let is_given_up = matches!(ask, ApiRequest::AddFile { .. });
+    let work = forwarded_commands::carry_out_command(shared, by, ask);
+    let result = tokio::select! {
+        biased;
+        result = work => result,
+        () = answer.closed(), if is_given_up => Err(ApiRefusal::Conflict("its client is gone".into())),
+    };
+    (answer, result)
 }
 
 fn send_reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {

@@ -10,8 +10,8 @@ use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{Bytes, DurationMs};
 
-use crate::actor_settings::JobMemory;
-use crate::api::View;
+use crate::actor_settings::JobMemoryLimits;
+use crate::api::CommittedView;
 use crate::api::command::ApiRefusal;
 
 /// While memory is short, jobs go to the archive this long after their end: until then a client
@@ -22,12 +22,12 @@ const RETRY_AFTER_S: u64 = 60;
 
 /// A number of jobs, and the memory that they take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct JobUsage {
+pub(super) struct JobMemoryUsage {
     jobs: u64,
     bytes: u64,
 }
 
-impl JobUsage {
+impl JobMemoryUsage {
     pub(super) fn from_specs<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
         specs.fold(Self::default(), |mut all, spec| {
             all += Self {
@@ -43,14 +43,14 @@ impl JobUsage {
     }
 }
 
-impl AddAssign for JobUsage {
+impl AddAssign for JobMemoryUsage {
     fn add_assign(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
-impl SubAssign for JobUsage {
+impl SubAssign for JobMemoryUsage {
     fn sub_assign(&mut self, other: Self) {
         self.jobs = self.jobs.saturating_sub(other.jobs);
         self.bytes = self.bytes.saturating_sub(other.bytes);
@@ -58,21 +58,21 @@ impl SubAssign for JobUsage {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct KeptJobs {
-    all: JobUsage,
-    keys: BTreeMap<KeyName, JobUsage>,
+pub(super) struct KeyMemoryUsage {
+    all: JobMemoryUsage,
+    keys: BTreeMap<KeyName, JobMemoryUsage>,
 }
 
-impl KeptJobs {
-    pub(super) fn from_view(view: &View) -> Self {
+impl KeyMemoryUsage {
+    pub(super) fn from_view(view: &CommittedView) -> Self {
         let mut kept = Self::default();
-        view.jobs
-            .values()
-            .for_each(|job| kept.add_share(&job.owner, JobUsage::from_specs(once(&*job.spec))));
+        view.jobs.values().for_each(|job| {
+            kept.add_share(&job.owner, JobMemoryUsage::from_specs(once(&*job.spec)))
+        });
         kept
     }
 
-    pub(super) fn add_share(&mut self, owner: &KeyName, share: JobUsage) {
+    pub(super) fn add_share(&mut self, owner: &KeyName, share: JobMemoryUsage) {
         self.all += share;
         match self.keys.get_mut(owner) {
             Some(own) => *own += share,
@@ -81,7 +81,7 @@ impl KeptJobs {
     }
 
     pub(super) fn remove_job(&mut self, job: &Job) {
-        let share = JobUsage::from_specs(once(&*job.spec));
+        let share = JobMemoryUsage::from_specs(once(&*job.spec));
         self.all -= share;
         let Some(own) = self.keys.get_mut(&job.owner) else {
             return;
@@ -98,11 +98,11 @@ impl KeptJobs {
     }
 
     /// Returns true if there is little room left for this key, or for all.
-    pub(super) fn is_short(&self, owner: &KeyName, bounds: &JobMemory) -> bool {
+    pub(super) fn is_short(&self, owner: &KeyName, bounds: &JobMemoryLimits) -> bool {
         self.all.is_short(bounds.in_all) || self.share_of(owner).is_short(bounds.per_key)
     }
 
-    fn share_of(&self, owner: &KeyName) -> JobUsage {
+    fn share_of(&self, owner: &KeyName) -> JobMemoryUsage {
         self.keys.get(owner).copied().unwrap_or_default()
     }
 
@@ -110,8 +110,8 @@ impl KeptJobs {
     pub(super) fn check_room(
         &self,
         by: &KeyName,
-        more: JobUsage,
-        bounds: &JobMemory,
+        more: JobMemoryUsage,
+        bounds: &JobMemoryLimits,
     ) -> Result<(), ApiRefusal> {
         let own = self.share_of(by);
         let wait = "a job makes room once it is in the archive, at the latest 10 min after its end \
@@ -165,7 +165,7 @@ impl KeptJobs {
     }
 }
 
-fn describe_more(more: JobUsage, bound: Bytes) -> String {
+fn describe_more(more: JobMemoryUsage, bound: Bytes) -> String {
     let jobs = more.jobs;
     let takes = Bytes(more.bytes);
     format!("{jobs} more would take {takes} of the {bound}")

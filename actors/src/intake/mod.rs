@@ -12,5 +12,5 @@ mod submit;
 mod tests;
 
 pub use intake_actor::{Intake, IntakeCommand};
-pub(crate) use shared_reservation_commands::PendingNames;
+pub(crate) use shared_reservation_commands::PendingReservationNames;
 pub(crate) use submit::new_job;

@@ -8,22 +8,22 @@ use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::joint_reservation::MAX_PARTS;
-use cospan_domain::site::shared_reservation::SharedTerms;
+use cospan_domain::site::shared_reservation::SharedReservationTerms;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use crate::actor_context::Shared;
-use crate::api::command::{ApiRefusal, SiteOrder};
+use crate::actor_context::SharedState;
+use crate::api::command::{ApiRefusal, OperatorCommand};
 
 /// The slack for a start that is as near as this: it would have passed until the site is asked.
 const SOON: DurationMs = DurationMs::from_secs(60);
 
 /// Names of reservations that are being made: until they are in the view, nobody else sees them.
 #[derive(Debug, Default)]
-pub(crate) struct PendingNames(Mutex<BTreeSet<ReservationName>>);
+pub(crate) struct PendingReservationNames(Mutex<BTreeSet<ReservationName>>);
 
 /// Reserves a name: nobody else makes a reservation of it meanwhile, at whatever site.
-pub(super) struct Named {
-    shared: Arc<Shared>,
+pub(super) struct ReservationNameGuard {
+    shared: Arc<SharedState>,
     name: ReservationName,
 }
 
@@ -33,10 +33,10 @@ pub(super) struct Named {
 ///
 /// Another reservation of that name is being made.
 pub(super) fn take_name(
-    shared: &Arc<Shared>,
-    what: &SiteOrder,
-) -> Result<Option<Named>, ApiRefusal> {
-    let SiteOrder::Reserve(wish) = what else {
+    shared: &Arc<SharedState>,
+    what: &OperatorCommand,
+) -> Result<Option<ReservationNameGuard>, ApiRefusal> {
+    let OperatorCommand::Reserve(wish) = what else {
         return Ok(None);
     };
     let shared = shared.clone();
@@ -51,10 +51,10 @@ pub(super) fn take_name(
         return Err(ApiRefusal::Conflict(problem));
     }
     drop(names);
-    Ok(Some(Named { shared, name }))
+    Ok(Some(ReservationNameGuard { shared, name }))
 }
 
-impl Drop for Named {
+impl Drop for ReservationNameGuard {
     fn drop(&mut self) {
         self.shared
             .names
@@ -71,11 +71,11 @@ impl Drop for Named {
 ///
 /// There can be no such reservation there.
 pub(super) fn complete_command(
-    shared: &Shared,
+    shared: &SharedState,
     site: &SiteName,
-    what: SiteOrder,
-) -> Result<SiteOrder, ApiRefusal> {
-    let SiteOrder::Reserve(wish) = what else {
+    what: OperatorCommand,
+) -> Result<OperatorCommand, ApiRefusal> {
+    let OperatorCommand::Reserve(wish) = what else {
         return Ok(what);
     };
     let now = shared.clock.now();
@@ -96,7 +96,7 @@ pub(super) fn complete_command(
             .iter()
             .try_for_each(|(site, part)| check_part(shared, site, part))?;
     }
-    Ok(SiteOrder::Reserve(Box::new(with_lead(
+    Ok(OperatorCommand::Reserve(Box::new(with_lead(
         wish,
         &shared.settings.job,
         now,
@@ -104,7 +104,11 @@ pub(super) fn complete_command(
 }
 
 /// Makes the terms of the first of several sites, whose record decides for all of them.
-fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<SharedTerms, ApiRefusal> {
+fn as_root(
+    shared: &SharedState,
+    site: &SiteName,
+    wish: SharedReservationTerms,
+) -> Result<SharedReservationTerms, ApiRefusal> {
     let Some((first, resources)) = wish.parts.iter().next() else {
         return Ok(wish);
     };
@@ -127,7 +131,7 @@ fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<Shared
     let tolerance = wish
         .tolerance
         .min(wish.window.latest.since(wish.window.earliest).max(SOON));
-    Ok(SharedTerms {
+    Ok(SharedReservationTerms {
         resources: resources.clone(),
         tolerance,
         ..wish
@@ -135,7 +139,7 @@ fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<Shared
 }
 
 /// Checks that a site could reserve so much.
-fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
+fn check_part(shared: &SharedState, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
     let shape = shared
         .live
         .site_report(site)
@@ -159,7 +163,11 @@ fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<()
 
 /// Makes the reservation begin that much before the start, and end that much after the end, that
 /// whatever runs in it for as long as was asked finds the time.
-fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> SharedTerms {
+fn with_lead(
+    wish: SharedReservationTerms,
+    parameters: &JobParameters,
+    now: Timestamp,
+) -> SharedReservationTerms {
     let StartWindow { earliest, latest } = wish.window;
     let lead = parameters.reservation_lead.min(earliest.since(now));
     let begins = (earliest - lead).max(now);
@@ -175,7 +183,7 @@ fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> S
     } else {
         wish.tolerance
     };
-    SharedTerms {
+    SharedReservationTerms {
         window,
         lead,
         margin: parameters.wall_margin + apart,
@@ -188,8 +196,8 @@ mod tests {
     use super::*;
     use cospan_domain::ids::ReservationName;
 
-    fn wish(earliest: u64, latest: u64) -> SharedTerms {
-        SharedTerms {
+    fn wish(earliest: u64, latest: u64) -> SharedReservationTerms {
+        SharedReservationTerms {
             name: ReservationName::new("course-1").unwrap(),
             allowed: [].into(),
             resources: Resources::processors(4),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
-use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
+use cospan_domain::job::job_state::{Job, JobPhase, SetbackCounts};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, read_history_texts};
 
@@ -17,10 +17,10 @@ use tracing::warn;
 use super::Intake;
 use super::acceptance::AcceptedRequest;
 use super::intake_actor::ApiAnswerSender;
-use super::memory_quota::{JobUsage, LEAST_KEPT};
-use crate::api::View;
-use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
-use crate::journal::{Append, JournalChange};
+use super::memory_quota::{JobMemoryUsage, LEAST_KEPT};
+use crate::api::CommittedView;
+use crate::api::command::{ApiRefusal, JobSubmission, SubmittedJob};
+use crate::journal::{AppendChange, JournalChange};
 
 /// The most requests that wait for job ids to be reserved; further ones are told to come back.
 const WAITING_BOUND: usize = 1_024;
@@ -34,7 +34,7 @@ struct AcceptedSubmission {
 
 #[derive(Debug)]
 pub(super) struct SubmissionRequest {
-    pub(super) submissions: Vec<Submission>,
+    pub(super) submissions: Vec<JobSubmission>,
     /// Submissions, by index, that are refused unless they were accepted before.
     pub(super) refused: Vec<(usize, ApiRefusal)>,
     pub(super) by: KeyName,
@@ -56,15 +56,15 @@ impl SubmissionRequest {
 
 /// Idempotency keys of jobs that are not archived, by owner.
 #[derive(Debug, Default)]
-pub(super) struct KnownKeys {
+pub(super) struct KnownIdempotencyKeys {
     keys: BTreeMap<(KeyName, IdempotencyKey), AcceptedSubmission>,
     waiting: Vec<SubmissionRequest>,
 }
 
-impl KnownKeys {
-    pub(super) fn from_view(view: &View) -> Self {
-        let mut known = KnownKeys::default();
-        if !bug(Bug::ForgetKeys) {
+impl KnownIdempotencyKeys {
+    pub(super) fn from_view(view: &CommittedView) -> Self {
+        let mut known = KnownIdempotencyKeys::default();
+        if !bug(PlantedBug::ForgetKeys) {
             view.jobs.values().for_each(|job| known.learn_key(job));
         }
         known
@@ -105,7 +105,11 @@ impl KnownKeys {
         }
     }
 
-    fn job_of(&self, by: &KeyName, submission: &Submission) -> Result<Option<JobId>, ApiRefusal> {
+    fn job_of(
+        &self,
+        by: &KeyName,
+        submission: &JobSubmission,
+    ) -> Result<Option<JobId>, ApiRefusal> {
         let Some(name) = &submission.idempotency else {
             return Ok(None);
         };
@@ -124,7 +128,7 @@ impl Intake {
             Err(refusal) => return self.answer_command(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
-        let share = JobUsage::from_specs(asked.fresh_specs(&earlier));
+        let share = JobMemoryUsage::from_specs(asked.fresh_specs(&earlier));
         if let Err(refusal) =
             self.kept
                 .check_room(&asked.by, share, &self.shared.settings.job_memory)
@@ -147,7 +151,7 @@ impl Intake {
         let now = self.shared.clock.now();
         let mut jobs = Vec::with_capacity(fresh);
         let mut submitted = Vec::new();
-        let mut groups = SweepNaming::default();
+        let mut groups = RequestSweep::default();
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
             let group = groups.enter_group(&mut submission.spec, id);
@@ -252,12 +256,12 @@ impl Intake {
             // Nobody waits for it: a job that was not taken is found again by the next look.
             self.shared
                 .journal()
-                .do_send(Append(JournalChange::JobArchived { job, events }));
+                .do_send(AppendChange(JournalChange::JobArchived { job, events }));
         }
         more
     }
 
-    /// How long a job of this key is kept after its end.
+    /// The time that a job of this key is kept after its end.
     fn keep_time(&self, owner: &KeyName) -> DurationMs {
         let keep = self.shared.settings.keep_jobs;
         if self.kept.is_short(owner, &self.shared.settings.job_memory) {
@@ -279,9 +283,9 @@ fn end_time_of(job: &Job) -> Option<Timestamp> {
 
 /// The sweep that a request is in, named by the job of its first run.
 #[derive(Default)]
-struct SweepNaming(Option<JobId>);
+struct RequestSweep(Option<JobId>);
 
-impl SweepNaming {
+impl RequestSweep {
     fn enter_group(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
         let first = spec.run.task.as_ref()?.index == 0;
         let group = *if first {
@@ -297,7 +301,7 @@ impl SweepNaming {
 }
 
 /// Makes the record of a job that was just submitted.
-pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
+pub(crate) fn new_job(id: JobId, submission: JobSubmission, owner: KeyName, now: Timestamp) -> Job {
     Job {
         id,
         owner,
@@ -315,7 +319,7 @@ pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Ti
         inputs_here: false,
         start_at: None,
         components: Vec::new(),
-        setbacks: Setbacks::default(),
+        setbacks: SetbackCounts::default(),
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName};
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::Bytes;
 use cospan_storage::record::job::MAX_SPEC_BYTES;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
-use crate::actor_settings::JobMemory;
+use crate::actor_settings::JobMemoryLimits;
 use crate::api::ControlPlane;
 use crate::api::command::{
-    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission, SubmittedJob,
+    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob,
 };
 use crate::transfer::testing::{MemoryWorld, content, key, paused, queued};
 
@@ -43,7 +43,7 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
 }
 
 /// A job of one component with arguments of so many bytes.
-fn submission(argument_bytes: usize) -> Submission {
+fn submission(argument_bytes: usize) -> JobSubmission {
     let mut spec = JobSpec::clone(&queued(1, content(1)).spec);
     spec.components[0].inputs.clear();
     spec.components[0].resources.processors = 1;
@@ -51,16 +51,16 @@ fn submission(argument_bytes: usize) -> Submission {
     spec.components[0]
         .program
         .change_program(|program| program.arguments = arguments);
-    let submission = Submission::from_spec(Arc::new(spec));
-    Submission {
+    let submission = JobSubmission::from_spec(Arc::new(spec));
+    JobSubmission {
         allow_unplaceable: true,
         ..submission
     }
 }
 
-fn named(mut submission: Submission, name: &str) -> Submission {
+fn named(mut submission: JobSubmission, name: &str) -> JobSubmission {
     let key = IdempotencyKey::new(name).expect("a key");
-    submission.idempotency = Some(Idempotency {
+    submission.idempotency = Some(SubmissionIdempotency {
         key,
         body: Digest([1; 32]),
     });
@@ -70,7 +70,7 @@ fn named(mut submission: Submission, name: &str) -> Submission {
 async fn submit(
     plane: &ControlPlane,
     by: KeyName,
-    submissions: Vec<Submission>,
+    submissions: Vec<JobSubmission>,
 ) -> Result<Vec<SubmittedJob>, ApiRefusal> {
     match plane
         .execute_command(ApiCommand {
@@ -87,7 +87,7 @@ async fn submit(
 /// What became of requests of one job each that came in before the intake had its turn.
 async fn at_once(
     plane: &ControlPlane,
-    submissions: impl IntoIterator<Item = Submission>,
+    submissions: impl IntoIterator<Item = JobSubmission>,
 ) -> Vec<Result<Vec<SubmittedJob>, ApiRefusal>> {
     let requests = submissions
         .into_iter()
@@ -162,7 +162,7 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
 /// A world with room for so many jobs of [`submission`] in all, and so many of one key.
 async fn with_room(in_all: u64, per_key: u64) -> (MemoryWorld, ControlPlane) {
     let Bytes(size) = submission(1).spec.footprint();
-    let job_memory = JobMemory {
+    let job_memory = JobMemoryLimits {
         in_all: Bytes(in_all * size),
         per_key: Bytes(per_key * size),
     };

@@ -1,6 +1,6 @@
 //! The job actor: the durable step, its inbox, and its timer.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,49 +10,49 @@ use actix::{
 };
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::JobMachine;
-use cospan_domain::job::job_command::{ExternalState, JobCommand, JobRejection};
+use cospan_domain::job::job_command::{JobCommand, JobRejection, JobSurroundings};
 use cospan_domain::job::job_due::{self, JobEffect};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::reservation::Serial;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::reservation::ReservationSerial;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
 use tracing::debug;
 
-use super::retry_pause::Again;
+use super::retry_pause::EffectRetryPauses;
 use super::{job_effects, job_external_state};
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
-use crate::durable_steps::{DecidedStep, Steps};
-use crate::journal::{Append, AppendError, JournalChange};
+use crate::durable_steps::{DecidedStep, RecordInbox};
+use crate::journal::{AppendChange, AppendError, JournalChange};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// A command for a job, answered once everything that follows from it is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), JobRejection>")]
-pub struct JobOrder(pub JobCommand);
+pub struct JobCommandMessage(pub JobCommand);
 
 /// A site does not have a reservation of the job any more. Nobody waits for what follows.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct LeaseGone {
+pub struct LostReservation {
     /// The site.
     pub site: SiteName,
     /// The serial of the reservation.
-    pub serial: Serial,
+    pub serial: ReservationSerial,
 }
 
 /// The actor of one unfinished job.
 pub struct JobActor {
-    pub(super) shared: Arc<Shared>,
-    steps: Steps<JobMachine>,
+    pub(super) shared: Arc<SharedState>,
+    steps: RecordInbox<JobMachine>,
     rebuilt: bool,
-    dirty: Dirty,
+    dirty: DirtyFlag,
     /// Effects under way; at most one for each component, so that an answer never overtakes a later
     /// request.
-    under_way: BTreeSet<JobEffect>,
-    again: Again,
+    under_way: BTreeMap<JobEffect, SpawnHandle>,
+    again: EffectRetryPauses,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// The last change was more than the store takes.
     unfit: bool,
@@ -63,19 +63,19 @@ impl JobActor {
     /// Begins a new life. `rebuilt` if there may have been one before, in this process or another:
     /// what was under way then may or may not have happened.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         job: Arc<Job>,
         rebuilt: bool,
-        dirty: Dirty,
+        dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
         Self {
             shared,
-            steps: Steps::new(job),
+            steps: RecordInbox::new(job),
             rebuilt,
             dirty,
-            under_way: BTreeSet::new(),
-            again: Again::default(),
+            under_way: BTreeMap::new(),
+            again: EffectRetryPauses::default(),
             wake: None,
             unfit: false,
             guard,
@@ -118,7 +118,7 @@ impl JobActor {
             new: next.clone(),
             events,
         };
-        let append = self.shared.journal().send(Append(change));
+        let append = self.shared.journal().send(AppendChange(change));
         let done = append
             .into_actor(self)
             .map(move |result, this, ctx| match result {
@@ -130,7 +130,7 @@ impl JobActor {
                     if looks_again && !this.job().is_final() {
                         this.dirty.owe_look();
                     }
-                    if bug(Bug::PerformTwice) {
+                    if bug(PlantedBug::PerformTwice) {
                         this.perform_due(ctx);
                     }
                     this.go_on(ctx);
@@ -169,7 +169,7 @@ impl JobActor {
     /// outside is looked at only after that, in the light of the decisions: a claim may have sent a
     /// component elsewhere, where its input is not yet.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        let looks_first = bug(Bug::LookFirst) && self.dirty.owes_look();
+        let looks_first = bug(PlantedBug::LookFirst) && self.dirty.owes_look();
         if !looks_first && (self.steps.has_commands() || !self.dirty.owes_look()) {
             self.decide_next(ctx);
         }
@@ -191,17 +191,33 @@ impl JobActor {
             due.retain(|effect| still_due.contains(effect));
         }
         self.again.retain_due(&due);
+        self.drop_unneeded_reads(&due, ctx);
         for effect in due {
             let waits = self.again.is_too_soon(&effect, now);
             let busy = self
                 .under_way
-                .iter()
+                .keys()
                 .any(|other| other.component == effect.component);
-            if !waits && !busy && job_effects::perform_effect(self, &effect, ctx) {
-                self.under_way.insert(effect);
+            if waits || busy {
+                continue;
+            }
+            if let Some(pending) = job_effects::perform_effect(self, &effect, ctx) {
+                self.under_way.insert(effect, pending);
             }
         }
         self.set_wake(now, ctx);
+    }
+
+    /// Drops the reading of outputs that is due no more, which may take hours; the site then stops
+    /// it. Every other effect is carried through, as it may change something.
+    fn drop_unneeded_reads(&mut self, due: &[JobEffect], ctx: &mut Context<Self>) {
+        self.under_way.retain(|effect, pending| {
+            let is_dropped = effect.kind.may_be_dropped() && !due.contains(effect);
+            if is_dropped {
+                ctx.cancel_future(*pending);
+            }
+            !is_dropped
+        });
     }
 
     /// Takes in the result of an effect; `command` records its outcome, if it has one yet.
@@ -277,7 +293,7 @@ impl JobActor {
     fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
         if self.take_in_external_state() {
             self.steps
-                .push_command(JobCommand::Look(ExternalState::default()), None);
+                .push_command(JobCommand::Look(JobSurroundings::default()), None);
             self.decide_next(ctx);
         }
     }
@@ -287,7 +303,7 @@ impl JobActor {
     fn take_in_external_state(&mut self) -> bool {
         self.dirty.take_look();
         if self.steps.is_writing() {
-            if !bug(Bug::ForgetLook) {
+            if !bug(PlantedBug::ForgetLook) {
                 self.dirty.owe_look();
             }
             return false;
@@ -352,10 +368,14 @@ impl Handler<LookAgain> for JobActor {
     }
 }
 
-impl Handler<LeaseGone> for JobActor {
+impl Handler<LostReservation> for JobActor {
     type Result = ();
 
-    fn handle(&mut self, LeaseGone { site, serial }: LeaseGone, ctx: &mut Context<Self>) {
+    fn handle(
+        &mut self,
+        LostReservation { site, serial }: LostReservation,
+        ctx: &mut Context<Self>,
+    ) {
         chaos::enter_handler(ActorKind::Job);
         self.steps
             .push_command(JobCommand::ReservationGone { site, serial }, None);
@@ -363,10 +383,10 @@ impl Handler<LeaseGone> for JobActor {
     }
 }
 
-impl Handler<JobOrder> for JobActor {
+impl Handler<JobCommandMessage> for JobActor {
     type Result = actix::ResponseFuture<Result<(), JobRejection>>;
 
-    fn handle(&mut self, message: JobOrder, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, message: JobCommandMessage, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter_handler(ActorKind::Job);
         let (reply, answer) = oneshot::channel();
         self.steps.push_command(message.0, Some(reply));

@@ -3,25 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::content::Chunk;
+use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, WrapFuture};
+use cospan_domain::content::FileChunk;
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
 use cospan_domain::job::decide::is_last_absence;
-use cospan_domain::job::job_command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
-use cospan_domain::job::job_due::{EffectKind, JobEffect, charge_of};
+use cospan_domain::job::job_command::{
+    AttemptSighting, JobCommand, SiteClockTimes, SubmissionAnswer,
+};
+use cospan_domain::job::job_due::{JobEffect, JobEffectKind, charge_of};
 use cospan_domain::job::job_state::{AttemptState, Component, Job};
-use cospan_domain::job::spec::{Collect, ComponentSpec};
+use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::runner::Launch;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_command::SiteRejection;
 use cospan_domain::site::site_state::{AttemptId, Breaker, SiteRecord};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    CallKind, GateDecision, GateState, Go, Observation, Peer, SiteError, SubmitRequest, Submitted,
-    TagLookup,
+    AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, GateDecision, GateState, GoDecision,
+    RoundPeer, SiteCallKind, SiteError, TagLookupAnswer,
 };
 
 use super::job_actor::JobActor;
@@ -29,7 +31,7 @@ use super::reservation_calls;
 use crate::catalogue::RegisterOutput;
 use crate::chaos::{self, CrashPoint};
 use crate::coallocator::may_try_out;
-use crate::site::{AskAdmission, Call, ErrorCharge};
+use crate::site::{AskAdmission, ErrorCharge, SiteCallMessage, inspect_file};
 
 /// The pause before an effect that failed is tried again, at first; see [`super::retry_pause`].
 pub(super) const RETRY: DurationMs = DurationMs(1_000);
@@ -42,15 +44,13 @@ const CHUNKS: &str = "COSPAN_CHUNKS";
 type EffectOutcome = (Option<JobCommand>, DurationMs);
 pub(super) type PendingEffect = futures_util::future::BoxFuture<'static, EffectOutcome>;
 
-/// Starts an effect. Returns false if it must wait for something that will make the job look again.
+/// Starts an effect. Returns none if it must wait for something that will make the job look again.
 pub(super) fn perform_effect(
     actor: &mut JobActor,
     effect: &JobEffect,
     ctx: &mut Context<JobActor>,
-) -> bool {
-    let Some(pending) = start_effect(actor, effect) else {
-        return false;
-    };
+) -> Option<SpawnHandle> {
+    let pending = start_effect(actor, effect)?;
     chaos::reach_for(effect.kind.name(), CrashPoint::BeforeEffect);
     let effect = effect.clone();
     let done = pending
@@ -59,26 +59,25 @@ pub(super) fn perform_effect(
             chaos::reach_for(effect.kind.name(), CrashPoint::AfterEffect);
             actor.effect_done(&effect, command, again, ctx);
         });
-    ctx.spawn(done);
-    true
+    Some(ctx.spawn(done))
 }
 
 fn start_effect(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
     match effect.kind {
-        EffectKind::Submit => Some(submit_attempt(actor, effect)),
-        EffectKind::Withdraw => Some(withdraw_submission(effect)),
-        EffectKind::LookUp => Some(look_up(actor, effect)),
-        EffectKind::OpenGate => Some(open_gate(actor, effect)),
-        EffectKind::End => Some(end_attempt(actor, effect)),
-        EffectKind::RecordCharge => Some(record_charge(actor, effect)),
-        EffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
-        EffectKind::RegisterOutput(output) => register_output(actor, effect, output),
-        EffectKind::Reserve => reservation_calls::call_due_site(actor),
+        JobEffectKind::Submit => Some(submit_attempt(actor, effect)),
+        JobEffectKind::Withdraw => Some(withdraw_submission(effect)),
+        JobEffectKind::LookUp => Some(look_up(actor, effect)),
+        JobEffectKind::OpenGate => Some(open_gate(actor, effect)),
+        JobEffectKind::End => Some(end_attempt(actor, effect)),
+        JobEffectKind::RecordCharge => Some(record_charge(actor, effect)),
+        JobEffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
+        JobEffectKind::RegisterOutput(output) => register_output(actor, effect, output),
+        JobEffectKind::Reserve => reservation_calls::call_due_site(actor),
     }
 }
 
 fn effect_tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
-    let attempt = if bug(Bug::DropAttempt) {
+    let attempt = if bug(PlantedBug::DropAttempt) {
         Attempt(1)
     } else {
         effect.attempt
@@ -92,7 +91,7 @@ fn effect_tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
 fn call_own_site<T: Send + 'static>(
     actor: &JobActor,
     effect: &JobEffect,
-    call: Call<T>,
+    call: SiteCallMessage<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
     call_at(actor, actor.site_of(effect).as_ref(), call)
 }
@@ -101,7 +100,7 @@ fn call_own_site<T: Send + 'static>(
 pub(super) fn call_at<T: Send + 'static>(
     actor: &JobActor,
     site: Option<&SiteName>,
-    call: Call<T>,
+    call: SiteCallMessage<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
     let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
     Box::pin(async move {
@@ -148,7 +147,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let answer = call_own_site(
         actor,
         effect,
-        Call::new(CallKind::Submit, move |site| {
+        SiteCallMessage::new(SiteCallKind::Submit, move |site| {
             Box::pin(async move { site.submit(&order).await })
         }),
     );
@@ -162,13 +161,13 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
             return (Some(command), DurationMs::ZERO);
         }
         let answer = match answer.await {
-            Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
-            Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
-            Err(SiteError::Unfit(detail)) => SubmitAnswer::Unfit(detail.into()),
-            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            Ok(AcceptedAttempt { lrm_id }) => SubmissionAnswer::Accepted(lrm_id),
+            Err(SiteError::Refused(detail)) => SubmissionAnswer::Refused(detail.into()),
+            Err(SiteError::Unfit(detail)) => SubmissionAnswer::Unfit(detail.into()),
+            Err(SiteError::NotSent(detail)) => SubmissionAnswer::NotSent(detail.into()),
             // A state of the site, and no error: jobs wait until somebody mends it.
             Err(SiteError::LockedOut(detail) | SiteError::OutOfOrder(detail)) => {
-                SubmitAnswer::Full(detail.into())
+                SubmissionAnswer::Full(detail.into())
             }
             Err(SiteError::SiteFull(detail)) => {
                 // Noted at once, before anybody places on what the site is believed to have.
@@ -177,12 +176,12 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                         .live
                         .note_refusal(site, processors, shared.clock.now());
                 }
-                SubmitAnswer::Full(detail.into())
+                SubmissionAnswer::Full(detail.into())
             }
-            Err(SiteError::OutcomeUnknown(detail)) if bug(Bug::RetryBlind) => {
-                SubmitAnswer::NotSent(detail.into())
+            Err(SiteError::OutcomeUnknown(detail)) if bug(PlantedBug::RetryBlind) => {
+                SubmissionAnswer::NotSent(detail.into())
             }
-            Err(SiteError::OutcomeUnknown(_)) => SubmitAnswer::Unknown(settle),
+            Err(SiteError::OutcomeUnknown(_)) => SubmissionAnswer::Unknown(settle),
         };
         (
             Some(JobCommand::SubmitAnswered {
@@ -200,7 +199,7 @@ fn submit_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
 fn request_admission(
     actor: &JobActor,
     effect: &JobEffect,
-) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
+) -> futures_util::future::BoxFuture<'static, Result<(), SubmissionAnswer>> {
     let shared = actor.shared.clone();
     let site = actor.site_of(effect);
     let attempt = AttemptId {
@@ -222,7 +221,7 @@ fn request_admission(
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
         let cluster = shared.actors.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment");
-        let cluster = cluster.map_err(|why| SubmitAnswer::Full(why.into()))?;
+        let cluster = cluster.map_err(|why| SubmissionAnswer::Full(why.into()))?;
         let admitted = cluster
             .send(AskAdmission {
                 attempt,
@@ -231,10 +230,10 @@ fn request_admission(
             })
             .await;
         admitted
-            .map_err(|error| SubmitAnswer::Full(error.to_string().into()))?
+            .map_err(|error| SubmissionAnswer::Full(error.to_string().into()))?
             .map_err(|rejection| match rejection {
-                SiteRejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
-                other => SubmitAnswer::Full(other.to_string().into()),
+                SiteRejection::Banned(ban) => SubmissionAnswer::Barred(ban.to_string().into()),
+                other => SubmissionAnswer::Full(other.to_string().into()),
             })
     })
 }
@@ -244,7 +243,7 @@ fn request_admission(
 fn withdraw_submission(effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let attempt = effect.attempt;
-    let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
+    let answer = SubmissionAnswer::NotSent("withdrawn before it was submitted".into());
     let command = JobCommand::SubmitAnswered {
         component,
         attempt,
@@ -254,7 +253,7 @@ fn withdraw_submission(effect: &JobEffect) -> PendingEffect {
 }
 
 /// Lists the chunks that a component reads, by position of its input.
-fn chunks_of(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
+fn chunks_of(job: &Job, index: ComponentIndex) -> BTreeMap<usize, FileChunk> {
     let Some(spec) = job.spec_of(index) else {
         return BTreeMap::new();
     };
@@ -274,10 +273,10 @@ fn chunks_of(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
 
 /// Describes its chunks to a component: a line for each with offset, length, size of the whole
 /// file, and path.
-fn describe_chunks(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
+fn describe_chunks(spec: &ComponentSpec, chunks: &BTreeMap<usize, FileChunk>) -> Arc<str> {
     chunks
         .iter()
-        .map(|(at, chunk): (&usize, &Chunk)| {
+        .map(|(at, chunk): (&usize, &FileChunk)| {
             let path = spec
                 .inputs
                 .get(*at)
@@ -293,7 +292,7 @@ fn describe_chunks(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc
         .into()
 }
 
-fn attempt_order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
+fn attempt_order(actor: &JobActor, effect: &JobEffect) -> AttemptSubmitRequest {
     let job = actor.job();
     let spec = job
         .spec_of(effect.component)
@@ -304,8 +303,9 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
         .map(|site| actor.shared.site_labels(site))
         .unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
-    let launch = site.and_then(|site| Launch::for_component(job, effect.component, &site, &labels));
-    let mut launch = launch.unwrap_or_else(|| Launch::as_described(spec));
+    let launch =
+        site.and_then(|site| AttemptLaunch::for_component(job, effect.component, &site, &labels));
+    let mut launch = launch.unwrap_or_else(|| AttemptLaunch::as_described(spec));
     let chunks = chunks_of(job, effect.component);
     if !chunks.is_empty() {
         launch.set_variable(CHUNKS, describe_chunks(spec, &chunks));
@@ -319,7 +319,7 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
         Some((content, input.path.clone()))
     });
     let inputs = inputs.collect();
-    let Launch {
+    let AttemptLaunch {
         at_site,
         earlier,
         lists_hosts,
@@ -341,7 +341,7 @@ fn attempt_order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
     let not_before = component.and_then(|component| component.not_before);
     let begin_in = not_before.map(|at| at.since(now)).unwrap_or_default();
-    SubmitRequest {
+    AttemptSubmitRequest {
         tag,
         round: job.round,
         epoch: actor.shared.epoch,
@@ -382,10 +382,10 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let found = call_own_site(
         actor,
         effect,
-        Call::new(CallKind::FindByTag, move |site| {
+        SiteCallMessage::new(SiteCallKind::FindByTag, move |site| {
             Box::pin(async move {
                 let lookup = site.find_by_tag(tag).await?;
-                if closes && lookup.found.is_empty() && !bug(Bug::RenewUnclosed) {
+                if closes && lookup.found.is_empty() && !bug(PlantedBug::RenewUnclosed) {
                     site.decide_gate(tag, &GateDecision::Void).await?;
                 }
                 // Keep one, withdraw the rest.
@@ -398,7 +398,7 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     );
     Box::pin(async move {
         match found.await {
-            Ok(TagLookup { found, .. }) => {
+            Ok(TagLookupAnswer { found, .. }) => {
                 let found = found.into_iter().next().map(|found| found.lrm_id);
                 let command = JobCommand::LookUpAnswered {
                     component,
@@ -421,7 +421,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let decided = call_own_site(
         actor,
         effect,
-        Call::new(CallKind::DecideGate, move |site| {
+        SiteCallMessage::new(SiteCallKind::DecideGate, move |site| {
             Box::pin(async move { site.decide_gate(tag, &decision).await })
         }),
     );
@@ -438,7 +438,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
                     RETRY,
                 )
             }
-            Err(_) if bug(Bug::SilentGateIsClosed) => (
+            Err(_) if bug(PlantedBug::SilentGateIsClosed) => (
                 Some(JobCommand::GateAnswered {
                     component,
                     attempt,
@@ -451,7 +451,7 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     })
 }
 
-fn go_decision(actor: &JobActor, effect: &JobEffect) -> Go {
+fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
     let job = actor.job();
     let peers = job.indexed_components().filter_map(|(index, c)| {
         let host = match &c.run {
@@ -461,8 +461,8 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> Go {
             // A component that is over, or not there yet again, has a place in the list all the same.
             _ => "-".to_owned(),
         };
-        Some(Peer {
-            attempt: if bug(Bug::StalePeers) {
+        Some(RoundPeer {
+            attempt: if bug(PlantedBug::StalePeers) {
                 Attempt(c.attempt.0 - 1)
             } else {
                 c.attempt
@@ -472,7 +472,7 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> Go {
             processors: job.processors_of(index),
         })
     });
-    Go {
+    GoDecision {
         round: job.round,
         epoch: actor.shared.epoch,
         start_at: job.begins_at(effect.component).unwrap_or_default(),
@@ -500,7 +500,7 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
 }
 
 fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
-    if bug(Bug::ForgetEnd) {
+    if bug(PlantedBug::ForgetEnd) {
         return Box::pin(async { (None, END_AGAIN) });
     }
     let tag = effect_tag(actor, effect);
@@ -509,7 +509,7 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let ended = call_own_site(
         actor,
         effect,
-        Call::new(CallKind::Cancel, move |site| {
+        SiteCallMessage::new(SiteCallKind::Cancel, move |site| {
             Box::pin(async move {
                 // Void first: a late payload finds its gate shut.
                 let gate = site.decide_gate(tag, &GateDecision::Void).await?;
@@ -534,10 +534,10 @@ fn end_attempt(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         let seen = report
             .as_ref()
             .and_then(|report| report.observed.attempts.get(&tag));
-        let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
+        let absent = seen.is_some_and(|observation| *observation == AttemptObservation::Absent);
         let asked_at = shared.clock.now();
-        let times = SiteTimes::default();
-        let sighting = Sighting::Void;
+        let times = SiteClockTimes::default();
+        let sighting = AttemptSighting::Void;
         let over = JobCommand::AttemptObserved {
             component,
             attempt,
@@ -584,7 +584,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
-            _ if bug(Bug::ForgetCharge) => (Some(recorded), RETRY),
+            _ if bug(PlantedBug::ForgetCharge) => (Some(recorded), RETRY),
             None => (None, RETRY),
             Some(cluster) => match cluster.send(message).await {
                 Ok(Ok(())) => (Some(recorded), RETRY),
@@ -604,18 +604,18 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffe
         .and_then(|spec| spec.outputs.get(output as usize))
         .map(|o| o.path.clone());
     let tag = effect_tag(actor, effect);
-    let inspected = call_own_site(
-        actor,
-        effect,
-        Call::new(CallKind::Inspect, move |site| {
-            Box::pin(async move {
-                let path = path.ok_or_else(|| SiteError::Refused("no such output".into()))?;
-                site.inspect(&FilePlace::Output(tag, path)).await
-            })
-        }),
-    );
+    let site = actor.site_of(effect);
+    let owner = actor.job().owner.clone();
+    let shared = actor.shared.clone();
     Box::pin(async move {
-        let content = match inspected.await {
+        chaos::reach_point(CrashPoint::SpawnedFuture);
+        let inspected = match site.zip(path) {
+            Some((site, path)) => {
+                inspect_file(&shared, &owner, &site, FilePlace::Output(tag, path)).await
+            }
+            None => Err(SiteError::Refused("no such output".into())),
+        };
+        let content = match inspected {
             Ok(inspected) => Ok(inspected.content),
             Err(SiteError::Refused(why)) => {
                 Err(why.chars().take(WHY_MAX).collect::<String>().into())
@@ -636,7 +636,8 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffe
 fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<PendingEffect> {
     let component = effect.component;
     let spec = actor.job().spec_of(component)?;
-    let Collect::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect else {
+    let OutputDestination::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect
+    else {
         return None;
     };
     let state = actor.job().components.get(component.0 as usize)?;

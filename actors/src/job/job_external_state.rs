@@ -8,21 +8,21 @@ use cospan_domain::job::deadlock::{self, holds_and_waits, sites_waited_at};
 use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::job_command::{
-    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
+    AttemptSighting, InputState, JobCommand, JobSurroundings, RejectedOutput, SiteClockTimes,
 };
 use cospan_domain::job::job_due::has_avoided_sites;
 use cospan_domain::job::job_state::{Component, Job, JobPhase};
-use cospan_domain::job::spec::OnUnreachable;
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::runner::Launch;
+use cospan_domain::job::spec::UnreachableAction;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::runner::AttemptLaunch;
 use cospan_domain::transfer::copy_state::CopyLoss;
 use cospan_domain::units::{ClockSkew, Timestamp};
-use cospan_sites::port::{EndedBySite, ErrorBlame, ExitCause, Observation, PayloadExit};
+use cospan_sites::port::{AttemptObservation, ErrorBlame, ExitCause, PayloadExit, SiteEndReason};
 
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 
 /// Lists the commands with everything that may be new to a job.
-pub(super) fn pending_commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
+pub(super) fn pending_commands(shared: &SharedState, job: &Job) -> Vec<JobCommand> {
     let waits = matches!(job.phase, JobPhase::Queued { .. }) && !has_avoided_sites(job);
     if waits || job.is_final() {
         return Vec::new();
@@ -32,15 +32,15 @@ pub(super) fn pending_commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
         .filter_map(|(index, component)| observed_command(shared, job, index, component))
         .collect();
     let external = external_state(shared, job);
-    if external != ExternalState::default() {
+    if external != JobSurroundings::default() {
         commands.push(JobCommand::Look(external));
     }
     commands
 }
 
 /// Collects the state outside that the job depends on.
-pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
-    ExternalState {
+pub(crate) fn external_state(shared: &SharedState, job: &Job) -> JobSurroundings {
+    JobSurroundings {
         inputs: inputs_state(shared, job),
         unreachable: unreachable_components(shared, job),
         removed: removed_components(shared, job),
@@ -50,7 +50,7 @@ pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
 }
 
 /// Lists outputs whose sites have refused them for long, and those whose name another key took.
-fn stranded_outputs(shared: &Shared, job: &Job) -> Vec<Stranded> {
+fn stranded_outputs(shared: &SharedState, job: &Job) -> Vec<RejectedOutput> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
     let outputs = demands::outputs_to_bring(job);
@@ -70,7 +70,7 @@ fn stranded_outputs(shared: &Shared, job: &Job) -> Vec<Stranded> {
 
 /// Looks for a deadlock: jobs that have what this one waits for, and wait for what it has, or for
 /// each other.
-fn find_deadlock(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
+fn find_deadlock(shared: &SharedState, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
     }
@@ -98,7 +98,7 @@ fn find_deadlock(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> 
 }
 
 fn observed_command(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
     index: ComponentIndex,
     component: &Component,
@@ -116,11 +116,11 @@ fn observed_command(
     let site = &component.placement.as_ref()?.site;
     let sighting = match observation {
         // The site lost the files by which the payload began.
-        Observation::Vanished {
+        AttemptObservation::Vanished {
             began: false,
             detail,
         } if component.run.has_begun() => {
-            Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
+            AttemptSighting::Failed(format!("its files were removed while it ran; {detail}").into())
         }
         _ => to_sighting(observation, clock, || {
             let labels = report
@@ -128,13 +128,13 @@ fn observed_command(
                 .as_ref()
                 .map(|shape| shape.labels.clone())
                 .unwrap_or_default();
-            match Launch::for_component(job, index, site, &labels) {
+            match AttemptLaunch::for_component(job, index, site, &labels) {
                 Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
                 None => "it".to_owned(),
             }
         })?,
     };
-    let times = SiteTimes {
+    let times = SiteClockTimes {
         clock,
         began_at: began_at(observation),
         held_at: held_at(observation),
@@ -153,18 +153,18 @@ fn observed_command(
 }
 
 /// Returns when a payload began, by its site's clock, if it has.
-fn began_at(observation: &Observation) -> Option<Timestamp> {
+fn began_at(observation: &AttemptObservation) -> Option<Timestamp> {
     match observation {
-        Observation::Begun(begun) => Some(begun.at),
-        Observation::Exited(exit) => Some(exit.began_at),
+        AttemptObservation::Begun(begun) => Some(begun.at),
+        AttemptObservation::Exited(exit) => Some(exit.began_at),
         _ => None,
     }
 }
 
 /// Returns from when on a component at its gate had its processors, by its site's clock.
-fn held_at(observation: &Observation) -> Option<Timestamp> {
+fn held_at(observation: &AttemptObservation) -> Option<Timestamp> {
     match observation {
-        Observation::Ready(at_gate) => Some(at_gate.held_at),
+        AttemptObservation::Ready(at_gate) => Some(at_gate.held_at),
         _ => None,
     }
 }
@@ -172,58 +172,62 @@ fn held_at(observation: &Observation) -> Option<Timestamp> {
 /// Translates an observation for a job, where the site's clock is so far ahead of ours; `None` if
 /// it means nothing. `program` names what was to be started.
 fn to_sighting(
-    observation: &Observation,
+    observation: &AttemptObservation,
     clock: ClockSkew,
     program: impl FnOnce() -> String,
-) -> Option<Sighting> {
+) -> Option<AttemptSighting> {
     Some(match observation {
-        Observation::Unknown(why) if bug(Bug::UnknownIsGone) => {
-            Sighting::Vanished(why.as_str().into())
+        AttemptObservation::Unknown(why) if bug(PlantedBug::UnknownIsGone) => {
+            AttemptSighting::Vanished(why.as_str().into())
         }
-        Observation::Unknown(_) => return None,
-        Observation::Absent => Sighting::Absent,
-        Observation::Queued(queued) => Sighting::Queued(queued.expected.map(|at| at - clock)),
-        Observation::Starting => Sighting::Pending,
-        Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
-        Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),
-        Observation::Exited(exit) => sighting_of_exit(exit, program),
-        Observation::Void => Sighting::Void,
-        Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
-        Observation::Ended {
-            why: EndedBySite::NeverRuns,
+        AttemptObservation::Unknown(_) => return None,
+        AttemptObservation::Absent => AttemptSighting::Absent,
+        AttemptObservation::Queued(queued) => {
+            AttemptSighting::Queued(queued.expected.map(|at| at - clock))
+        }
+        AttemptObservation::Starting => AttemptSighting::Pending,
+        AttemptObservation::Ready(at_gate) => AttemptSighting::Ready(at_gate.host.clone()),
+        AttemptObservation::Begun(begun) => AttemptSighting::Begun(begun.host.clone()),
+        AttemptObservation::Exited(exit) => sighting_of_exit(exit, program),
+        AttemptObservation::Void => AttemptSighting::Void,
+        AttemptObservation::Vanished { detail, .. } => {
+            AttemptSighting::Vanished(detail.as_str().into())
+        }
+        AttemptObservation::Ended {
+            why: SiteEndReason::NeverRuns,
             detail,
             ..
-        } => Sighting::NeverRuns(detail.as_str().into()),
-        Observation::Ended { why, detail, .. } => match why.whose_error() {
-            ErrorBlame::Job => Sighting::Failed(detail.as_str().into()),
-            ErrorBlame::Site => Sighting::Vanished(detail.as_str().into()),
-            ErrorBlame::Nobody => Sighting::Taken(detail.as_str().into()),
+        } => AttemptSighting::NeverRuns(detail.as_str().into()),
+        AttemptObservation::Ended { why, detail, .. } => match why.whose_error() {
+            ErrorBlame::Job => AttemptSighting::Failed(detail.as_str().into()),
+            ErrorBlame::Site => AttemptSighting::Vanished(detail.as_str().into()),
+            ErrorBlame::Nobody => AttemptSighting::Taken(detail.as_str().into()),
         },
     })
 }
 
-fn sighting_of_exit(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
+fn sighting_of_exit(exit: &PayloadExit, program: impl FnOnce() -> String) -> AttemptSighting {
     let how: Arc<str> = match &exit.cause {
-        ExitCause::Code(0) => return Sighting::Succeeded,
+        ExitCause::Code(0) => return AttemptSighting::Succeeded,
         ExitCause::Code(code) => format!("exit code {code}").into(),
         ExitCause::Signal(signal) => format!("ended by signal {signal}").into(),
         ExitCause::WallTime => "ran longer than its wall time".into(),
         ExitCause::Terminated => "was told to end at its site".into(),
-        ExitCause::TooLate => return Sighting::TooLate,
+        ExitCause::TooLate => return AttemptSighting::TooLate,
         ExitCause::CouldNotStart(problem) => {
             format!("could not start {}: {problem}", program()).into()
         }
     };
-    Sighting::Failed(how)
+    AttemptSighting::Failed(how)
 }
 
-fn inputs_state(shared: &Shared, job: &Job) -> Inputs {
+fn inputs_state(shared: &SharedState, job: &Job) -> InputState {
     let needs = match job.phase {
         JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
             demands::needed_digests(job)
         }
         JobPhase::Running { .. } if job.is_staging() => demands::staging_content(job),
-        _ => return Inputs::Unknown,
+        _ => return InputState::Unknown,
     };
     let view = shared.view.load();
     let mut expected = Timestamp(0);
@@ -236,7 +240,7 @@ fn inputs_state(shared: &Shared, job: &Job) -> Inputs {
         }) = copy.and_then(|copy| copy.reason_lost())
         {
             let components = demands::components_needing(job, digest, &site).collect();
-            return Inputs::Lost {
+            return InputState::Lost {
                 detail,
                 components,
                 at_site: at_destination,
@@ -248,15 +252,17 @@ fn inputs_state(shared: &Shared, job: &Job) -> Inputs {
             expected = expected.max(progress.map_or(Timestamp(0), |progress| progress.expected));
         }
     }
-    match missing {
-        false => Inputs::Here,
-        true if expected == Timestamp(0) => Inputs::Unknown,
-        true => Inputs::Expected(expected),
+    if !missing {
+        InputState::Here
+    } else if expected == Timestamp(0) {
+        InputState::Unknown
+    } else {
+        InputState::Expected(expected)
     }
 }
 
 /// Lists the components whose site is silent. None while the fault seems to be ours.
-fn unreachable_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+fn unreachable_components(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     if shared.live.is_isolated() {
         return Vec::new();
     }
@@ -274,7 +280,7 @@ fn unreachable_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Ti
 
 /// Lists the components whose site left the configuration. Nobody knows how long their payloads
 /// have been out of sight, so that time counts from our start only.
-fn removed_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
+fn removed_components(shared: &SharedState, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
     let gone = job.indexed_components().filter(|(_, component)| {
         let placement = component.placement.as_ref();
         placement.is_some_and(|placement| !shared.sites.contains_key(&placement.site))
@@ -283,7 +289,7 @@ fn removed_components(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timest
 }
 
 /// Returns when a job is to look again because of silent sites.
-pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
+pub(super) fn next_wake(shared: &SharedState, job: &Job) -> Option<Timestamp> {
     if !matches!(
         job.phase,
         JobPhase::Starting { .. }
@@ -293,7 +299,7 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
     ) {
         return None;
     }
-    let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else {
+    let UnreachableAction::RerunAfter(patience) = job.spec.on_unreachable else {
         return None;
     };
     let now = shared.clock.now();

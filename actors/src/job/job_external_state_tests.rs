@@ -10,14 +10,14 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_event::JobEventKind;
 use cospan_domain::job::job_state::{AbortCause, AttemptState, Component, Job, JobPhase};
-use cospan_domain::job::spec::{JobSpec, OnUnreachable};
+use cospan_domain::job::spec::{JobSpec, UnreachableAction};
 use cospan_domain::placed::Placement;
 use cospan_domain::transfer::copy_state::CopyPhase;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{external_state, next_wake};
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::journal::JournalChange;
 use crate::transfer::testing::{MemoryWorld, content, name, path, paused, queued, site};
 
@@ -26,7 +26,7 @@ const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 /// A job that began long before our start, at a site that may be none of ours.
 pub(in crate::job) fn running_at(name: &str) -> Job {
     let mut job = queued(1, content(1));
-    let on_unreachable = OnUnreachable::RerunAfter(PATIENCE);
+    let on_unreachable = UnreachableAction::RerunAfter(PATIENCE);
     job.spec = Arc::new(JobSpec {
         on_unreachable,
         ..JobSpec::clone(&job.spec)
@@ -56,7 +56,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
     job
 }
 
-fn looks(shared: &Shared, job: &Job) -> Vec<JobEventKind> {
+fn looks(shared: &SharedState, job: &Job) -> Vec<JobEventKind> {
     let look = JobCommand::Look(external_state(shared, job));
     let events = decide(job, &shared.settings.job, look, shared.clock.now()).expect("a look");
     events.into_iter().map(|event| event.what).collect()

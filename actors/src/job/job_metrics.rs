@@ -1,23 +1,23 @@
 //! Counts the events of jobs in the metrics.
 
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::job::accounting::Accounting;
+use cospan_domain::job::accounting::JobAccounting;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{AbortCause, Job, JobPhase};
 use cospan_domain::units::DurationMs;
 use prometheus::Histogram;
 
 use super::reservation_metrics;
-use crate::metrics::Metrics;
+use crate::metrics::ControlPlaneMetrics;
 
 /// Counts what happened to a job in one step. A step may lead through several phases: each event
 /// counts, not where the job stood before and stands now.
-pub(crate) fn count_step(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
+pub(crate) fn count_step(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, events: &[JobEvent]) {
     events
         .iter()
         .for_each(|event| count_event(metrics, old, new, event));
     if new.is_final() && !old.is_final() {
-        let cost = Accounting::from_job(new);
+        let cost = JobAccounting::from_job(new);
         metrics
             .gained_processor_seconds
             .inc_by(cost.gained_processor_ms / 1_000);
@@ -32,7 +32,7 @@ pub(crate) fn count_step(metrics: &Metrics, old: &Job, new: &Job, events: &[JobE
 }
 
 /// Observes the cost of a job that has ended.
-fn observe_cost(metrics: &Metrics, cost: &Accounting) {
+fn observe_cost(metrics: &ControlPlaneMetrics, cost: &JobAccounting) {
     metrics
         .costs
         .total_placement_seconds
@@ -58,7 +58,7 @@ fn observe_cost(metrics: &Metrics, cost: &Accounting) {
         .observe(cost.transfer_volume.0 as f64);
 }
 
-fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
+fn count_event(metrics: &ControlPlaneMetrics, old: &Job, new: &Job, event: &JobEvent) {
     reservation_metrics::count_event(&metrics.reservations, old, new, event);
     match &event.what {
         JobEventKind::JobPlaced { .. } => {
@@ -105,7 +105,7 @@ fn observe_time(histogram: &Histogram, time: DurationMs) {
     histogram.observe(time.as_secs_f64());
 }
 
-fn count_end(metrics: &Metrics, how: &str) {
+fn count_end(metrics: &ControlPlaneMetrics, how: &str) {
     metrics.jobs_ended.with_label_values(&[how]).inc();
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_a_job_cost_is_counted_once_it_has_ended() {
-        let metrics = Metrics::new(&Registry::new()).expect("metrics");
+        let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
         let mut old = queued(1, content(1));
         old.instants.placed = Some(Timestamp(9_000));
         old.instants.claimed = Some(Timestamp(11_000));
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_component_that_fails_alone_is_counted_by_cause_at_its_site() {
-        let metrics = Metrics::new(&Registry::new()).expect("metrics");
+        let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
         let mut old = queued(1, content(1));
         let placement = Placement {
             site: site("Delft"),

@@ -5,33 +5,39 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, JobReservations};
-use cospan_domain::placement::{Hindrance, PlacementAcceptance};
+use cospan_domain::placement::{PlacementAcceptance, PlacementHindrance};
 use cospan_domain::reservation::{
-    ReservationCall, ReservationOutcome, ReservationRequest, ReservationTag, Serial, StartWindow,
+    ReservationCall, ReservationOutcome, ReservationRequest, ReservationSerial, ReservationTag,
+    StartWindow,
 };
 use cospan_domain::site::availability::site_state;
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::{CallKind, Reservations, Site, SiteError, TaggedReservationRequest};
+use cospan_sites::port::{
+    Site, SiteCallKind, SiteError, SiteReservationCalls, TaggedReservationRequest,
+};
 
 use super::job_actor::JobActor;
 use super::job_effects::{PendingEffect, RETRY, call_at};
-use super::reservation_quota::{self, Permission};
-use crate::actor_context::Shared;
-use crate::site::Call;
+use super::reservation_quota::{self, QuotaDecision};
+use crate::actor_context::SharedState;
+use crate::site::SiteCallMessage;
 
 /// The time for which a site keeps a reservation that is not confirmed: longer than a search may
 /// take, as each one is renewed before they are confirmed.
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
 
 /// A call with everything that the site has to know.
-struct ReservationQuestion {
+struct PreparedReservationCall {
     ask: ReservationCall,
     tag: ReservationTag,
     order: Option<TaggedReservationRequest>,
 }
 
-impl ReservationQuestion {
-    fn due_call_of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
+impl PreparedReservationCall {
+    fn due_call_of(
+        job: &Job,
+        tag: impl Fn(ReservationSerial) -> ReservationTag,
+    ) -> Option<(u32, Self)> {
         let reservation = job.reservation.as_deref()?;
         let (number, ask) = reservation.due_call()?;
         let (serial, wanted) = match &ask {
@@ -67,7 +73,7 @@ impl ReservationQuestion {
     /// Makes the call. A new reservation is looked up first: an earlier request may have arrived,
     /// and its answer may have been lost.
     async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
-        let granting: &dyn Reservations = site
+        let granting: &dyn SiteReservationCalls = site
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))?;
         let lost = ReservationOutcome::Lost { next: None };
@@ -160,7 +166,7 @@ fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
             .any(|site| refuses_jobs(&actor.shared, site))
 }
 
-fn refuses_jobs(shared: &Shared, name: &SiteName) -> bool {
+fn refuses_jobs(shared: &SharedState, name: &SiteName) -> bool {
     let view = shared.view.load();
     let Some(record) = view.sites.get(name) else {
         return false;
@@ -171,11 +177,11 @@ fn refuses_jobs(shared: &Shared, name: &SiteName) -> bool {
         PlacementAcceptance::Open | PlacementAcceptance::ProbesOnly => false,
         PlacementAcceptance::Closed(hindrance) => matches!(
             hindrance,
-            Hindrance::Unusable
-                | Hindrance::Draining
-                | Hindrance::Drained
-                | Hindrance::Maintenance
-                | Hindrance::Frozen
+            PlacementHindrance::Unusable
+                | PlacementHindrance::Draining
+                | PlacementHindrance::Drained
+                | PlacementHindrance::Maintenance
+                | PlacementHindrance::Frozen
         ),
     }
 }
@@ -185,7 +191,7 @@ pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
     let instance = actor.shared.instance;
     let job = actor.job().id;
     let (question, asked) =
-        ReservationQuestion::due_call_of(actor.job(), |serial| ReservationTag {
+        PreparedReservationCall::due_call_of(actor.job(), |serial| ReservationTag {
             instance,
             job,
             serial,
@@ -197,9 +203,9 @@ pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
         return Some(Box::pin(async move { (answered, RETRY) }));
     }
     match reservation_quota::check_permission(actor, &asked.ask) {
-        Permission::Granted => {}
-        Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
-        Permission::Withheld { most, next } => {
+        QuotaDecision::Granted => {}
+        QuotaDecision::Later => return Some(Box::pin(async { (None, RETRY) })),
+        QuotaDecision::Withheld { most, next } => {
             let said = JobCommand::WithholdReservation {
                 question,
                 most,
@@ -210,7 +216,7 @@ pub(super) fn call_due_site(actor: &JobActor) -> Option<PendingEffect> {
     }
     let asked = Arc::new(asked);
     let put = asked.clone();
-    let put = Call::new(CallKind::Reserve, move |site| {
+    let put = SiteCallMessage::new(SiteCallKind::Reserve, move |site| {
         Box::pin(async move { put.put_to(&*site).await })
     });
     let answer = call_at(actor, Some(&site), put);

@@ -4,7 +4,7 @@ use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{AbortCause, Job, JobReservations};
 use cospan_domain::reservation::{
-    ReservationCall, ReservationOutcome, ReservationSearch, SearchState,
+    ReservationCall, ReservationOutcome, ReservationSearch, ReservationSearchState,
 };
 use cospan_domain::units::Timestamp;
 
@@ -29,9 +29,11 @@ pub(crate) fn count_live_reservations(metrics: &ReservationMetrics, job: &Job, c
 
 fn state_label(search: &ReservationSearch) -> &'static str {
     match search.standing() {
-        SearchState::Confirmed => "confirmed",
-        SearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => "released",
-        SearchState::Asks(_) | SearchState::Failed(_) => "granted",
+        ReservationSearchState::Confirmed => "confirmed",
+        ReservationSearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => {
+            "released"
+        }
+        ReservationSearchState::Asks(_) | ReservationSearchState::Failed(_) => "granted",
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{Acquisition, ReservationUse};
+use cospan_domain::acquisition::{Acquisition, UsedReservation};
 use cospan_domain::job::job_state::{Component, JobPhase};
 use cospan_domain::placed::Placement;
-use cospan_domain::reservation::{Coallocation, CoallocationPart, Serial, StartWindow};
+use cospan_domain::reservation::{Coallocation, CoallocationPart, ReservationSerial, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use prometheus::Registry;
 
 use super::*;
-use crate::metrics::Metrics;
+use crate::metrics::ControlPlaneMetrics;
 use crate::transfer::testing::{content, queued, site};
 
 fn searching() -> Job {
@@ -56,7 +56,7 @@ fn event(what: JobEventKind) -> JobEvent {
     }
 }
 
-fn answer(metrics: &Metrics, job: &Job, outcome: ReservationOutcome) -> Job {
+fn answer(metrics: &ControlPlaneMetrics, job: &Job, outcome: ReservationOutcome) -> Job {
     let mut new = job.clone();
     if let Some(reservation) = &mut new.reservation {
         reservation.search.record_outcome(outcome);
@@ -71,14 +71,14 @@ fn answer(metrics: &Metrics, job: &Job, outcome: ReservationOutcome) -> Job {
     new
 }
 
-fn held(metrics: &Metrics) -> [i64; 3] {
+fn held(metrics: &ControlPlaneMetrics) -> [i64; 3] {
     let held = &metrics.reservations.held;
     ["granted", "confirmed", "released"].map(|s| held.with_label_values(&["Delft", s]).get())
 }
 
 #[test]
 fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
-    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
     let job = searching();
     assert_eq!(held(&metrics), [0, 0, 0]);
     let job = answer(
@@ -106,7 +106,7 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
 
 #[test]
 fn refusals_and_losses_are_counted_by_site() {
-    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
     let refused = |reason| {
         metrics
             .reservations
@@ -148,12 +148,12 @@ fn refusals_and_losses_are_counted_by_site() {
 
 #[test]
 fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
-    let metrics = Metrics::new(&Registry::new()).expect("metrics");
+    let metrics = ControlPlaneMetrics::new(&Registry::new()).expect("metrics");
     let mut old = queued(1, content(1));
     let from = Timestamp(10_000);
     let to = Timestamp(60_000);
-    let promised = ReservationUse {
-        serial: Serial(1),
+    let promised = UsedReservation {
+        serial: ReservationSerial(1),
         from,
         to,
         shared: false,

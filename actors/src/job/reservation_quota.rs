@@ -9,22 +9,25 @@ use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobReservations};
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::reservation::owner_quota::{Allowance, HeldFor, decide_allowance, share_of};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::reservation::owner_quota::{
+    OwnerReservation, ReservationAllowance, decide_allowance, share_of,
+};
 use cospan_domain::reservation::{
-    CoallocationPart, PartReservation, ReservationCall, ReservationSearch, Serial, Span,
+    CoallocationPart, PartReservation, ReservationCall, ReservationSearch, ReservationSerial,
+    TimeSpan,
 };
 use cospan_domain::units::{PerMillion, Timestamp};
 
 use super::job_actor::JobActor;
-use crate::api::View;
+use crate::api::CommittedView;
 
 /// Calls that jobs have made to sites, or may have, by the serial that each is about.
 #[derive(Debug, Default)]
-pub(crate) struct Put(Mutex<BTreeMap<JobId, Serial>>);
+pub(crate) struct MadeReservationCalls(Mutex<BTreeMap<JobId, ReservationSerial>>);
 
 /// The decision on a call, by what its user may have.
-pub(super) enum Permission {
+pub(super) enum QuotaDecision {
     /// The call is made.
     Granted,
     /// The call is made later: the site has not reported its size since our start.
@@ -33,10 +36,10 @@ pub(super) enum Permission {
     Withheld { most: u32, next: Option<Timestamp> },
 }
 
-impl Put {
+impl MadeReservationCalls {
     /// Takes over the calls that wait for an answer at our start: nobody knows whether they were
     /// made.
-    pub(crate) fn from_view(view: &View) -> Self {
+    pub(crate) fn from_view(view: &CommittedView) -> Self {
         let wanted = view
             .jobs
             .iter()
@@ -45,7 +48,7 @@ impl Put {
     }
 
     /// Notes a call, and forgets those that have been answered.
-    fn note_call(&self, job: JobId, serial: Serial, view: &View) {
+    fn note_call(&self, job: JobId, serial: ReservationSerial, view: &CommittedView) {
         let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         put.retain(|id, serial| {
             let wanted = view.jobs.get(id).and_then(|job| demand_of_job(job));
@@ -54,7 +57,7 @@ impl Put {
         put.insert(job, serial);
     }
 
-    fn has_call(&self, job: JobId, serial: Serial) -> bool {
+    fn has_call(&self, job: JobId, serial: ReservationSerial) -> bool {
         let put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         put.get(&job) == Some(&serial)
     }
@@ -63,28 +66,28 @@ impl Put {
 /// The processors that a job wants a site to reserve for it.
 struct WantedReservation {
     site: SiteName,
-    serial: Serial,
-    held: HeldFor,
+    serial: ReservationSerial,
+    held: OwnerReservation,
 }
 
 /// Decides whether the user of a job may have a call made to a site now.
-pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
+pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> QuotaDecision {
     let shared = &actor.shared;
     let job = actor.job();
     let share = shared.settings.job.reservation_share;
     if share >= PerMillion::ONE || !counts_for_quota(job) {
-        return Permission::Granted;
+        return QuotaDecision::Granted;
     }
     let wanted = job
         .reservation
         .as_deref()
         .and_then(|reservation| demand_of_call(reservation, ask));
     let Some(wanted) = wanted else {
-        return Permission::Granted;
+        return QuotaDecision::Granted;
     };
     let report = shared.live.site_report(&wanted.site);
     let Some(shape) = report.and_then(|report| report.shape.clone()) else {
-        return Permission::Later;
+        return QuotaDecision::Later;
     };
     let most = share_of(shape.total.processors, share);
     let view = shared.view.load();
@@ -108,21 +111,21 @@ pub(super) fn check_permission(actor: &JobActor, ask: &ReservationCall) -> Permi
         .chain([job.as_ref()])
         .flat_map(|job| reserved_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
-    let held: Vec<HeldFor> = held.map(|(.., held)| held).chain(asked).collect();
-    let held = if bug(Bug::HoldBeyondShare) {
+    let held: Vec<OwnerReservation> = held.map(|(.., held)| held).chain(asked).collect();
+    let held = if bug(PlantedBug::HoldBeyondShare) {
         Vec::new()
     } else {
         held
     };
     let next = match decide_allowance(&held, wanted.held, most) {
-        Allowance::Allowed => {
+        ReservationAllowance::Allowed => {
             shared.put.note_call(job.id, wanted.serial, &view);
-            return Permission::Granted;
+            return QuotaDecision::Granted;
         }
-        Allowance::From(next) => Some(next),
-        Allowance::Never => None,
+        ReservationAllowance::From(next) => Some(next),
+        ReservationAllowance::Never => None,
     };
-    Permission::Withheld { most, next }
+    QuotaDecision::Withheld { most, next }
 }
 
 /// Returns true if the reservations of a job count; those that an operator asked for do not.
@@ -150,8 +153,8 @@ fn demand_of_call(
         return None;
     };
     let part = reservation.calling_search()?.job.parts.get(*part)?;
-    let span = Span::new(window.earliest, window.latest + part.length);
-    let held = HeldFor {
+    let span = TimeSpan::new(window.earliest, window.latest + part.length);
+    let held = OwnerReservation {
         span,
         processors: part.resources.processors,
     };
@@ -174,7 +177,7 @@ fn demand_of_job(job: &Job) -> Option<WantedReservation> {
 fn reserved_at<'a>(
     job: &'a Job,
     site: &'a SiteName,
-) -> impl Iterator<Item = (JobId, Serial, HeldFor)> + 'a {
+) -> impl Iterator<Item = (JobId, ReservationSerial, OwnerReservation)> + 'a {
     let reservation = job.reservation.as_deref();
     let parts = reservation
         .into_iter()
@@ -189,11 +192,11 @@ fn reserved_at<'a>(
     parts.filter_map(
         move |(part, held): (&CoallocationPart, Option<&PartReservation>)| {
             let held = held.filter(|held| held.site == *site)?;
-            let span = Span::new(held.start, held.start + part.length);
+            let span = TimeSpan::new(held.start, held.start + part.length);
             Some((
                 job.id,
                 held.serial,
-                HeldFor {
+                OwnerReservation {
                     span,
                     processors: part.resources.processors,
                 },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::job::job_due::{EffectKind, JobEffect};
+use cospan_domain::job::job_due::{JobEffect, JobEffectKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// The longest pause; the first one doubles until then.
@@ -13,14 +13,14 @@ const GATE_LONGEST: DurationMs = DurationMs(5_000);
 /// Effects that failed or must be repeated: the time before which each is not made again, and its
 /// last pause.
 #[derive(Debug, Default)]
-pub(super) struct Again(BTreeMap<JobEffect, (Timestamp, DurationMs)>);
+pub(super) struct EffectRetryPauses(BTreeMap<JobEffect, (Timestamp, DurationMs)>);
 
-impl Again {
+impl EffectRetryPauses {
     /// Puts off an effect that was carried out, or failed. If it is still due it is not made again
     /// for `first`, or for longer if it came to nothing before.
     pub(super) fn put_off(&mut self, effect: &JobEffect, first: DurationMs, now: Timestamp) {
         let longest = match effect.kind {
-            EffectKind::OpenGate => GATE_LONGEST,
+            JobEffectKind::OpenGate => GATE_LONGEST,
             _ => LONGEST,
         };
         let (_, last) = self.0.get(effect).copied().unwrap_or_default();
@@ -55,7 +55,12 @@ mod tests {
     use super::*;
 
     /// Seconds between one time and the next at which it is made, if it is made whenever it may be.
-    fn pauses(again: &mut Again, kind: EffectKind, first: u64, times: usize) -> Vec<u64> {
+    fn pauses(
+        again: &mut EffectRetryPauses,
+        kind: JobEffectKind,
+        first: u64,
+        times: usize,
+    ) -> Vec<u64> {
         let effect = JobEffect {
             component: ComponentIndex(0),
             attempt: Attempt(1),
@@ -76,17 +81,17 @@ mod tests {
 
     #[test]
     fn what_comes_to_nothing_is_asked_for_ever_more_seldom() {
-        let of = |kind, first, times| pauses(&mut Again::default(), kind, first, times);
-        assert_eq!(of(EffectKind::End, 5, 5), [5, 10, 20, 30, 30]);
-        assert_eq!(of(EffectKind::OpenGate, 1, 5), [1, 2, 4, 5, 5]);
-        assert_eq!(of(EffectKind::LookUp, 60, 2), [60, 60]);
+        let of = |kind, first, times| pauses(&mut EffectRetryPauses::default(), kind, first, times);
+        assert_eq!(of(JobEffectKind::End, 5, 5), [5, 10, 20, 30, 30]);
+        assert_eq!(of(JobEffectKind::OpenGate, 1, 5), [1, 2, 4, 5, 5]);
+        assert_eq!(of(JobEffectKind::LookUp, 60, 2), [60, 60]);
     }
 
     #[test]
     fn what_was_not_due_for_a_while_is_asked_for_as_soon_as_at_first() {
-        let mut again = Again::default();
-        pauses(&mut again, EffectKind::End, 5, 5);
+        let mut again = EffectRetryPauses::default();
+        pauses(&mut again, JobEffectKind::End, 5, 5);
         again.retain_due(&[]);
-        assert_eq!(pauses(&mut again, EffectKind::End, 5, 2), [5, 10]);
+        assert_eq!(pauses(&mut again, JobEffectKind::End, 5, 2), [5, 10]);
     }
 }

@@ -2,14 +2,14 @@
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::job::spec::OnUnreachable;
-use cospan_domain::site::contact::Contact;
+use cospan_domain::job::spec::UnreachableAction;
+use cospan_domain::site::contact::SiteContact;
 
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 
 /// A component that may run where nobody can see or end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SilentAttempt {
+pub struct SilentSiteComponent {
     /// The name of the component.
     pub component: String,
     /// The component's site.
@@ -20,20 +20,20 @@ pub struct SilentAttempt {
 
 /// Parts of a job that may run at silent sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct JobSilence {
+pub struct SilentSiteReport {
     /// The components at those sites.
-    pub attempts: Vec<SilentAttempt>,
+    pub attempts: Vec<SilentSiteComponent>,
     /// True if so many sites are silent that the fault seems to be ours.
     pub isolated: bool,
 }
 
-impl JobSilence {
+impl SilentSiteReport {
     /// Collects what is known now.
-    pub fn from_job(shared: &Shared, job: &Job) -> Self {
+    pub fn from_job(shared: &SharedState, job: &Job) -> Self {
         let attempts = living_components(job)
             .filter_map(|(component, site): (String, SiteName)| {
                 let why = why_silent(shared, &site)?;
-                Some(SilentAttempt {
+                Some(SilentSiteComponent {
                     component,
                     site,
                     why,
@@ -51,8 +51,8 @@ impl JobSilence {
         let attempts: Vec<String> = self
             .attempts
             .iter()
-            .map(|silent: &SilentAttempt| {
-                let SilentAttempt {
+            .map(|silent: &SilentSiteComponent| {
+                let SilentSiteComponent {
                     component,
                     site,
                     why,
@@ -78,8 +78,8 @@ impl JobSilence {
                  `cospan cancel --abandon {}`",
                 job.id
             ),
-            OnUnreachable::Wait => "it goes on once that site answers".into(),
-            OnUnreachable::RerunAfter(patience) => {
+            UnreachableAction::Wait => "it goes on once that site answers".into(),
+            UnreachableAction::RerunAfter(patience) => {
                 format!("it goes on once that site answers, and is given up after {patience}")
             }
         }
@@ -88,17 +88,17 @@ impl JobSilence {
 
 /// Describes what may still live of a job that its user abandoned, and why it was not given up: a
 /// site is not silent before it failed to answer for a while, which takes as long after our start.
-pub fn not_given_up_text(shared: &Shared, job: &Job) -> Option<String> {
+pub fn not_given_up_text(shared: &SharedState, job: &Job) -> Option<String> {
     let now = shared.clock.now();
     let left: Vec<String> = living_components(job)
         .map(|(component, site): (String, SiteName)| {
             let heard = match shared.live.site_report(&site).unwrap_or_default().contact {
-                Contact::Answering { last_at } => {
+                SiteContact::Answering { last_at } => {
                     format!("which answered {} ago", now.since(last_at))
                 }
-                Contact::NeverAnswered
-                | Contact::Unreachable { .. }
-                | Contact::CredentialsExpired { .. } => "not heard yet".into(),
+                SiteContact::NeverAnswered
+                | SiteContact::Unreachable { .. }
+                | SiteContact::CredentialsExpired { .. } => "not heard yet".into(),
             };
             format!("component {component} at {site}, {heard}")
         })
@@ -124,14 +124,14 @@ fn living_components(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
     })
 }
 
-fn why_silent(shared: &Shared, site: &SiteName) -> Option<&'static str> {
+fn why_silent(shared: &SharedState, site: &SiteName) -> Option<&'static str> {
     if !shared.sites.contains_key(site) {
         return Some("which is no longer in the configuration");
     }
     match shared.live.site_report(site).unwrap_or_default().contact {
-        Contact::Unreachable { .. } => Some("which does not answer"),
-        Contact::CredentialsExpired { .. } => Some("which refuses our credentials"),
-        Contact::NeverAnswered | Contact::Answering { .. } => None,
+        SiteContact::Unreachable { .. } => Some("which does not answer"),
+        SiteContact::CredentialsExpired { .. } => Some("which refuses our credentials"),
+        SiteContact::NeverAnswered | SiteContact::Answering { .. } => None,
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::job_state::{AbortCause, AfterAbort, Job, JobPhase, PhaseKind};
-use cospan_domain::job::spec::{JobSpec, OnUnreachable};
-use cospan_domain::site::contact::Contact;
+use cospan_domain::job::job_state::{AbortCause, AbortConsequence, Job, JobPhase, PhaseKind};
+use cospan_domain::job::spec::{JobSpec, UnreachableAction};
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::units::Timestamp;
 
-use super::{JobSilence, SilentAttempt};
+use super::{SilentSiteComponent, SilentSiteReport};
 use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
 use crate::job::job_external_state::tests::running_at;
 use crate::journal::JournalChange;
 use crate::transfer::testing::{MemoryWorld, key, paused, queued, site};
@@ -33,7 +33,7 @@ async fn restarted_without_delft() -> MemoryWorld {
     world.restarted_complete().await
 }
 
-async fn abandon(world: &MemoryWorld) -> JobOutcome {
+async fn abandon(world: &MemoryWorld) -> JobCommandOutcome {
     let plane = ControlPlane::new(world.shared.clone());
     while !plane.is_ready() {
         world.settle().await;
@@ -52,7 +52,7 @@ async fn abandon(world: &MemoryWorld) -> JobOutcome {
 fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
     paused(async || {
         let world = restarted_without_delft().await;
-        let JobOutcome::Waits(told) = abandon(&world).await else {
+        let JobCommandOutcome::Waits(told) = abandon(&world).await else {
             panic!("it waits for Delft")
         };
         assert!(
@@ -69,10 +69,10 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
         };
         world
             .until("Delft is unreachable", |w: &MemoryWorld| {
-                matches!(contact(w), Some(Contact::Unreachable { .. }))
+                matches!(contact(w), Some(SiteContact::Unreachable { .. }))
             })
             .await;
-        assert_eq!(abandon(&world).await, JobOutcome::Done);
+        assert_eq!(abandon(&world).await, JobCommandOutcome::Done);
         assert_eq!(phase(&world), PhaseKind::Cancelled);
     });
 }
@@ -80,12 +80,12 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
 fn told(job: &Job, isolated: bool) -> String {
     let component = "one".into();
     let why = "which does not answer";
-    let attempts = vec![SilentAttempt {
+    let attempts = vec![SilentSiteComponent {
         component,
         site: site("Delft"),
         why,
     }];
-    JobSilence { attempts, isolated }
+    SilentSiteReport { attempts, isolated }
         .warning(job)
         .expect("something is silent")
 }
@@ -98,7 +98,7 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
         rerun.contains("goes on once that site answers, and is given up after"),
         "{rerun}"
     );
-    let on_unreachable = OnUnreachable::Wait;
+    let on_unreachable = UnreachableAction::Wait;
     job.spec = Arc::new(JobSpec {
         on_unreachable,
         ..JobSpec::clone(&job.spec)
@@ -111,7 +111,7 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
     job.phase = JobPhase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
-        then: AfterAbort::Cancel { by: key() },
+        then: AbortConsequence::Cancel { by: key() },
     };
     let ends = told(&job, false);
     assert!(
@@ -132,7 +132,7 @@ fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
     job.phase = JobPhase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
-        then: AfterAbort::Cancel { by: key() },
+        then: AbortConsequence::Cancel { by: key() },
     };
     let ends = told(&job, true);
     assert!(

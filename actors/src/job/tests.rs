@@ -6,18 +6,18 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
-use cospan_domain::job::job_command::{ExternalState, JobCommand};
+use cospan_domain::job::job_command::{JobCommand, JobSurroundings};
 use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{ClockSkew, DurationMs};
-use cospan_sites::port::{ExitCause, Observation, PayloadBegin, PayloadExit};
+use cospan_sites::port::{AttemptObservation, ExitCause, PayloadExit, RunningPayload};
 use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 
 use super::job_external_state::tests::running_at;
-use super::{JobActor, JobOrder};
-use crate::actor_registry::{Dirty, LookAgain};
-use crate::live_state::{KnownSite, Observed};
+use super::{JobActor, JobCommandMessage};
+use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::live_state::{AttemptObservations, LatestSiteReport};
 use crate::supervision::{ActorId, LifeGuard};
 use crate::transfer::testing::{MemoryWorld, content, key, paused, site};
 
@@ -34,7 +34,7 @@ fn start(world: &MemoryWorld) -> Addr<JobActor> {
         world.shared.clone(),
         job(world),
         false,
-        Dirty::default(),
+        DirtyFlag::default(),
         guard,
     )
     .start()
@@ -73,7 +73,7 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
         )],
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, ExternalState::default())
+    JobCommand::Claim(attempt, JobSurroundings::default())
 }
 
 #[test]
@@ -81,8 +81,11 @@ fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
     paused(async || {
         let world = claimable().await;
         let actor = start(&world);
-        let raised = actor.send(JobOrder(JobCommand::SetPriority(Priority::High, key())));
-        let claimed = actor.send(JobOrder(claim_at_leiden(&job(&world))));
+        let raised = actor.send(JobCommandMessage(JobCommand::SetPriority(
+            Priority::High,
+            key(),
+        )));
+        let claimed = actor.send(JobCommandMessage(claim_at_leiden(&job(&world))));
         actor.do_send(LookAgain);
         assert_eq!(
             (raised.await.unwrap(), claimed.await.unwrap()),
@@ -117,19 +120,19 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             .await;
         let actor = start(&world);
         let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
-        let gone = Observation::Vanished {
+        let gone = AttemptObservation::Vanished {
             began: true,
             detail: "its node failed".into(),
         };
         let asked_at = world.shared.clock.now();
-        let observed = Arc::new(Observed {
+        let observed = Arc::new(AttemptObservations {
             asked_at,
             clock: ClockSkew(0),
             attempts: [(tag, gone)].into(),
         });
-        let report = KnownSite {
+        let report = LatestSiteReport {
             observed,
-            ..KnownSite::default()
+            ..LatestSiteReport::default()
         };
         world
             .shared
@@ -141,7 +144,7 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             "it is held"
         );
         actor
-            .send(JobOrder(JobCommand::Release(key())))
+            .send(JobCommandMessage(JobCommand::Release(key())))
             .await
             .unwrap()
             .unwrap();
@@ -195,18 +198,18 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
         );
         let tag = before.latest_tag(world.shared.instance, ComponentIndex(0));
         let asked_at = world.shared.clock.now();
-        let begun = Observation::Begun(PayloadBegin {
+        let begun = AttemptObservation::Begun(RunningPayload {
             host: "node".into(),
             at: asked_at,
         });
-        let observed = Arc::new(Observed {
+        let observed = Arc::new(AttemptObservations {
             asked_at,
             clock: ClockSkew(0),
             attempts: [(tag, begun)].into(),
         });
-        let report = KnownSite {
+        let report = LatestSiteReport {
             observed,
-            ..KnownSite::default()
+            ..LatestSiteReport::default()
         };
         world
             .shared
@@ -243,16 +246,16 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         let asked_at = began + ahead;
         let clock = ClockSkew(-(ahead.0 as i64));
         let tag = job(&world).latest_tag(world.shared.instance, ComponentIndex(0));
-        let seen = |what: Observation| {
+        let seen = |what: AttemptObservation| {
             let attempts = [(tag, what)].into();
-            let observed = Arc::new(Observed {
+            let observed = Arc::new(AttemptObservations {
                 asked_at,
                 clock,
                 attempts,
             });
-            let report = KnownSite {
+            let report = LatestSiteReport {
                 observed,
-                ..KnownSite::default()
+                ..LatestSiteReport::default()
             };
             world
                 .shared
@@ -260,12 +263,12 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
                 .publish_report(site("delft"), Arc::new(report));
         };
         let actor = start(&world);
-        seen(Observation::Begun(PayloadBegin {
+        seen(AttemptObservation::Begun(RunningPayload {
             host: "node".into(),
             at: began,
         }));
         actor.send(LookAgain).await.unwrap();
-        seen(Observation::Exited(PayloadExit {
+        seen(AttemptObservation::Exited(PayloadExit {
             cause: ExitCause::Code(0),
             began_at: began,
             ended_at: began,
@@ -309,7 +312,7 @@ fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
         // What it says of itself goes into the record, and is longer than any record may be.
         let reason = "x".repeat(MAX_CHANGES * MAX_VALUE_BYTES);
         let asked = actor
-            .send(JobOrder(JobCommand::Hold(reason.into())))
+            .send(JobCommandMessage(JobCommand::Hold(reason.into())))
             .await
             .unwrap();
         assert!(asked.is_err(), "{asked:?}");

@@ -8,7 +8,7 @@ use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::CopyRecord;
-use cospan_storage::port::Key;
+use cospan_storage::port::StoreKey;
 use cospan_storage::record::events::EventTexts;
 
 /// A change that becomes durable as a whole or not at all.
@@ -63,7 +63,7 @@ pub enum JournalChange {
         next: JobId,
     },
     /// Keys that belong to no record any more are deleted.
-    Swept(Vec<Key>),
+    Swept(Vec<StoreKey>),
     /// Nothing changes; answered behind everything appended before.
     Barrier,
 }

@@ -1,7 +1,7 @@
 //! Changes as units of the store.
 
-use cospan_storage::port::{Key, KeyChange, MAX_CHANGES, Unit};
-use cospan_storage::record::job::SpecTexts;
+use cospan_storage::port::{JournalUnit, KeyChange, MAX_CHANGES, StoreKey};
+use cospan_storage::record::job::SpecTextCache;
 use cospan_storage::record::{RecordError, batch, job, small_records};
 
 use super::JournalChange;
@@ -9,8 +9,8 @@ use super::JournalChange;
 /// Encodes a change as units, in order; the change is in force from the last one on.
 pub(super) fn units_of_change(
     change: &JournalChange,
-    texts: &mut SpecTexts,
-) -> Result<Vec<Unit>, RecordError> {
+    texts: &mut SpecTextCache,
+) -> Result<Vec<JournalUnit>, RecordError> {
     match change {
         JournalChange::NewJobs(jobs) => {
             batch::submission_units(jobs.iter().map(AsRef::as_ref), texts)
@@ -20,7 +20,10 @@ pub(super) fn units_of_change(
         }
         JournalChange::JobArchived { job, events } => {
             let units = job::archive_units(job, events)?;
-            Ok(units.into_iter().map(|changes| Unit { changes }).collect())
+            Ok(units
+                .into_iter()
+                .map(|changes| JournalUnit { changes })
+                .collect())
         }
         JournalChange::Site { new, .. } => {
             Ok(single_unit(vec![small_records::put_site(new, None)?]))
@@ -40,19 +43,19 @@ pub(super) fn units_of_change(
             Ok(single_unit(vec![small_records::put_next_job(*next)?]))
         }
         JournalChange::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(deletion_unit).collect()),
-        JournalChange::Barrier => Ok(vec![Unit::default()]),
+        JournalChange::Barrier => Ok(vec![JournalUnit::default()]),
     }
 }
 
-fn single_unit(changes: Vec<KeyChange>) -> Vec<Unit> {
-    vec![Unit { changes }]
+fn single_unit(changes: Vec<KeyChange>) -> Vec<JournalUnit> {
+    vec![JournalUnit { changes }]
 }
 
-fn deletion_unit(keys: &[Key]) -> Unit {
-    Unit {
+fn deletion_unit(keys: &[StoreKey]) -> JournalUnit {
+    JournalUnit {
         changes: keys
             .iter()
-            .map(|key: &Key| KeyChange {
+            .map(|key: &StoreKey| KeyChange {
                 key: key.clone(),
                 expected: None,
                 value: None,

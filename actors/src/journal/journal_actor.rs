@@ -8,21 +8,21 @@ use std::sync::Arc;
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::Seq;
-use cospan_storage::port::{AppendGroup, AppendOutcome, CommitReport, UnitToken};
-use cospan_storage::record::job::SpecTexts;
+use cospan_storage::port::{AppendGroupOutcome, AppendOutcome, CommitReport, UnitToken};
+use cospan_storage::record::job::SpecTextCache;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::error;
 
 use super::{JournalChange, encode};
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos;
-use crate::supervision::{ActorId, ActorKind, LifeGuard, SupervisorVerdict};
+use crate::supervision::{ActorId, ActorKind, Escalation, LifeGuard};
 
 /// Asks to make this change durable. Answered once it is, and once it is in the view.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Seq, AppendError>")]
-pub struct Append(pub JournalChange);
+pub struct AppendChange(pub JournalChange);
 
 /// The reason why a change is not in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -53,10 +53,10 @@ struct PendingAppend {
 /// The answer to an append, or the channel for it. The asker is known only once the handler has
 /// returned; a future that waits for that would be a task for every append.
 #[derive(Debug, Clone, Default)]
-pub struct AppendReply(Rc<RefCell<AppendAnswer>>);
+pub struct AppendReply(Rc<RefCell<AppendReplyState>>);
 
 #[derive(Debug, Default)]
-enum AppendAnswer {
+enum AppendReplyState {
     #[default]
     Awaited,
     Given(Result<Seq, AppendError>),
@@ -65,38 +65,38 @@ enum AppendAnswer {
 
 impl AppendReply {
     fn give_result(&self, result: Result<Seq, AppendError>) {
-        let before = self.0.replace(AppendAnswer::Awaited);
+        let before = self.0.replace(AppendReplyState::Awaited);
         match before {
             // The asker may be gone.
-            AppendAnswer::Asked(asker) => drop(asker.send(result)),
-            AppendAnswer::Awaited | AppendAnswer::Given(_) => {
-                drop(self.0.replace(AppendAnswer::Given(result)))
+            AppendReplyState::Asked(asker) => drop(asker.send(result)),
+            AppendReplyState::Awaited | AppendReplyState::Given(_) => {
+                drop(self.0.replace(AppendReplyState::Given(result)))
             }
         }
     }
 }
 
-impl MessageResponse<JournalActor, Append> for AppendReply {
+impl MessageResponse<JournalActor, AppendChange> for AppendReply {
     fn handle(
         self,
         _: &mut Context<JournalActor>,
         asker: Option<OneshotSender<Result<Seq, AppendError>>>,
     ) {
         let Some(asker) = asker else { return };
-        match self.0.replace(AppendAnswer::Asked(asker)) {
-            AppendAnswer::Given(result) => self.give_result(result),
-            AppendAnswer::Awaited | AppendAnswer::Asked(_) => {}
+        match self.0.replace(AppendReplyState::Asked(asker)) {
+            AppendReplyState::Given(result) => self.give_result(result),
+            AppendReplyState::Awaited | AppendReplyState::Asked(_) => {}
         }
     }
 }
 
 /// The only writer to the store.
 pub struct JournalActor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     port: Arc<dyn cospan_storage::port::Journal>,
     reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
     pending: VecDeque<PendingAppend>,
-    texts: SpecTexts,
+    texts: SpecTextCache,
     depth: prometheus::IntGauge,
     next_token: u64,
     stopped: bool,
@@ -107,7 +107,7 @@ impl JournalActor {
     /// Makes a journal over an open store. The store's sink feeds `reports`, which has no more than
     /// what was appended and not yet reported.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         port: Arc<dyn cospan_storage::port::Journal>,
         reports: mpsc::UnboundedReceiver<JournalReport>,
         guard: LifeGuard,
@@ -116,7 +116,7 @@ impl JournalActor {
         let next_token = 0;
         let reports = Some(reports);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["journal"]);
-        let texts = SpecTexts::default();
+        let texts = SpecTextCache::default();
         Self {
             shared,
             port,
@@ -212,7 +212,7 @@ impl JournalActor {
         self.pending.iter().rev().map(|pending| &pending.change)
     }
 
-    fn take_group(&mut self, group: AppendGroup) {
+    fn take_group(&mut self, group: AppendGroupOutcome) {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
@@ -231,7 +231,7 @@ impl JournalActor {
         &mut self,
         token: UnitToken,
         outcome: AppendOutcome,
-        view: &mut crate::api::View,
+        view: &mut crate::api::CommittedView,
         done: &mut Vec<(PendingAppend, Result<Seq, AppendError>)>,
     ) {
         let Some(front) = self.pending.front_mut() else {
@@ -296,7 +296,7 @@ impl JournalActor {
                 unanswered.reply.give_result(Err(AppendError::Stopped));
             }
             self.shared
-                .end_process(&ActorId::Journal, SupervisorVerdict::Exit, problem);
+                .end_process(&ActorId::Journal, Escalation::Exit, problem);
         }
     }
 }
@@ -323,10 +323,10 @@ impl Actor for JournalActor {
     }
 }
 
-impl Handler<Append> for JournalActor {
+impl Handler<AppendChange> for JournalActor {
     type Result = AppendReply;
 
-    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> AppendReply {
+    fn handle(&mut self, message: AppendChange, _: &mut Context<Self>) -> AppendReply {
         chaos::enter_handler(ActorKind::Journal);
         self.append_change(message.0)
     }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use cospan_storage::record::LoadedRecords;
 
-use crate::api::View;
+use crate::api::CommittedView;
 use crate::journal::JournalChange;
-use crate::spec_cache::Recent;
+use crate::spec_cache::SpecCache;
 
 /// Makes the view of the loaded records.
-pub fn view_of(loaded: LoadedRecords) -> View {
-    let mut view = View {
+pub fn view_of(loaded: LoadedRecords) -> CommittedView {
+    let mut view = CommittedView {
         next_id: loaded.next_job.unwrap_or_default(),
-        ..View::default()
+        ..CommittedView::default()
     };
-    let recent = Recent::default();
+    let recent = SpecCache::default();
     let jobs = loaded.jobs.into_iter().map(|mut job| {
         job.spec = recent.shared_copy(&job.spec);
         Arc::new(job)

@@ -7,5 +7,5 @@ mod journal_actor;
 mod load;
 
 pub use change::JournalChange;
-pub use journal_actor::{Append, AppendError, JournalActor, JournalReport};
+pub use journal_actor::{AppendChange, AppendError, JournalActor, JournalReport};
 pub use load::view_of;

@@ -2,7 +2,7 @@
 
 use prometheus::Histogram;
 
-use super::{COUNT, LONG, Maker};
+use super::{COUNT, LONG, MetricMaker};
 
 /// Buckets for lengths of time that may be negative, in seconds.
 const SIGNED: [f64; 12] = [
@@ -25,7 +25,7 @@ const BYTES: [f64; 8] = [0.0, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
 
 /// Costs of jobs that ended.
 #[derive(Debug, Clone)]
-pub struct JobCosts {
+pub struct JobCostMetrics {
     /// Time in the placement queue, all visits of a job together.
     pub total_placement_seconds: Histogram,
     /// The time by which the estimated start of a job moved from its first placement to its last.
@@ -40,8 +40,8 @@ pub struct JobCosts {
     pub transfer_bytes: Histogram,
 }
 
-impl JobCosts {
-    pub(super) fn new(make: &Maker<'_>) -> prometheus::Result<Self> {
+impl JobCostMetrics {
+    pub(super) fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
         Ok(Self {
             total_placement_seconds: make.histogram(
                 "cospan_total_placement_seconds",

@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec};
 
-use super::Maker;
+use super::MetricMaker;
 
 /// Counters and gauges of reservations.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct ReservationMetrics {
 }
 
 impl ReservationMetrics {
-    pub(super) fn new(make: &Maker<'_>) -> prometheus::Result<Self> {
+    pub(super) fn new(make: &MetricMaker<'_>) -> prometheus::Result<Self> {
         Ok(Self {
             held: make.gauges(
                 "cospan_reservations",

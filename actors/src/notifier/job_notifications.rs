@@ -11,14 +11,14 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::job_command::JobCommand;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
-use super::{Notice, Notifier};
-use crate::actor_context::Shared;
-use crate::job::JobOrder;
-use crate::journal::{Append, AppendError, JournalChange};
+use super::{Notifier, OutgoingNotice};
+use crate::actor_context::SharedState;
+use crate::job::JobCommandMessage;
+use crate::journal::{AppendChange, AppendError, JournalChange};
 
 /// The pause before a write is sent to the actor of a job again, which had no room for it.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -29,14 +29,14 @@ type NoticeKey = (JobId, TargetName, Option<u32>);
 
 /// The state of targets, and of messages under way.
 #[derive(Debug, Default)]
-pub(super) struct EndNotices {
+pub(super) struct JobNoticeDeliveries {
     under_way: BTreeSet<NoticeKey>,
-    silent: BTreeMap<TargetName, SilentTarget>,
+    silent: BTreeMap<TargetName, FailingNoticeTarget>,
 }
 
 /// A target that did not take the last message.
 #[derive(Debug, Clone)]
-struct SilentTarget {
+struct FailingNoticeTarget {
     failures: u32,
     until: Timestamp,
     problem: String,
@@ -49,7 +49,7 @@ enum NoticeStep {
     Wait,
 }
 
-impl EndNotices {
+impl JobNoticeDeliveries {
     /// Returns true if as many messages to the target are under way as may be.
     fn is_full(&self, target: &TargetName) -> bool {
         self.under_way
@@ -131,8 +131,8 @@ impl Notifier {
     ) {
         self.ended.under_way.insert(key.clone());
         let message = match notice {
-            None => Notice::JobEnded(job.clone()),
-            Some(notice) => Notice::Start {
+            None => OutgoingNotice::JobEnded(job.clone()),
+            Some(notice) => OutgoingNotice::Start {
                 job: job.clone(),
                 notice: notice.clone(),
             },
@@ -150,7 +150,7 @@ impl Notifier {
                     this.ended.silent.remove(&key.1);
                     this.record_result(key, None, ctx);
                 }
-                Err(_) if bug(Bug::TellNobody) => this.record_result(key, None, ctx),
+                Err(_) if bug(PlantedBug::TellNobody) => this.record_result(key, None, ctx),
                 Err(problem) => this.handle_failure(key, problem, ctx),
             }
         }));
@@ -168,7 +168,7 @@ impl Notifier {
         let until = self.shared.clock.now() + DurationMs::from_secs(pause);
         self.ended.silent.insert(
             key.1.clone(),
-            SilentTarget {
+            FailingNoticeTarget {
                 failures,
                 until,
                 problem,
@@ -182,7 +182,7 @@ impl Notifier {
 
     /// Makes durable that a message was delivered, or cannot be.
     fn record_result(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
-        if bug(Bug::TellTwice) {
+        if bug(PlantedBug::TellTwice) {
             self.ended.under_way.remove(&key)
         } else {
             self.ended.under_way.insert(key.clone())
@@ -200,7 +200,7 @@ impl Notifier {
 
 /// Writes that a message was delivered, or cannot be. Returns false if nothing can be written any
 /// more.
-async fn write_result(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
+async fn write_result(shared: Arc<SharedState>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
     match key {
         (id, target, None) => write_end(shared, (id, target), problem).await,
         (id, target, Some(notice)) => {
@@ -215,16 +215,16 @@ async fn write_result(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<s
 }
 
 /// Has the job's own actor write it. A job that has ended owes no notice of its start.
-async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bool {
+async fn write_notice(shared: Arc<SharedState>, id: JobId, command: JobCommand) -> bool {
     while is_owed(&shared, id, &command) {
         if let Some(addr) = shared.job_actor(id).await {
             // Refused if it is so already.
-            let _ = addr.send(JobOrder(command.clone())).await;
+            let _ = addr.send(JobCommandMessage(command.clone())).await;
         }
         // Behind it, the view shows what was written.
         if shared
             .journal()
-            .send(Append(JournalChange::Barrier))
+            .send(AppendChange(JournalChange::Barrier))
             .await
             .is_err()
         {
@@ -237,7 +237,7 @@ async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bo
     true
 }
 
-fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
+fn is_owed(shared: &SharedState, id: JobId, command: &JobCommand) -> bool {
     let JobCommand::NoticeTold { notice, target, .. } = command else {
         return false;
     };
@@ -253,23 +253,26 @@ fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
 /// between us, another message about the same job, and the archiving. A write that lost against
 /// them is repeated, and the message is not. Returns false if nothing can be written any more.
 async fn write_end(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     key: (JobId, TargetName),
     problem: Option<Arc<str>>,
 ) -> bool {
     while let Some(change) = record_delivery(&shared, &key, problem.clone()) {
-        let written = shared.journal().send(Append(change)).await;
+        let written = shared.journal().send(AppendChange(change)).await;
         if !matches!(written, Ok(Err(AppendError::Conflict))) {
             return matches!(written, Ok(Ok(_)));
         }
         // Behind it, the view shows who was first.
-        let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
+        let _ = shared
+            .journal()
+            .send(AppendChange(JournalChange::Barrier))
+            .await;
     }
     true
 }
 
 fn record_delivery(
-    shared: &Shared,
+    shared: &SharedState,
     (id, target): &(JobId, TargetName),
     problem: Option<Arc<str>>,
 ) -> Option<JournalChange> {

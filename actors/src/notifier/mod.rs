@@ -13,27 +13,27 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::job_state::{Job, StartNotice};
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::site::site_state::{Notification, NotificationId};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::site::site_state::{SiteNotification, SiteNotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
-use crate::api::View;
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
+use crate::api::CommittedView;
 use crate::chaos::{self, CrashPoint};
 use crate::site::NotificationSent;
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// A message to somebody.
 #[derive(Debug, Clone)]
-pub enum Notice {
+pub enum OutgoingNotice {
     /// About a site.
     Site {
         /// The site.
         site: SiteName,
         /// The notification.
-        notification: Notification,
+        notification: SiteNotification,
     },
     /// A job has ended.
     JobEnded(Arc<Job>),
@@ -47,19 +47,20 @@ pub enum Notice {
 }
 
 /// Carries messages to the outside.
-pub trait Messenger: Send + Sync {
+pub trait NoticeSender: Send + Sync {
     /// Sends a message to an address. `Err` gives the reason why it did not arrive.
-    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>>;
+    fn send(&self, address: &str, notice: OutgoingNotice)
+    -> BoxFuture<'static, Result<(), String>>;
 }
 
 /// The actor that sends the notifications that sites and jobs owe.
 pub struct Notifier {
-    shared: Arc<Shared>,
-    under_way: BTreeSet<(SiteName, NotificationId)>,
+    shared: Arc<SharedState>,
+    under_way: BTreeSet<(SiteName, SiteNotificationId)>,
     depth: prometheus::IntGauge,
     failures: u32,
-    ended: job_notifications::EndNotices,
-    dirty: Dirty,
+    ended: job_notifications::JobNoticeDeliveries,
+    dirty: DirtyFlag,
     _guard: LifeGuard,
 }
 
@@ -72,9 +73,9 @@ impl Notifier {
     const SAY_AGAIN: Duration = Duration::from_secs(10);
 
     /// Begins a new life.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         let under_way = BTreeSet::new();
-        let ended = job_notifications::EndNotices::default();
+        let ended = job_notifications::JobNoticeDeliveries::default();
         let depth = shared
             .metrics
             .mailbox_depth
@@ -116,7 +117,7 @@ impl Notifier {
     fn send_notification(
         &mut self,
         site: &SiteName,
-        notification: &Notification,
+        notification: &SiteNotification,
         ctx: &mut Context<Self>,
     ) {
         let key = (site.clone(), notification.id);
@@ -129,7 +130,7 @@ impl Notifier {
             .flatten()
             .cloned()
             .collect();
-        let notice = Notice::Site {
+        let notice = OutgoingNotice::Site {
             site: site.clone(),
             notification: notification.clone(),
         };
@@ -157,7 +158,7 @@ impl Notifier {
 
     fn handle_sent(
         &mut self,
-        key: (SiteName, NotificationId),
+        key: (SiteName, SiteNotificationId),
         sent: Result<(), String>,
         ctx: &mut Context<Self>,
     ) {
@@ -188,7 +189,7 @@ impl Notifier {
     /// Reports to the site's actor that a message was sent, until the site's record shows it: the
     /// actor may have no room for that, or die of something else. Until then the message is under
     /// way, so that it is not sent twice.
-    fn confirm_sent(&mut self, key: (SiteName, NotificationId), ctx: &mut Context<Self>) {
+    fn confirm_sent(&mut self, key: (SiteName, SiteNotificationId), ctx: &mut Context<Self>) {
         if !is_still_owed(&self.shared.view.load(), &key) {
             return;
         }
@@ -197,14 +198,14 @@ impl Notifier {
             .actors
             .clusters
             .send_bounded(&key.0, NotificationSent(key.1));
-        if !bug(Bug::SayOnce) {
+        if !bug(PlantedBug::SayOnce) {
             ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.confirm_sent(key, ctx));
         }
     }
 }
 
 /// Returns true if the site's record has this as still to be sent.
-fn is_still_owed(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
+fn is_still_owed(view: &CommittedView, (site, id): &(SiteName, SiteNotificationId)) -> bool {
     view.sites
         .get(site)
         .is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))

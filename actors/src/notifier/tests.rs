@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use actix::Actor;
 use cospan_domain::ids::{JobId, SiteName, TargetName};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::site::site_state::{Notification, NotificationId, NotificationKind, SiteRecord};
+use cospan_domain::site::site_state::{
+    SiteNotification, SiteNotificationId, SiteNotificationKind, SiteRecord,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::{Messenger, Notice, Notifier};
-use crate::actor_registry::{Dirty, RegisteredActor};
+use super::{NoticeSender, Notifier, OutgoingNotice};
+use crate::actor_registry::{DirtyFlag, RegisteredActor};
 use crate::journal::JournalChange;
 use crate::site::ClusterActor;
 use crate::supervision::{ActorId, LifeGuard};
@@ -20,7 +22,7 @@ use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 /// Receivers whose address is their name.
 #[derive(Debug, Default)]
-pub(crate) struct Letters {
+pub(crate) struct FakeNoticeSender {
     silent: Mutex<BTreeSet<String>>,
     /// Takes what is sent there, and never answers.
     hanging: Mutex<Option<&'static str>>,
@@ -28,7 +30,7 @@ pub(crate) struct Letters {
     of_sites: AtomicUsize,
 }
 
-impl Letters {
+impl FakeNoticeSender {
     fn silence(&self, names: &[&str]) {
         *self.silent.lock().unwrap_or_else(PoisonError::into_inner) =
             names.iter().map(|name| (*name).to_owned()).collect();
@@ -46,8 +48,12 @@ impl Letters {
     }
 }
 
-impl Messenger for Letters {
-    fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
+impl NoticeSender for FakeNoticeSender {
+    fn send(
+        &self,
+        address: &str,
+        notice: OutgoingNotice,
+    ) -> BoxFuture<'static, Result<(), String>> {
         if *self.hanging.lock().unwrap_or_else(PoisonError::into_inner) == Some(address) {
             return std::future::pending().boxed();
         }
@@ -57,16 +63,16 @@ impl Messenger for Letters {
             .unwrap_or_else(PoisonError::into_inner)
             .contains(address);
         match notice {
-            Notice::JobEnded(_) if silent => {}
-            Notice::JobEnded(job) => {
+            OutgoingNotice::JobEnded(_) if silent => {}
+            OutgoingNotice::JobEnded(job) => {
                 let letter = (address.to_owned(), job.id.0);
                 self.got
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(letter);
             }
-            Notice::Start { .. } => {}
-            Notice::Site { .. } => drop(self.of_sites.fetch_add(1, Ordering::Relaxed)),
+            OutgoingNotice::Start { .. } => {}
+            OutgoingNotice::Site { .. } => drop(self.of_sites.fetch_add(1, Ordering::Relaxed)),
         }
         async move {
             if silent {
@@ -83,7 +89,7 @@ impl MemoryWorld {
     fn start_notifier(&self) {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
-        let dirty = Dirty::default();
+        let dirty = DirtyFlag::default();
         let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
         self.shared
             .actors
@@ -95,7 +101,7 @@ impl MemoryWorld {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
         let at = self.shared.sites[name].clone();
-        let dirty = Dirty::default();
+        let dirty = DirtyFlag::default();
         let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
         let entry = RegisteredActor::new(cluster.start(), dirty);
         self.shared.actors.clusters.enter_actor(name.clone(), entry);
@@ -201,10 +207,10 @@ fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
     });
 }
 
-fn notification(world: &MemoryWorld, id: u64) -> Notification {
-    Notification {
-        id: NotificationId(id),
-        kind: NotificationKind::Unreachable,
+fn notification(world: &MemoryWorld, id: u64) -> SiteNotification {
+    SiteNotification {
+        id: SiteNotificationId(id),
+        kind: SiteNotificationKind::Unreachable,
         at: world.shared.clock.now(),
         text: "it does not answer".into(),
         details: Vec::new(),

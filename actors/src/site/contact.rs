@@ -1,14 +1,14 @@
 //! Silence of a site and its return: whose fault it is, and who is notified.
 
 use cospan_domain::site::availability::{self, SiteState};
-use cospan_domain::site::contact::Contact;
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::site_command::SiteCommand;
-use cospan_domain::site::site_state::NotificationKind;
+use cospan_domain::site::site_state::SiteNotificationKind;
 use cospan_domain::units::Timestamp;
 use tracing::{error, info, warn};
 
 use super::ClusterActor;
-use crate::live_state::SitesLeft;
+use crate::live_state::SiteAvailabilityChange;
 
 impl ClusterActor {
     /// The site's state as operators see it.
@@ -35,7 +35,7 @@ impl ClusterActor {
         self.gauges.show_state(self.report.shown_state(state));
         let live = &self.shared.live;
         match live.note_site_state(&self.name, state, self.shared.sites.len()) {
-            Some(SitesLeft::None(states)) => {
+            Some(SiteAvailabilityChange::None(states)) => {
                 let states: Vec<String> = states
                     .iter()
                     .map(|(site, state)| format!("{site} {}", state.as_str()))
@@ -46,25 +46,27 @@ impl ClusterActor {
                      mend one and `cospan site reset` it, or lift what keeps it closed"
                 );
             }
-            Some(SitesLeft::Some) => warn!(site = %self.name, "a site takes work again"),
+            Some(SiteAvailabilityChange::Some) => {
+                warn!(site = %self.name, "a site takes work again")
+            }
             None => {}
         }
     }
 
-    pub(super) fn handle_contact_change(&mut self, contact: Contact, now: Timestamp) {
+    pub(super) fn handle_contact_change(&mut self, contact: SiteContact, now: Timestamp) {
         match contact {
-            Contact::Answering { .. } => {
+            SiteContact::Answering { .. } => {
                 info!(site = %self.name, "the site answers");
                 self.note_answers_again();
             }
-            Contact::Unreachable { .. } => self.handle_silence(now),
-            Contact::CredentialsExpired { .. } => {
+            SiteContact::Unreachable { .. } => self.handle_silence(now),
+            SiteContact::CredentialsExpired { .. } => {
                 let told = self.report.trouble.as_deref().unwrap_or("renew them");
                 let text = format!("site {} refuses our credentials: {told}", self.name);
                 warn!(site = %self.name, "the site refuses our credentials: {told}");
-                self.push_notification(NotificationKind::CredentialsExpired, text);
+                self.push_notification(SiteNotificationKind::CredentialsExpired, text);
             }
-            Contact::NeverAnswered => {}
+            SiteContact::NeverAnswered => {}
         }
     }
 
@@ -84,7 +86,7 @@ impl ClusterActor {
                 "the site cannot be used: nothing new goes there until that is mended"
             );
             let text = format!("site {} cannot be used: {error}", self.name);
-            return self.push_notification(NotificationKind::Unreachable, text);
+            return self.push_notification(SiteNotificationKind::Unreachable, text);
         }
         warn!(
             site = %self.name,
@@ -104,7 +106,7 @@ impl ClusterActor {
             self.shared.live.doubt_all_sites(now);
             self.shared.actors.clusters.request_look_of_all();
             let text = format!("site {} does not answer", self.name);
-            self.push_notification(NotificationKind::Unreachable, text);
+            self.push_notification(SiteNotificationKind::Unreachable, text);
         }
     }
 
@@ -114,7 +116,7 @@ impl ClusterActor {
         self.shared.actors.co_allocator.request_look_of(&());
     }
 
-    fn push_notification(&mut self, kind: NotificationKind, text: String) {
+    fn push_notification(&mut self, kind: SiteNotificationKind, text: String) {
         let command = SiteCommand::Notify {
             kind,
             text: text.into(),

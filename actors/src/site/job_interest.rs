@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentIndex, JobId};
-use cospan_domain::job::demands::Holding;
+use cospan_domain::job::demands::ComponentHolding;
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
 
@@ -15,8 +15,8 @@ const QUEUE_PATIENCE: u64 = 8;
 /// The holdings of jobs at a site, as far as they matter for the time of the next poll. Computed
 /// only when they have changed, as that time is asked for far more often.
 #[derive(Default)]
-pub(super) struct SeenHoldings {
-    pub(super) holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
+pub(super) struct SiteHoldings {
+    pub(super) holdings: OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>,
     /// The time since which attempts live there, other than those that wait in its queue.
     live: Option<Timestamp>,
     /// The submission of the last of those that wait in its own queue.
@@ -25,11 +25,11 @@ pub(super) struct SeenHoldings {
     awaited: Option<Timestamp>,
 }
 
-impl SeenHoldings {
+impl SiteHoldings {
     /// Follows a change of the holdings; returns true if there was one.
     pub(super) fn update_holdings(
         &mut self,
-        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
         now: Timestamp,
     ) -> bool {
         let as_before = match holdings {
@@ -97,11 +97,12 @@ mod tests {
     fn what_waits_in_a_queue_is_asked_for_the_more_rarely_the_longer() {
         let interval = DurationMs(2_000);
         let soon = DurationMs(1_000);
-        let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
+        let mut holding =
+            ComponentHolding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
         holding.queued = true;
         holding.visible_from = Some(Timestamp(10_000));
         let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
-        let mut seen = SeenHoldings::default();
+        let mut seen = SiteHoldings::default();
         seen.update_holdings(Some(&held), Timestamp(10_000));
         let pause = |polled_at| {
             seen.next_attempts_poll(Timestamp(polled_at), interval, soon)
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(pause(900_000), 15_000, "for a quarter of an hour");
     }
 
-    fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
+    fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>> {
         each.iter()
             .map(|&(job, awaited)| {
                 let component = ComponentIndex(0);
@@ -124,7 +125,7 @@ mod tests {
                 let live = true;
                 let attempt = Attempt(1);
                 let origin = None;
-                let holding = Holding {
+                let holding = ComponentHolding {
                     component,
                     attempt,
                     origin,
@@ -144,7 +145,7 @@ mod tests {
     fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
         let interval = DurationMs(5_000);
         let soon = DurationMs(1_000);
-        let mut seen = SeenHoldings::default();
+        let mut seen = SiteHoldings::default();
         let mut due = |held: &[(u64, bool)], now| {
             seen.update_holdings(Some(&holdings(held)), Timestamp(now));
             seen.next_attempts_poll(Timestamp(100), interval, soon)

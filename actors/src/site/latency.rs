@@ -9,12 +9,12 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
-use cospan_sites::port::{CallKind, SiteError};
+use cospan_sites::port::{SiteCallKind, SiteError};
 use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::outcome_label;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 
 /// A site that takes longer counts as one without an answer.
 const LONGEST: DurationMs = DurationMs(30_000);
@@ -40,7 +40,7 @@ pub(super) struct RoundTripSchedule {
 impl RoundTripSchedule {
     /// Schedules every site that this one has a link to and that has a host. Sites begin one after
     /// another, so that not all of them measure at once.
-    pub(super) fn new(shared: &Shared, name: &SiteName) -> Self {
+    pub(super) fn new(shared: &SharedState, name: &SiteName) -> Self {
         let settings = &shared.settings;
         let interval = settings.network.latency_interval;
         let hosts = settings.network.hosts.iter();
@@ -112,7 +112,7 @@ impl ClusterActor {
 
     fn record_measurement(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
         self.schedule.under_way = false;
-        let labels = [CallKind::RoundTrip.as_str(), outcome_label(&answer)];
+        let labels = [SiteCallKind::RoundTrip.as_str(), outcome_label(&answer)];
         self.shared
             .metrics
             .site_calls

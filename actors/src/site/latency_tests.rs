@@ -6,8 +6,8 @@ use std::time::Duration;
 use cospan_domain::ids::HostName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
-use crate::actor_settings::Settings;
-use crate::link_measurements::LinkStanding;
+use crate::actor_settings::ActorSettings;
+use crate::link_measurements::LinkFigures;
 use crate::transfer::testing::{MemoryWorld, paused, site};
 
 const NAMES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
@@ -18,7 +18,7 @@ fn host(name: &str) -> HostName {
 }
 
 /// Each site has a host and a link to each other one, of which 9 ms are configured.
-fn linked(settings: &mut Settings) {
+fn linked(settings: &mut ActorSettings) {
     settings.network.hosts = NAMES.map(|name| (site(name), host(name))).into();
     let pairs = settings
         .links
@@ -28,7 +28,7 @@ fn linked(settings: &mut Settings) {
 }
 
 /// A message from Delft takes 2 ms to Leiden and back, and as long to Utrecht.
-fn world(change: impl FnOnce(&mut Settings)) -> MemoryWorld {
+fn world(change: impl FnOnce(&mut ActorSettings)) -> MemoryWorld {
     let world = MemoryWorld::set(&NAMES, |settings| {
         linked(settings);
         change(settings);
@@ -40,7 +40,7 @@ fn world(change: impl FnOnce(&mut Settings)) -> MemoryWorld {
     world
 }
 
-fn link(world: &MemoryWorld, from: &str, to: &str) -> LinkStanding {
+fn link(world: &MemoryWorld, from: &str, to: &str) -> LinkFigures {
     world.shared.link(&site(from), &site(to)).expect("a link")
 }
 
@@ -209,7 +209,7 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
 
 #[test]
 fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
-    let off: [fn(&mut Settings); 3] = [
+    let off: [fn(&mut ActorSettings); 3] = [
         |settings| settings.network.hosts.clear(),
         |settings| settings.links.clear(),
         |settings| settings.network.latency_interval = DurationMs::ZERO,

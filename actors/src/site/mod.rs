@@ -2,6 +2,7 @@
 
 mod calls;
 mod contact;
+mod file_inspections;
 mod job_interest;
 mod latency;
 #[cfg(test)]
@@ -24,9 +25,11 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use calls::Call;
+pub use calls::SiteCallMessage;
+pub(crate) use file_inspections::inspect_file;
+pub use file_inspections::{AwaitedInspections, InspectionState};
 pub use site_actor::ClusterActor;
-pub(crate) use site_bids::{Announcement, BidReply, BidResponse, Bidding};
+pub(crate) use site_bids::{BidReply, BidReplyContent, BiddingMessage, JobAnnouncement};
 pub use site_record::{
     AskAdmission, AttemptOver, ErrorCharge, NotificationSent, SiteCommandMessage,
 };

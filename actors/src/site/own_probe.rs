@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Epoch, Round, SiteName};
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::site::barred_owners_record::{OWN_PROBE_JOB, OWN_PROBE_PATIENCE, OwnProbe};
 use cospan_domain::site::site_command::{ProbeOutcome, SiteCommand};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    CallKind, ErrorBlame, ExitCause, GateDecision, Go, Observation, Peer, Site, SiteError,
-    SubmitRequest,
+    AttemptObservation, AttemptSubmitRequest, ErrorBlame, ExitCause, GateDecision, GoDecision,
+    RoundPeer, Site, SiteCallKind, SiteError,
 };
 use tracing::info;
 
 use super::ClusterActor;
 use super::calls::count_call;
-use crate::metrics::Metrics;
+use crate::metrics::ControlPlaneMetrics;
 
 /// The probe's payload: every machine has it.
 const PROGRAM: &str = "true";
@@ -33,7 +33,7 @@ const LOOK_PART: u64 = 4;
 
 /// This life's knowledge of the probe.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct OwnProbeProgress {
     /// A step of the probe is being taken.
     busy: bool,
     /// No step is taken before this time.
@@ -45,7 +45,7 @@ pub(super) struct Sent {
 }
 
 /// The result of a step.
-enum ProbeStepResult {
+enum ProbeStepOutcome {
     /// The probe goes on.
     Nothing,
     /// The site has no room for it yet, or cannot be reached: the probe was not submitted.
@@ -91,22 +91,22 @@ impl ClusterActor {
         let metrics = self.shared.metrics.clone();
         let taken = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
-                return ProbeStepResult::NotYet;
+                return ProbeStepOutcome::NotYet;
             };
             step.take_step(&*site, &metrics).await
         };
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
             this.sent.busy = false;
             match told {
-                ProbeStepResult::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
+                ProbeStepOutcome::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
                     // A site that cannot be reached may be well.
                     return this.end_own_probe(&probe, ProbeOutcome::Inconclusive, why, ctx);
                 }
-                ProbeStepResult::Over(outcome, why) => {
+                ProbeStepOutcome::Over(outcome, why) => {
                     return this.end_own_probe(&probe, outcome, why, ctx);
                 }
-                ProbeStepResult::NotYet => {}
-                ProbeStepResult::Nothing => {
+                ProbeStepOutcome::NotYet => {}
+                ProbeStepOutcome::Nothing => {
                     this.sent.submitted = Some(probe.number);
                     this.left_there = true;
                 }
@@ -182,10 +182,10 @@ struct ProbeStep {
 }
 
 impl ProbeStep {
-    async fn take_step(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
+    async fn take_step(self, site: &dyn Site, metrics: &ControlPlaneMetrics) -> ProbeStepOutcome {
         if !self.is_submitted && !self.is_last {
             let submitted = site.submit(&self.attempt_order()).await;
-            count_call(metrics, CallKind::Submit, &submitted);
+            count_call(metrics, SiteCallKind::Submit, &submitted);
             match submitted {
                 // The tag shows whether it was submitted.
                 Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
@@ -194,57 +194,57 @@ impl ProbeStep {
                     | SiteError::LockedOut(_)
                     | SiteError::OutOfOrder(_)
                     | SiteError::NotSent(_),
-                ) => return ProbeStepResult::NotYet,
+                ) => return ProbeStepOutcome::NotYet,
                 Err(SiteError::Unfit(why)) => {
-                    return ProbeStepResult::Over(ProbeOutcome::Inconclusive, why);
+                    return ProbeStepOutcome::Over(ProbeOutcome::Inconclusive, why);
                 }
                 Err(SiteError::Refused(why)) => {
-                    return ProbeStepResult::Over(ProbeOutcome::Failed, why);
+                    return ProbeStepOutcome::Over(ProbeOutcome::Failed, why);
                 }
             }
         }
         let status = site.status(&[self.tag]).await;
-        count_call(metrics, CallKind::Status, &status);
+        count_call(metrics, SiteCallKind::Status, &status);
         let Ok(mut status) = status else {
             return if self.is_last {
-                ProbeStepResult::NotYet
+                ProbeStepOutcome::NotYet
             } else {
-                ProbeStepResult::Nothing
+                ProbeStepOutcome::Nothing
             };
         };
         let seen = status.attempts.remove(&self.tag);
         if self.is_last {
             return match seen.map(judge_observation) {
-                Some(over @ ProbeStepResult::Over(..)) => over,
+                Some(over @ ProbeStepOutcome::Over(..)) => over,
                 _ => {
                     let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
-                    ProbeStepResult::Over(ProbeOutcome::Inconclusive, why)
+                    ProbeStepOutcome::Over(ProbeOutcome::Inconclusive, why)
                 }
             };
         }
         match seen {
-            Some(Observation::Ready(at_gate)) => {
+            Some(AttemptObservation::Ready(at_gate)) => {
                 let go = GateDecision::Go(self.go_decision(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;
-                count_call(metrics, CallKind::DecideGate, &decided);
-                ProbeStepResult::Nothing
+                count_call(metrics, SiteCallKind::DecideGate, &decided);
+                ProbeStepOutcome::Nothing
             }
             Some(seen) => judge_observation(seen),
-            None => ProbeStepResult::Nothing,
+            None => ProbeStepOutcome::Nothing,
         }
     }
 
-    fn attempt_order(&self) -> SubmitRequest {
+    fn attempt_order(&self) -> AttemptSubmitRequest {
         let program = Program {
-            executable: Executable::AtSite(PROGRAM.into()),
+            executable: ExecutableSource::AtSite(PROGRAM.into()),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: None,
             setup: Vec::new(),
         };
-        let plain = SubmitRequest::with_one_processor(self.tag, program, WALL_TIME);
+        let plain = AttemptSubmitRequest::with_one_processor(self.tag, program, WALL_TIME);
         let hold_max = OWN_PROBE_PATIENCE;
-        SubmitRequest {
+        AttemptSubmitRequest {
             epoch: self.epoch,
             hold_max,
             name: Some("probe".into()),
@@ -252,17 +252,17 @@ impl ProbeStep {
         }
     }
 
-    fn go_decision(&self, host: &str) -> Go {
+    fn go_decision(&self, host: &str) -> GoDecision {
         let attempt = self.tag.attempt;
         let site = self.site.clone();
         let host = host.to_owned();
-        Go {
+        GoDecision {
             round: Round(1),
             epoch: self.epoch,
             start_at: self.now,
             start_by: self.start_by,
             rank: ComponentIndex(0),
-            peers: vec![Peer {
+            peers: vec![RoundPeer {
                 attempt,
                 site,
                 host,
@@ -274,16 +274,16 @@ impl ProbeStep {
 
 /// Judges an observation of the probe. It blames the site only for what no payload beside the probe
 /// could have caused.
-fn judge_observation(seen: Observation) -> ProbeStepResult {
-    use ProbeStepResult::Over;
+fn judge_observation(seen: AttemptObservation) -> ProbeStepOutcome {
+    use ProbeStepOutcome::Over;
     match seen {
-        Observation::Absent
-        | Observation::Queued(_)
-        | Observation::Starting
-        | Observation::Ready(_)
-        | Observation::Begun(_)
-        | Observation::Unknown(_) => ProbeStepResult::Nothing,
-        Observation::Exited(exit) => match exit.cause {
+        AttemptObservation::Absent
+        | AttemptObservation::Queued(_)
+        | AttemptObservation::Starting
+        | AttemptObservation::Ready(_)
+        | AttemptObservation::Begun(_)
+        | AttemptObservation::Unknown(_) => ProbeStepOutcome::Nothing,
+        AttemptObservation::Exited(exit) => match exit.cause {
             ExitCause::Code(0) => Over(ProbeOutcome::Succeeded, "it ran".to_owned()),
             ExitCause::Code(code) => Over(ProbeOutcome::Failed, format!("exit code {code}")),
             ExitCause::CouldNotStart(why) => Over(ProbeOutcome::Failed, why),
@@ -297,9 +297,11 @@ fn judge_observation(seen: Observation) -> ProbeStepResult {
                 "its gate opened late".to_owned(),
             ),
         },
-        Observation::Void => Over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
-        Observation::Vanished { detail, .. } => Over(ProbeOutcome::Failed, detail),
-        Observation::Ended { why, detail, .. } => match why.whose_error() {
+        AttemptObservation::Void => {
+            Over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned())
+        }
+        AttemptObservation::Vanished { detail, .. } => Over(ProbeOutcome::Failed, detail),
+        AttemptObservation::Ended { why, detail, .. } => match why.whose_error() {
             ErrorBlame::Site => Over(ProbeOutcome::Failed, detail),
             ErrorBlame::Job | ErrorBlame::Nobody => Over(ProbeOutcome::Inconclusive, detail),
         },

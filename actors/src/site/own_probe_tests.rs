@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName};
 use cospan_domain::placement::PlacementAcceptance;
-use cospan_domain::site::barred_owners_record::{Ban, OWN_PROBE_JOB, OWN_PROBE_PATIENCE};
+use cospan_domain::site::barred_owners_record::{OWN_PROBE_JOB, OWN_PROBE_PATIENCE, OwnerBan};
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::site_state::{AttemptId, Breaker, NotificationKind, SiteRecord};
+use cospan_domain::site::site_state::{AttemptId, Breaker, SiteNotificationKind, SiteRecord};
 
-use crate::coallocator::GridMaker;
+use crate::coallocator::GridSnapshotMaker;
 use crate::site::{AskAdmission, ErrorCharge};
 use crate::transfer::testing::{MemoryWorld, paused, site};
 
@@ -91,7 +91,7 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
         );
         assert!(matches!(
             known.bar_reason_for(&key("mallory"), now),
-            Some(Ban::KeptOff { .. })
+            Some(OwnerBan::KeptOff { .. })
         ));
         assert_eq!(known.bar_reason_for(&key("alice"), now), None);
         let opened = world.at("Leiden").inside().opened.clone();
@@ -99,7 +99,7 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
             opened.iter().map(|tag| tag.job).collect::<Vec<_>>(),
             [OWN_PROBE_JOB]
         );
-        let grid = GridMaker::default().snapshot(&world.shared);
+        let grid = GridSnapshotMaker::default().snapshot(&world.shared);
         let seen = grid.site(&site("Leiden")).expect("a site");
         assert_eq!(seen.acceptance, PlacementAcceptance::Open);
         assert!(seen.owner_bar(Some(&key("mallory"))).is_some());
@@ -134,7 +134,7 @@ fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
             .back()
             .map(|message| (message.kind, message.details.last().cloned()));
         if let Some((kind, why)) = told {
-            assert_eq!(kind, NotificationKind::Unusable);
+            assert_eq!(kind, SiteNotificationKind::Unusable);
             let why = why.expect("what led to it");
             assert!(
                 why.ends_with("a probe of our own failed too: it keeps files only"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cospan_domain::acquisition::{PartitionAccount, PartitionDemand};
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{InQueue, Observation};
+use cospan_sites::port::{AttemptObservation, QueuedAttempt};
 use tracing::info;
 
 use super::ClusterActor;
@@ -47,7 +47,7 @@ impl ClusterActor {
         let before = std::mem::take(&mut self.behind);
         for (tag, observation) in &observed.attempts {
             match observation {
-                Observation::Queued(InQueue {
+                AttemptObservation::Queued(QueuedAttempt {
                     behind: Some(why), ..
                 }) => {
                     let since = before.get(tag).copied().unwrap_or(observed.asked_at);
@@ -58,7 +58,7 @@ impl ClusterActor {
                         self.learn_wait(asked, why, at_once);
                     }
                 }
-                Observation::Ready(at_gate) => {
+                AttemptObservation::Ready(at_gate) => {
                     let at = at_gate.held_at - observed.clock;
                     if let Some(asked) = self.demand_of(*tag) {
                         self.learn_start(asked, at, at_once);

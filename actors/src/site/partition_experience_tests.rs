@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{PartitionAccount, PartitionDemand, PartitionOptions};
+use cospan_domain::acquisition::{PartitionAccount, PartitionDemand, PartitionOptionPrefixes};
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::placement::GridSite;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AtGate, InQueue, Observation};
+use cospan_sites::port::{AttemptAtGate, AttemptObservation, QueuedAttempt};
 
-use crate::coallocator::GridMaker;
+use crate::coallocator::GridSnapshotMaker;
 use crate::transfer::testing::{MemoryWorld, content, paused, site};
 
-const WORDS: PartitionOptions = PartitionOptions {
+const WORDS: PartitionOptionPrefixes = PartitionOptionPrefixes {
     partition: &["-p"],
     account: &["-A"],
     reservation: &[],
@@ -71,19 +71,19 @@ async fn submitted(world: &MemoryWorld, processors: u32) -> AttemptTag {
     tag
 }
 
-fn says(world: &MemoryWorld, tag: AttemptTag, observation: Observation) {
+fn says(world: &MemoryWorld, tag: AttemptTag, observation: AttemptObservation) {
     world.at("Delft").inside().attempts.insert(tag, observation);
 }
 
-fn waits_for(why: &str) -> Observation {
-    Observation::Queued(InQueue {
+fn waits_for(why: &str) -> AttemptObservation {
+    AttemptObservation::Queued(QueuedAttempt {
         expected: None,
         behind: Some(why.into()),
     })
 }
 
 fn delft(world: &MemoryWorld) -> GridSite {
-    GridMaker::default()
+    GridSnapshotMaker::default()
         .snapshot(&world.shared)
         .site(&site("Delft"))
         .unwrap()
@@ -134,7 +134,7 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
             "smaller"
         );
         // Nobody needs to ask the site any more, and what is placed there is looked at again.
-        says(&world, tag, Observation::Absent);
+        says(&world, tag, AttemptObservation::Absent);
         world.finish_job(1).await;
         let given_up = world.shared.clock.now();
         let changes = world.shared.live.change_count();
@@ -160,7 +160,11 @@ fn what_waits_for_processors_alone_or_for_seconds_keeps_nothing_back() {
         let tag = submitted(&world, 64).await;
         says(&world, tag, waits_for("Priority"));
         tokio::time::sleep(std::time::Duration::from_secs(50)).await;
-        says(&world, tag, Observation::Queued(InQueue::default()));
+        says(
+            &world,
+            tag,
+            AttemptObservation::Queued(QueuedAttempt::default()),
+        );
         tokio::time::sleep(std::time::Duration::from_secs(300)).await;
         assert_eq!(delft(&world).waits, None);
         assert_eq!(largest(&world), None);
@@ -173,12 +177,12 @@ fn the_largest_that_started_at_once_is_remembered() {
         let world = world().await;
         let tag = submitted(&world, 8).await;
         let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
-        let at_gate = AtGate {
+        let at_gate = AttemptAtGate {
             host: "n1".into(),
             since: held_at,
             held_at,
         };
-        says(&world, tag, Observation::Ready(at_gate));
+        says(&world, tag, AttemptObservation::Ready(at_gate));
         world
             .until("its start is seen", |world| largest(world) == Some(8))
             .await;
@@ -195,7 +199,7 @@ fn what_started_after_a_wait_may_be_asked_for_again_soon() {
         says(
             &world,
             tag,
-            Observation::Ready(AtGate {
+            AttemptObservation::Ready(AttemptAtGate {
                 host: "n1".into(),
                 since: held_at,
                 held_at,
@@ -221,7 +225,7 @@ fn what_was_got_an_hour_ago_is_forgotten() {
         says(
             &world,
             tag,
-            Observation::Ready(AtGate {
+            AttemptObservation::Ready(AttemptAtGate {
                 host: "n1".into(),
                 since: held_at,
                 held_at,
@@ -230,7 +234,7 @@ fn what_was_got_an_hour_ago_is_forgotten() {
         world
             .until("its start is seen", |world| largest(world) == Some(8))
             .await;
-        says(&world, tag, Observation::Absent);
+        says(&world, tag, AttemptObservation::Absent);
         world.finish_job(1).await;
         world
             .until("it is forgotten", |world| largest(world).is_none())

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{AttemptTag, JobId};
-use cospan_domain::site::contact::{Contact, QueryResult};
+use cospan_domain::site::contact::{SiteContact, SiteQueryOutcome};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
+use cospan_sites::port::{
+    AttemptObservation, SiteCallKind, SiteDescription, SiteError, SiteStatus,
+};
 use tracing::{debug, info, warn};
 
 use super::ClusterActor;
 use super::calls::count_call;
 use crate::coallocator::is_believed;
-use crate::live_state::Observed;
+use crate::live_state::AttemptObservations;
 
 /// The pauses between two tries to reach a silent site, at first and at most.
 const RETRY: DurationMs = DurationMs(1_000);
@@ -24,7 +26,7 @@ const HINT_GAP: DurationMs = DurationMs(10);
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
-struct Polled {
+struct PollOutcome {
     /// By our clock, as everything that is compared with it.
     asked_at: Timestamp,
     /// When the answer came.
@@ -33,7 +35,7 @@ struct Polled {
     description: Option<SiteDescription>,
 }
 
-impl Polled {
+impl PollOutcome {
     /// The site took the query and let it hang.
     fn unanswered(asked_at: Timestamp, longest: DurationMs) -> Self {
         let error = SiteError::OutcomeUnknown(format!("it did not answer within {longest}"));
@@ -188,12 +190,12 @@ impl ClusterActor {
                 Ok(None)
             };
             if describe {
-                count_call(&metrics, CallKind::Describe, &description);
+                count_call(&metrics, SiteCallKind::Describe, &description);
             }
             match description {
                 Err(error) => {
                     let answered_at = clock.now();
-                    Polled {
+                    PollOutcome {
                         asked_at: now,
                         answered_at,
                         status: Err(error),
@@ -205,8 +207,8 @@ impl ClusterActor {
                         Some(status) => status,
                         None => site.status(&tags).await,
                     };
-                    count_call(&metrics, CallKind::Status, &status);
-                    Polled {
+                    count_call(&metrics, SiteCallKind::Status, &status);
+                    PollOutcome {
                         asked_at: now,
                         answered_at: clock.now(),
                         status,
@@ -218,12 +220,12 @@ impl ClusterActor {
         let longest = self.shared.settings.information.timeout_of(&self.name);
         let answered = tokio::time::timeout(Duration::from_millis(longest.0), asked);
         ctx.spawn(answered.into_actor(self).map(move |polled, this, ctx| {
-            let polled = polled.unwrap_or_else(|_| Polled::unanswered(now, longest));
+            let polled = polled.unwrap_or_else(|_| PollOutcome::unanswered(now, longest));
             this.handle_poll_result(polled, ctx);
         }));
     }
 
-    fn handle_poll_result(&mut self, polled: Polled, ctx: &mut Context<Self>) {
+    fn handle_poll_result(&mut self, polled: PollOutcome, ctx: &mut Context<Self>) {
         self.polling = false;
         let now = self.now();
         self.polled_at = Some(now);
@@ -311,7 +313,7 @@ impl ClusterActor {
             info!(site = %self.name, "the site answers again");
             self.show_state();
         }
-        let mut concerned = self.observe_contact(QueryResult::Answered, now);
+        let mut concerned = self.observe_contact(SiteQueryOutcome::Answered, now);
         if self.shared.live.is_isolated() {
             // A site that never fell silent answers as well: it is not we who are cut off.
             self.note_answers_again();
@@ -347,7 +349,7 @@ impl ClusterActor {
     /// Takes in observations. Returns the jobs of attempts that do something else than before.
     fn apply_observations(
         &mut self,
-        attempts: BTreeMap<AttemptTag, Observation>,
+        attempts: BTreeMap<AttemptTag, AttemptObservation>,
         asked_at: Timestamp,
         clock: ClockSkew,
     ) -> Vec<JobId> {
@@ -355,13 +357,13 @@ impl ClusterActor {
         for (tag, observation) in &attempts {
             // An absence counts by being seen again.
             if self.report.observed.attempts.get(tag) != Some(observation)
-                || *observation == Observation::Absent
+                || *observation == AttemptObservation::Absent
             {
                 debug!(site = %self.name, %tag, ?observation, "observed");
                 concerned.push(tag.job);
             }
         }
-        self.report.observed = Arc::new(Observed {
+        self.report.observed = Arc::new(AttemptObservations {
             asked_at,
             clock,
             attempts,
@@ -374,15 +376,15 @@ impl ClusterActor {
         debug!(site = %self.name, %error, "status query failed");
         self.report.trouble = Some(error.to_string().into());
         let result = match error {
-            SiteError::LockedOut(_) => QueryResult::CredentialsExpired,
-            SiteError::OutOfOrder(_) => QueryResult::OutOfOrder,
+            SiteError::LockedOut(_) => SiteQueryOutcome::CredentialsExpired,
+            SiteError::OutOfOrder(_) => SiteQueryOutcome::OutOfOrder,
             SiteError::Refused(_)
             | SiteError::Unfit(_)
             | SiteError::NotSent(_)
             | SiteError::OutcomeUnknown(_)
-            | SiteError::SiteFull(_) => QueryResult::Failed,
+            | SiteError::SiteFull(_) => SiteQueryOutcome::Failed,
         };
-        self.report.out_of_order = result == QueryResult::OutOfOrder;
+        self.report.out_of_order = result == SiteQueryOutcome::OutOfOrder;
         let concerned = self.observe_contact(result, now);
         let was_silent = self.report.silent_since.is_some();
         self.report.silent_since = self.contact.silent_since();
@@ -398,7 +400,7 @@ impl ClusterActor {
         concerned
     }
 
-    fn observe_contact(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
+    fn observe_contact(&mut self, result: SiteQueryOutcome, now: Timestamp) -> Vec<JobId> {
         let changed = self
             .contact
             .note_result(result, &self.shared.settings.contact, now);
@@ -444,7 +446,7 @@ impl ClusterActor {
     }
 
     /// The contact that a report shows to others.
-    pub(super) fn current_contact(&self) -> Contact {
+    pub(super) fn current_contact(&self) -> SiteContact {
         self.contact.contact()
     }
 }

@@ -12,9 +12,9 @@ const PAUSE_MAX: DurationMs = DurationMs(15_000);
 
 /// The number of answers, since something last happened at the site, by which nothing is in use.
 #[derive(Debug, Default)]
-pub(super) struct Calm(u32);
+pub(super) struct CalmAnswerCount(u32);
 
-impl Calm {
+impl CalmAnswerCount {
     /// Notes that something happened, or may have.
     pub(super) fn note_activity(&mut self) {
         self.0 = 0;
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn looks_become_rare_while_nothing_happens_and_are_as_before_once_something_does() {
         let soon = DurationMs(2_000);
-        let mut calm = Calm::default();
+        let mut calm = CalmAnswerCount::default();
         let mut pauses = Vec::new();
         for _ in 0..20 {
             pauses.push(calm.pause_between_looks(soon).0);

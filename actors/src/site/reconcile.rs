@@ -7,20 +7,20 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{AttemptTag, InstanceId, JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::reservation::{ReservationTag, Serial, Span};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::reservation::{ReservationSerial, ReservationTag, TimeSpan};
 use cospan_domain::site::shared_reservation::SharedReservation;
 use cospan_domain::site::site_command::SiteCommand;
 use cospan_domain::site::site_state::AttemptId;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
+use cospan_sites::port::{AttemptObservation, GateDecision, Site, SiteError};
 use tracing::{info, warn};
 
 use super::shared_reservations::expected_reservations;
 use super::{ClusterActor, own_probe};
-use crate::actor_context::Shared;
-use crate::api::View;
-use crate::job::LeaseGone;
+use crate::actor_context::SharedState;
+use crate::api::CommittedView;
+use crate::job::LostReservation;
 
 /// The number of removals that are under way at the same time.
 const SWEPT_AT_ONCE: usize = 8;
@@ -32,7 +32,7 @@ const SOON_TIMES: u32 = 6;
 
 /// The fate of an attempt found at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AttemptFate {
+pub(super) enum FoundAttemptAction {
     /// It is its job's current attempt, or another instance's: not touched.
     Leave,
     /// It is nobody's: ended if it lives; its files stay for a while.
@@ -43,14 +43,14 @@ pub(super) enum AttemptFate {
 
 /// The instances whose attempts and reservations at a site this control plane may end.
 #[derive(Clone, Copy)]
-pub(super) struct Ours<'a> {
+pub(super) struct OwnInstances<'a> {
     pub(super) instance: InstanceId,
     /// Instances whose store it took over, where none of them can be using the site.
     pub(super) former: &'a [InstanceId],
 }
 
-impl<'a> Ours<'a> {
-    fn at_site(site: &dyn Site, shared: &'a Shared) -> Self {
+impl<'a> OwnInstances<'a> {
+    fn at_site(site: &dyn Site, shared: &'a SharedState) -> Self {
         let former = if site.is_ours_alone() {
             &shared.former[..]
         } else {
@@ -70,42 +70,44 @@ impl<'a> Ours<'a> {
 /// Decides the fate of what was found under a tag.
 pub(super) fn decide_fate(
     tag: &AttemptTag,
-    ours: Ours<'_>,
-    view: &View,
+    ours: OwnInstances<'_>,
+    view: &CommittedView,
     now: Timestamp,
     keep: DurationMs,
-) -> AttemptFate {
+) -> FoundAttemptAction {
     let instance = ours.instance;
     let job = view.jobs.get(&tag.job);
     // What was taken over from another control plane is ours as well.
     let expected = job.map_or(instance, |job| {
         job.tag_of(instance, tag.component, tag.attempt).instance
     });
-    if tag.instance != expected && !bug(Bug::TouchOthers) {
+    if tag.instance != expected && !bug(PlantedBug::TouchOthers) {
         // No job of ours knows what it did after its store was exported.
         let is_left = ours.former.contains(&tag.instance);
         return if is_left {
-            AttemptFate::Remove
+            FoundAttemptAction::Remove
         } else {
-            AttemptFate::Leave
+            FoundAttemptAction::Leave
         };
     }
     let Some(job) = job else {
-        return AttemptFate::Remove;
+        return FoundAttemptAction::Remove;
     };
     let component = job.components.get(tag.component.0 as usize);
     if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
-        return AttemptFate::Leave;
+        return FoundAttemptAction::Leave;
     }
     match end_time_of(job) {
-        Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => AttemptFate::Remove,
-        Some(_) | None => AttemptFate::End,
+        Some(at) if now >= at + keep && !bug(PlantedBug::KeepAttempts) => {
+            FoundAttemptAction::Remove
+        }
+        Some(_) | None => FoundAttemptAction::End,
     }
 }
 
 /// Returns true if the reservation under this tag is of use to its job, or to those that share it,
 /// or may be.
-fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
+fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &SharedState) -> bool {
     if tag.instance != shared.instance {
         return false;
     }
@@ -123,7 +125,10 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
 }
 
 /// Lists the reservations that a site should have for jobs whose rounds have not begun there.
-fn reserved_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
+fn reserved_at(
+    site: &SiteName,
+    shared: &SharedState,
+) -> BTreeMap<ReservationTag, (JobId, TimeSpan)> {
     let view = shared.view.load();
     let waiting = view
         .jobs
@@ -140,7 +145,7 @@ fn reserved_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
         promised
             .filter(|promised| !promised.shared)
             .map(|promised| {
-                let span = Span::new(promised.from, promised.to);
+                let span = TimeSpan::new(promised.from, promised.to);
                 (promised.tag(shared.instance, job.id), (job.id, span))
             })
     });
@@ -150,14 +155,18 @@ fn reserved_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
 /// Reports to jobs the reservations that a site should still have, and lost. Nobody waits for the
 /// outcome: a job that gets the report too early or too late ignores it, and a job that is just
 /// being rebuilt gets it at the next look.
-fn report_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
+fn report_losses(
+    site: &SiteName,
+    shared: &SharedState,
+    lost: &BTreeMap<ReservationTag, (JobId, TimeSpan)>,
+) {
     let promised = reserved_at(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
         let Some(addr) = shared.actors.jobs.addr(job) else {
             continue;
         };
         warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        addr.do_send(LeaseGone {
+        addr.do_send(LostReservation {
             site: site.clone(),
             serial: tag.serial,
         });
@@ -166,13 +175,13 @@ fn report_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTa
 
 /// The state of our reservations at a site.
 #[derive(Default)]
-struct FoundLeases {
+struct ReservationDifferences {
     /// Reservations that nobody needs; at the next look they are cancelled.
     orphans: BTreeSet<ReservationTag>,
     /// Shared reservations that should be there, but are not.
-    gone: BTreeSet<Serial>,
+    gone: BTreeSet<ReservationSerial>,
     /// Shared reservations that are there for another time.
-    changed: BTreeSet<Serial>,
+    changed: BTreeSet<ReservationSerial>,
 }
 
 /// Compares the reservations at a site with those that we need. Those that nobody needs are
@@ -180,11 +189,11 @@ struct FoundLeases {
 /// are not.
 async fn compare_reservations(
     site: &dyn Site,
-    shared: &Shared,
+    shared: &SharedState,
     seen_before: &BTreeSet<ReservationTag>,
-) -> Result<FoundLeases, SiteError> {
+) -> Result<ReservationDifferences, SiteError> {
     let Some(granting) = site.reservations() else {
-        return Ok(FoundLeases::default());
+        return Ok(ReservationDifferences::default());
     };
     let record = shared.view.load().sites.get(site.name()).cloned();
     let mut gone = record
@@ -193,7 +202,7 @@ async fn compare_reservations(
     let mut lost = reserved_at(site.name(), shared);
     let mut orphans = BTreeSet::new();
     let mut changed = BTreeSet::new();
-    let ours = Ours::at_site(site, shared);
+    let ours = OwnInstances::at_site(site, shared);
     let listed = granting.list().await?.into_iter();
     for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
         let is_known = tag.is_shared() && tag.instance == shared.instance;
@@ -226,7 +235,7 @@ async fn compare_reservations(
         }
     }
     report_losses(site.name(), shared, &lost);
-    Ok(FoundLeases {
+    Ok(ReservationDifferences {
         orphans,
         gone: gone.into_keys().collect(),
         changed,
@@ -274,7 +283,7 @@ impl ClusterActor {
     /// outlast their records.
     fn has_anything(&self) -> bool {
         let view = self.shared.view.load();
-        (self.left_there && !bug(Bug::SweepForJobsOnly))
+        (self.left_there && !bug(PlantedBug::SweepForJobsOnly))
             || !view.jobs.is_empty()
             || self
                 .record
@@ -310,15 +319,15 @@ impl ClusterActor {
         }));
     }
 
-    fn apply_sweep(&mut self, swept: Swept, ctx: &mut Context<Self>) {
-        let Swept {
+    fn apply_sweep(&mut self, swept: ReconcileOutcome, ctx: &mut Context<Self>) {
+        let ReconcileOutcome {
             ended,
             left_there,
             unfinished,
             leases,
             stuck,
         } = swept;
-        let FoundLeases {
+        let ReservationDifferences {
             orphans,
             gone,
             changed,
@@ -363,13 +372,13 @@ impl ClusterActor {
 /// Looks at everything that is at a site; ends and removes what is nobody's.
 async fn sweep_site(
     site: Arc<dyn Site>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     seen_before: BTreeSet<ReservationTag>,
     told: BTreeSet<AttemptTag>,
-) -> Result<Swept, SiteError> {
+) -> Result<ReconcileOutcome, SiteError> {
     let found = site.list_attempts().await?;
     let keep = shared.settings.keep_attempts;
-    let ours = Ours::at_site(&*site, &shared);
+    let ours = OwnInstances::at_site(&*site, &shared);
     let mut strays = Vec::new();
     let mut left_there = false;
     let mut living = false;
@@ -386,9 +395,9 @@ async fn sweep_site(
             drop(view);
             // The decision uses the view of this moment: a job may have begun a new attempt.
             match decide_fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
-                AttemptFate::Leave => left_there |= tag.instance == shared.instance,
-                AttemptFate::End => strays.push(tag),
-                AttemptFate::Remove => removals.push(remove_attempt_files(&*site, tag)),
+                FoundAttemptAction::Leave => left_there |= tag.instance == shared.instance,
+                FoundAttemptAction::End => strays.push(tag),
+                FoundAttemptAction::Remove => removals.push(remove_attempt_files(&*site, tag)),
             }
         }
         let removed = futures_util::future::join_all(removals).await;
@@ -412,7 +421,7 @@ async fn sweep_site(
     }
     let unfinished = living || ended > 0 || !leases.orphans.is_empty();
     let left_there = left_there || unfinished || !strays.is_empty() || !stuck.is_empty();
-    Ok(Swept {
+    Ok(ReconcileOutcome {
         ended,
         left_there,
         unfinished,
@@ -473,18 +482,18 @@ async fn end_stray(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
 }
 
 /// The result of a sweep.
-struct Swept {
+struct ReconcileOutcome {
     /// Attempts that were ended.
     ended: usize,
     left_there: bool,
     /// Something is still to end.
     unfinished: bool,
-    leases: FoundLeases,
+    leases: ReservationDifferences,
     /// Attempts that could not be removed.
     stuck: BTreeSet<AttemptTag>,
 }
 
-fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
+fn attempt_of(view: &CommittedView, job: JobId, component: u32) -> Option<AttemptId> {
     let attempt = view
         .jobs
         .get(&job)?
@@ -499,18 +508,18 @@ fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
     })
 }
 
-fn is_alive(seen: &Observation) -> bool {
+fn is_alive(seen: &AttemptObservation) -> bool {
     match seen {
-        Observation::Queued(_)
-        | Observation::Starting
-        | Observation::Ready(_)
-        | Observation::Begun(_) => true,
-        Observation::Absent
-        | Observation::Exited(_)
-        | Observation::Void
-        | Observation::Vanished { .. }
-        | Observation::Ended { .. }
-        | Observation::Unknown(_) => false,
+        AttemptObservation::Queued(_)
+        | AttemptObservation::Starting
+        | AttemptObservation::Ready(_)
+        | AttemptObservation::Begun(_) => true,
+        AttemptObservation::Absent
+        | AttemptObservation::Exited(_)
+        | AttemptObservation::Void
+        | AttemptObservation::Vanished { .. }
+        | AttemptObservation::Ended { .. }
+        | AttemptObservation::Unknown(_) => false,
     }
 }
 
@@ -533,15 +542,25 @@ mod tests {
                 component,
                 attempt,
             };
-            let ours = Ours {
+            let ours = OwnInstances {
                 instance: us,
                 former,
             };
-            decide_fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
+            decide_fate(
+                &tag,
+                ours,
+                &CommittedView::default(),
+                Timestamp(0),
+                DurationMs(0),
+            )
         };
-        assert_eq!(of(former, &[former]), AttemptFate::Remove);
-        assert_eq!(of(former, &[]), AttemptFate::Leave, "it may be alive");
-        assert_eq!(of(other, &[former]), AttemptFate::Leave);
-        assert_eq!(of(us, &[former]), AttemptFate::Remove);
+        assert_eq!(of(former, &[former]), FoundAttemptAction::Remove);
+        assert_eq!(
+            of(former, &[]),
+            FoundAttemptAction::Leave,
+            "it may be alive"
+        );
+        assert_eq!(of(other, &[former]), FoundAttemptAction::Leave);
+        assert_eq!(of(us, &[former]), FoundAttemptAction::Remove);
     }
 }

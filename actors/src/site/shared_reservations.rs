@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ReservationName, SiteName};
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::reservation::{ReservationOutcome, ReservationTag, Serial, Span};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::reservation::{ReservationOutcome, ReservationSerial, ReservationTag, TimeSpan};
 use cospan_domain::site::joint_reservation;
-use cospan_domain::site::shared_reservation::{SharedQuestion, SharedReservation, SharedStage};
+use cospan_domain::site::shared_reservation::{
+    SharedReservation, SharedReservationCall, SharedReservationStage,
+};
 use cospan_domain::site::site_command::SiteCommand;
-use cospan_domain::site::site_event::{SiteEvent, SiteHappening};
+use cospan_domain::site::site_event::{SiteEvent, SiteEventKind};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, Site, SiteError, TaggedReservationRequest};
+use cospan_sites::port::{Site, SiteCallKind, SiteError, TaggedReservationRequest};
 
 use super::ClusterActor;
 use super::calls::outcome_label;
@@ -26,15 +28,19 @@ const KEPT: DurationMs = DurationMs::from_secs(1_800);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A call with everything that the site has to know.
-struct SiteQuestion {
-    asked: SharedQuestion,
+struct PreparedSharedCall {
+    asked: SharedReservationCall,
     order: TaggedReservationRequest,
 }
 
-impl SiteQuestion {
-    fn new_call(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
+impl PreparedSharedCall {
+    fn new_call(
+        shared: &SharedReservation,
+        asked: SharedReservationCall,
+        tag: ReservationTag,
+    ) -> Self {
         let length = match asked {
-            SharedQuestion::Extend(length) => length,
+            SharedReservationCall::Extend(length) => length,
             _ => shared.wish.length,
         };
         // Calls are not numbered one after the other: the same call may be made again.
@@ -57,27 +63,27 @@ impl SiteQuestion {
         let order = &self.order;
         let lost = ReservationOutcome::Lost { next: None };
         match self.asked {
-            SharedQuestion::Request => match granting.find(order.tag).await? {
+            SharedReservationCall::Request => match granting.find(order.tag).await? {
                 Some(seen) => Ok(ReservationOutcome::Granted {
                     start: seen.granted_start(order.request.window),
                 }),
                 None => {
                     let granted = granting.request(order).await.map(ReservationOutcome::from);
-                    if bug(Bug::ConfirmShared) {
+                    if bug(PlantedBug::ConfirmShared) {
                         granting.confirm(order.tag).await?;
                     }
                     granted
                 }
             },
-            SharedQuestion::Confirm => {
+            SharedReservationCall::Confirm => {
                 let kept = granting.confirm(order.tag).await?;
                 Ok(if kept { ReservationOutcome::Done } else { lost })
             }
-            SharedQuestion::Extend(_) => Ok(granting
+            SharedReservationCall::Extend(_) => Ok(granting
                 .modify(order)
                 .await?
                 .map_or(lost, ReservationOutcome::from)),
-            SharedQuestion::Release => granting
+            SharedReservationCall::Release => granting
                 .release(order.tag)
                 .await
                 .map(|_| ReservationOutcome::Done),
@@ -90,9 +96,9 @@ impl SiteQuestion {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(match self.asked {
-                    SharedQuestion::Release => ReservationOutcome::Done,
-                    SharedQuestion::Confirm => ReservationOutcome::Lost { next: None },
-                    SharedQuestion::Request | SharedQuestion::Extend(_) => {
+                    SharedReservationCall::Release => ReservationOutcome::Done,
+                    SharedReservationCall::Confirm => ReservationOutcome::Lost { next: None },
+                    SharedReservationCall::Request | SharedReservationCall::Extend(_) => {
                         ReservationOutcome::Refused { next: None }
                     }
                 })
@@ -117,7 +123,7 @@ impl ClusterActor {
         };
         let serial = shared.serial;
         let tag = ReservationTag::shared(self.shared.instance, serial);
-        let question = SiteQuestion::new_call(shared, asked, tag);
+        let question = PreparedSharedCall::new_call(shared, asked, tag);
         self.asking_shared = true;
         chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
         let permits = self.calls.clone();
@@ -133,7 +139,7 @@ impl ClusterActor {
             chaos::reach_for(asked.name(), CrashPoint::AfterEffect);
             this.asking_shared = false;
             let outcome = put.ok().and_then(|(question, answer)| {
-                let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];
+                let labels = [SiteCallKind::Reserve.as_str(), outcome_label(&answer)];
                 this.shared
                     .metrics
                     .site_calls
@@ -188,7 +194,7 @@ impl ClusterActor {
         let shared = shared.filter(|shared: &&SharedReservation| {
             shared.no_show_time(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
         });
-        let due: Vec<(Serial, ReservationName, Timestamp)> = shared
+        let due: Vec<(ReservationSerial, ReservationName, Timestamp)> = shared
             .map(|one| (one.serial, one.wish.name.clone(), one.start()))
             .collect();
         if due.is_empty() {
@@ -218,7 +224,7 @@ impl ClusterActor {
             .iter()
             .filter(|shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some())
             .count();
-        if record.last_shared > Serial(0) {
+        if record.last_shared > ReservationSerial(0) {
             metrics
                 .held
                 .with_label_values(&[site, "shared"])
@@ -226,14 +232,14 @@ impl ClusterActor {
         }
         for event in events {
             match &event.what {
-                SiteHappening::SharedLost { .. }
-                | SiteHappening::SharedAnswered {
+                SiteEventKind::SharedLost { .. }
+                | SiteEventKind::SharedAnswered {
                     outcome: ReservationOutcome::Lost { .. },
                     ..
                 } => {
                     metrics.lost.with_label_values(&[site]).inc();
                 }
-                SiteHappening::SharedAnswered {
+                SiteEventKind::SharedAnswered {
                     outcome: ReservationOutcome::Refused { next },
                     ..
                 } => {
@@ -247,11 +253,14 @@ impl ClusterActor {
 }
 
 /// Lists the reservations that the site should have, and their times.
-pub(super) fn expected_reservations(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
+pub(super) fn expected_reservations(
+    record: &SiteRecord,
+    now: Timestamp,
+) -> BTreeMap<ReservationSerial, TimeSpan> {
     let kept = record
         .shared
         .iter()
-        .filter(|shared| shared.stage == SharedStage::Confirmed);
+        .filter(|shared| shared.stage == SharedReservationStage::Confirmed);
     let kept = kept.filter(|shared| !shared.is_over(now));
     kept.filter_map(|shared| Some((shared.serial, shared.lease()?)))
         .collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
 use cospan_domain::ids::{AttemptTag, SiteName};
-use cospan_domain::machine::Machine;
+use cospan_domain::machine::StateMachine;
 use cospan_domain::reservation::ReservationTag;
 use cospan_domain::site::SiteMachine;
 use cospan_domain::site::contact::ContactLog;
@@ -15,29 +15,33 @@ use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
-use super::job_interest::SeenHoldings;
+use super::job_interest::SiteHoldings;
 use super::latency::RoundTripSchedule;
-use super::own_probe::Sent;
-use super::poll_interval::Calm;
-use super::site_bids::Bidder;
-use super::site_metrics::Gauges;
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use super::own_probe::OwnProbeProgress;
+use super::poll_interval::CalmAnswerCount;
+use super::site_bids::SiteBidState;
+use super::site_metrics::SiteGauges;
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
-use crate::durable_steps::Steps;
-use crate::live_state::KnownSite;
+use crate::durable_steps::RecordInbox;
+use crate::fair_turns::FairTurns;
+use crate::live_state::LatestSiteReport;
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// The actor of one site: the only way to it, the one loop that polls it, and its record.
 pub struct ClusterActor {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) name: SiteName,
     pub(super) site: Arc<dyn Site>,
-    pub(super) record: Steps<SiteMachine>,
+    pub(super) record: RecordInbox<SiteMachine>,
     pub(super) contact: ContactLog,
-    pub(super) report: KnownSite,
+    pub(super) report: LatestSiteReport,
     pub(super) calls: Arc<Semaphore>,
-    pub(super) long_calls: Arc<Semaphore>,
+    /// Turns at reading whole files, which may take hours.
+    pub(super) inspections: FairTurns,
+    /// Turns at reading and writing pieces of files.
+    pub(super) pieces: FairTurns,
     pub(super) polling: bool,
     /// True if the site's latest answer came from the files of attempts alone.
     pub(super) half_silent: bool,
@@ -58,49 +62,47 @@ pub struct ClusterActor {
     /// A call about a shared reservation is under way.
     pub(super) asking_shared: bool,
     /// The probe of our own, as far as it was sent.
-    pub(super) sent: Sent,
-    pub(super) seen: SeenHoldings,
-    pub(super) calm: Calm,
+    pub(super) sent: OwnProbeProgress,
+    pub(super) seen: SiteHoldings,
+    pub(super) calm: CalmAnswerCount,
     /// Attempts that wait for others here, with the time when that was first seen.
     pub(super) behind: BTreeMap<AttemptTag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
-    pub(super) gauges: Gauges,
-    pub(super) bidder: Bidder,
+    pub(super) gauges: SiteGauges,
+    pub(super) bidder: SiteBidState,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// The time at which the record is to be looked at again.
     record_due: Option<Timestamp>,
-    dirty: Dirty,
+    dirty: DirtyFlag,
     _guard: LifeGuard,
 }
 
 /// A hint from the site that something may have changed.
-pub(super) struct Hint;
+pub(super) struct SiteChangeHint;
 
 impl ClusterActor {
-    /// The most calls at once that read or hash whole files.
-    const LONG_CALLS: usize = 4;
-
     /// Begins a new life.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         site: Arc<dyn Site>,
         record: Arc<SiteRecord>,
-        dirty: Dirty,
+        dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
         let name = site.name().clone();
-        let gauges = Gauges::new(&shared.metrics, &name);
+        let gauges = SiteGauges::new(&shared.metrics, &name);
         let calls = Arc::new(Semaphore::new(shared.settings.calls_per_site));
         let schedule = RoundTripSchedule::new(&shared, &name);
-        let bidder = Bidder::new(shared.deductions.lock().number_of(&name));
+        let bidder = SiteBidState::new(shared.deductions.lock().number_of(&name));
         Self {
             name,
             site,
-            record: Steps::new(record),
+            record: RecordInbox::new(record),
             contact: ContactLog::default(),
-            report: KnownSite::default(),
+            report: LatestSiteReport::default(),
             calls,
-            long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
+            inspections: FairTurns::default(),
+            pieces: FairTurns::default(),
             polling: false,
             half_silent: false,
             hinted: false,
@@ -113,9 +115,9 @@ impl ClusterActor {
             orphans: BTreeSet::new(),
             stuck: BTreeSet::new(),
             asking_shared: false,
-            sent: Sent::default(),
-            seen: SeenHoldings::default(),
-            calm: Calm::default(),
+            sent: OwnProbeProgress::default(),
+            seen: SiteHoldings::default(),
+            calm: CalmAnswerCount::default(),
             behind: BTreeMap::new(),
             schedule,
             gauges,
@@ -207,15 +209,15 @@ impl Actor for ClusterActor {
 
 fn hint_stream(
     changes: &mut tokio::sync::watch::Receiver<u64>,
-) -> impl futures_util::Stream<Item = Hint> + use<> {
+) -> impl futures_util::Stream<Item = SiteChangeHint> + use<> {
     futures_util::stream::unfold(changes.clone(), |mut changes| async move {
         changes.changed().await.ok()?;
-        Some((Hint, changes))
+        Some((SiteChangeHint, changes))
     })
 }
 
-impl StreamHandler<Hint> for ClusterActor {
-    fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
+impl StreamHandler<SiteChangeHint> for ClusterActor {
+    fn handle(&mut self, _: SiteChangeHint, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Cluster);
         self.hinted = true;
         self.calm.note_activity();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use actix::{Addr, Context, Handler, Message};
-use cospan_domain::bid::{Announcements, Decline, Unheard};
-use cospan_domain::deduction::{Deducted, DeductionKey, LedgerNumber};
+use cospan_domain::bid::{AnnouncementRefusal, BidRefusal, JobAnnouncements};
+use cospan_domain::deduction::{DeductedAmounts, DeductionKey, SiteLedgerNumber};
 use cospan_domain::ids::{ComponentIndex, JobId};
-use cospan_domain::job::demands::Holding;
-use cospan_domain::placement::{AnnouncedNeed, BidBasis, GivenBid};
+use cospan_domain::job::demands::ComponentHolding;
+use cospan_domain::placement::{AnnouncedNeed, BidRoundBasis, BidWithResources};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 1_024;
 
 /// A job as it is announced: its id, with its requirements if they were not sent before.
 #[derive(Debug)]
-pub(crate) struct Announcement {
+pub(crate) struct JobAnnouncement {
     /// The round for which the site deducts.
     pub(crate) key: DeductionKey,
     /// The time by which all sites reckon the age of what they know. An answer that is late enough
@@ -30,7 +30,7 @@ pub(crate) struct Announcement {
     pub(crate) at: Timestamp,
     pub(crate) asked: Option<Arc<AnnouncedNeed>>,
     /// The common ground by which all sites count.
-    pub(crate) ground: Arc<BidBasis>,
+    pub(crate) ground: Arc<BidRoundBasis>,
     /// The co-allocator that waits for the answer.
     pub(crate) reply: Addr<CoAllocator>,
 }
@@ -38,14 +38,14 @@ pub(crate) struct Announcement {
 /// A message to a site about bids.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub(crate) enum Bidding {
+pub(crate) enum BiddingMessage {
     /// Announces a job.
     Announce {
         /// The same announcement goes to all sites.
-        told: Arc<Announcement>,
+        told: Arc<JobAnnouncement>,
         /// The site's index in the round's grid.
         site: usize,
-        /// Handled before the announcement: a job went elsewhere, as by [`Bidding::Clear`]. One
+        /// Handled before the announcement: a job went elsewhere, as by [`BiddingMessage::Clear`]. One
         /// delivery serves for the two messages.
         clear: Option<DeductionKey>,
     },
@@ -72,50 +72,50 @@ pub(crate) enum Bidding {
 pub(crate) struct BidReply {
     pub(crate) key: DeductionKey,
     pub(crate) site: usize,
-    pub(crate) what: BidResponse,
+    pub(crate) what: BidReplyContent,
 }
 
 /// The content of a [`BidReply`].
 #[derive(Debug)]
-pub(crate) enum BidResponse {
+pub(crate) enum BidReplyContent {
     /// The site's bid and what it gives, or why it declines.
-    Answer(Result<GivenBid, Decline>),
+    Answer(Result<BidWithResources, BidRefusal>),
     /// The site cannot answer by the id alone, or knows another job under it.
-    Unheard(Unheard),
+    Unheard(AnnouncementRefusal),
     /// The deduction is held for the plan.
     Acknowledged,
 }
 
 /// The site's knowledge of itself for its bids.
-pub(super) struct Bidder {
-    desk: Announcements<Arc<AnnouncedNeed>>,
-    ledger: LedgerNumber,
+pub(super) struct SiteBidState {
+    desk: JobAnnouncements<Arc<AnnouncedNeed>>,
+    ledger: SiteLedgerNumber,
     /// The sum of what jobs have here; computed only when it has changed.
-    held: Option<HoldingsAtAsk>,
+    held: Option<HoldingSumCache>,
 }
 
-struct HoldingsAtAsk {
-    holdings: Option<OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+struct HoldingSumCache {
+    holdings: Option<OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
     asked_at: Timestamp,
     pending: Resources,
     ours: Resources,
 }
 
-impl Bidder {
+impl SiteBidState {
     /// Makes a bidder whose deductions stand in this ledger.
-    pub(super) fn new(ledger: LedgerNumber) -> Self {
+    pub(super) fn new(ledger: SiteLedgerNumber) -> Self {
         Self {
-            desk: Announcements::new(REMEMBERED),
+            desk: JobAnnouncements::new(REMEMBERED),
             ledger,
             held: None,
         }
     }
 }
 
-impl HoldingsAtAsk {
+impl HoldingSumCache {
     fn is_of(
         &self,
-        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<ComponentHolding>>>,
         asked_at: Timestamp,
     ) -> bool {
         let alike = match (&self.holdings, holdings) {
@@ -142,7 +142,7 @@ impl ClusterActor {
             .is_some_and(|held| held.is_of(holdings, asked_at))
         {
             let (pending, ours, _) = holding_sums(holdings, Some(asked_at), now);
-            self.bidder.held = Some(HoldingsAtAsk {
+            self.bidder.held = Some(HoldingSumCache {
                 holdings: holdings.cloned(),
                 asked_at,
                 pending,
@@ -170,8 +170,12 @@ impl ClusterActor {
     }
 
     /// Answers an announcement, or says what is missing for an answer; `None` if the round is over.
-    fn answer_announcement(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
-        let Announcement { key, ground, .. } = told;
+    fn answer_announcement(
+        &mut self,
+        told: &JobAnnouncement,
+        site: usize,
+    ) -> Option<BidReplyContent> {
+        let JobAnnouncement { key, ground, .. } = told;
         let remembered;
         let asked = match (
             self.bidder.desk.announce(key.job, told.asked.as_ref()),
@@ -183,7 +187,7 @@ impl ClusterActor {
                 remembered = asked.clone();
                 &remembered
             }
-            (Err(unheard), _) => return Some(BidResponse::Unheard(unheard)),
+            (Err(unheard), _) => return Some(BidReplyContent::Unheard(unheard)),
         };
         // Nothing is usable if it is not known.
         let mut free = self
@@ -195,12 +199,12 @@ impl ClusterActor {
         }
         let answer = asked.answer_at(ground, site, &free);
         if let Ok(given) = &answer {
-            let deducted = Deducted::for_proposal(given.resources.clone());
+            let deducted = DeductedAmounts::for_proposal(given.resources.clone());
             if !ledgers.deduct(key, self.bidder.ledger, deducted) {
                 return None;
             }
         }
-        Some(BidResponse::Answer(answer))
+        Some(BidReplyContent::Answer(answer))
     }
 
     /// Drops the deduction for a job that went elsewhere.
@@ -213,13 +217,13 @@ impl ClusterActor {
     }
 }
 
-impl Handler<Bidding> for ClusterActor {
+impl Handler<BiddingMessage> for ClusterActor {
     type Result = ();
 
-    fn handle(&mut self, message: Bidding, _: &mut Context<Self>) {
+    fn handle(&mut self, message: BiddingMessage, _: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::Cluster);
         match message {
-            Bidding::Announce { told, site, clear } => {
+            BiddingMessage::Announce { told, site, clear } => {
                 if let Some(key) = clear {
                     self.clear_deduction(&key);
                 }
@@ -232,14 +236,14 @@ impl Handler<Bidding> for ClusterActor {
                     });
                 }
             }
-            Bidding::Award {
+            BiddingMessage::Award {
                 key,
                 site,
                 used,
                 reply,
             } => {
                 self.bidder.desk.forget(key.job);
-                let deducted = Deducted::for_proposal(used);
+                let deducted = DeductedAmounts::for_proposal(used);
                 let at = self.bidder.ledger;
                 if self
                     .shared
@@ -250,12 +254,12 @@ impl Handler<Bidding> for ClusterActor {
                     reply.do_send(BidReply {
                         key,
                         site,
-                        what: BidResponse::Acknowledged,
+                        what: BidReplyContent::Acknowledged,
                     });
                 }
             }
-            Bidding::Clear(key) => self.clear_deduction(&key),
-            Bidding::Cancel(job) => self.bidder.desk.forget(job),
+            BiddingMessage::Clear(key) => self.clear_deduction(&key),
+            BiddingMessage::Cancel(job) => self.bidder.desk.forget(job),
         }
     }
 }

@@ -4,7 +4,7 @@
 use cospan_domain::ids::SiteName;
 use prometheus::IntGauge;
 
-use crate::metrics::Metrics;
+use crate::metrics::ControlPlaneMetrics;
 
 /// Labels of `cospan_site_state`.
 const STATES: [&str; 11] = [
@@ -22,7 +22,7 @@ const STATES: [&str; 11] = [
 ];
 
 /// The gauges of one site.
-pub(super) struct Gauges {
+pub(super) struct SiteGauges {
     /// All processors of the site.
     pub(super) total: IntGauge,
     /// Processors that were idle when the site was asked last.
@@ -34,8 +34,8 @@ pub(super) struct Gauges {
     states: [IntGauge; STATES.len()],
 }
 
-impl Gauges {
-    pub(super) fn new(metrics: &Metrics, site: &SiteName) -> Self {
+impl SiteGauges {
+    pub(super) fn new(metrics: &ControlPlaneMetrics, site: &SiteName) -> Self {
         let processors = &metrics.site_processors;
         let [total, idle, held] = ["total", "idle", "held"]
             .map(|usage| processors.with_label_values(&[site.as_str(), usage]));

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::site::contact::Contact;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::site_command::{Operation, ProbeOutcome, SiteCommand, SiteRejection};
-use cospan_domain::site::site_state::{AttemptId, NotificationId, SiteRecord};
+use cospan_domain::site::site_command::{
+    OperatorCommand, ProbeOutcome, SiteCommand, SiteRejection,
+};
+use cospan_domain::site::site_state::{AttemptId, SiteNotificationId, SiteRecord};
 use cospan_domain::units::PerMillion;
 use tokio::sync::oneshot;
 
 use super::ClusterActor;
 use crate::chaos::{self, CrashPoint};
-use crate::journal::{Append, AppendError, JournalChange};
-use crate::seeded_random::Purpose;
+use crate::journal::{AppendChange, AppendError, JournalChange};
+use crate::seeded_random::RandomPurpose;
 use crate::supervision::ActorKind;
 
 /// A job charges this site with an error. Sent at least once, counted once.
@@ -49,7 +51,7 @@ pub struct AttemptOver {
 pub struct SiteCommandMessage {
     /// The key that gave it.
     pub by: KeyName,
-    pub what: Operation,
+    pub what: OperatorCommand,
 }
 
 /// Asks to let a component be submitted: while the site is probed, only a few are let through, and
@@ -67,12 +69,16 @@ pub struct AskAdmission {
 /// A notification was sent.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct NotificationSent(pub NotificationId);
+pub struct NotificationSent(pub SiteNotificationId);
 
-type RecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
+type SiteRecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
 
 impl ClusterActor {
-    fn execute_on_record(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> RecordAnswer {
+    fn execute_on_record(
+        &mut self,
+        command: SiteCommand,
+        ctx: &mut Context<Self>,
+    ) -> SiteRecordAnswer {
         let (reply, answer) = oneshot::channel();
         self.record.push_command(command, Some(reply));
         self.commit_record(ctx);
@@ -80,7 +86,7 @@ impl ClusterActor {
     }
 
     pub(super) fn draw_jitter(&self) -> PerMillion {
-        PerMillion((self.shared.chance.draw_bits(Purpose::Jitter) % 1_000_000) as u32)
+        PerMillion((self.shared.chance.draw_bits(RandomPurpose::Jitter) % 1_000_000) as u32)
     }
 
     /// Notes the barred owners: they ask sites under their own names until they may come here
@@ -118,7 +124,7 @@ impl ClusterActor {
         let questions = chaos::due_calls_of(&next);
         chaos::reach_for("Site", CrashPoint::BeforeJournal);
         chaos::reach_each(&questions, CrashPoint::BeforeJournal);
-        let append = self.shared.journal().send(Append(change));
+        let append = self.shared.journal().send(AppendChange(change));
         ctx.spawn(
             append
                 .into_actor(self)
@@ -153,13 +159,14 @@ impl ClusterActor {
 }
 
 impl Handler<ErrorCharge> for ClusterActor {
-    type Result = RecordAnswer;
+    type Result = SiteRecordAnswer;
 
-    fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> RecordAnswer {
+    fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> SiteRecordAnswer {
         chaos::enter_handler(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we may be cut off.
-        let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
-        let isolated = (self.shared.live.is_isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
+        let unheard = matches!(self.contact.contact(), SiteContact::NeverAnswered);
+        let isolated =
+            (self.shared.live.is_isolated() || unheard) && !bug(PlantedBug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
             self.shared
                 .metrics
@@ -199,9 +206,9 @@ impl Handler<AttemptOver> for ClusterActor {
 }
 
 impl Handler<SiteCommandMessage> for ClusterActor {
-    type Result = RecordAnswer;
+    type Result = SiteRecordAnswer;
 
-    fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> RecordAnswer {
+    fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> SiteRecordAnswer {
         chaos::enter_handler(ActorKind::Cluster);
         self.execute_on_record(
             SiteCommand::Operate {
@@ -214,9 +221,9 @@ impl Handler<SiteCommandMessage> for ClusterActor {
 }
 
 impl Handler<AskAdmission> for ClusterActor {
-    type Result = RecordAnswer;
+    type Result = SiteRecordAnswer;
 
-    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> RecordAnswer {
+    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> SiteRecordAnswer {
         chaos::enter_handler(ActorKind::Cluster);
         let AskAdmission {
             attempt: probe,

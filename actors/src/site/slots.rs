@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::reservation::{FreeSlot, Span};
-use cospan_sites::port::{CallKind, SiteError};
+use cospan_domain::reservation::{FreeSlot, TimeSpan};
+use cospan_sites::port::{SiteCallKind, SiteError};
 
-use super::Call;
-use crate::actor_context::Shared;
+use super::SiteCallMessage;
+use crate::actor_context::SharedState;
 
 /// A site that takes longer has not answered.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(15);
 ///
 /// The site did not answer.
 pub(crate) async fn free_slots(
-    shared: &Shared,
+    shared: &SharedState,
     name: &SiteName,
-    span: Span,
+    span: TimeSpan,
     most: usize,
 ) -> Result<Vec<FreeSlot>, SiteError> {
     let cluster = shared.actors.clusters.addr(name);
     let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{name} is not served")))?;
-    let call = Call::new(CallKind::Reserve, move |site| {
+    let call = SiteCallMessage::new(SiteCallKind::Reserve, move |site| {
         Box::pin(async move {
             match site.reservations() {
                 Some(granting) => granting.slots(span, most).await,

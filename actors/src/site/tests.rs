@@ -1,29 +1,31 @@
 //! How sites are asked, with sites in memory.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, KeyName};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::placement::{GridSnapshot, Hindrance, PlacementAcceptance};
+use cospan_domain::placement::{GridSnapshot, PlacementAcceptance, PlacementHindrance};
 use cospan_domain::resources::Resources;
-use cospan_domain::site::contact::Contact;
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::site_state::AttemptId;
+use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::{CallKind, Observation, Site, SiteError};
+use cospan_sites::port::{AttemptObservation, InspectedFile, Site, SiteCallKind, SiteError};
 use futures_util::future::BoxFuture;
 
-use crate::coallocator::GridMaker;
-use crate::site::{Call, ErrorCharge};
-use crate::transfer::testing::{MemoryWorld, content, paused, site};
+use crate::coallocator::GridSnapshotMaker;
+use crate::site::{ErrorCharge, InspectionState, SiteCallMessage, inspect_file};
+use crate::transfer::testing::{MemoryWorld, content, key, path, paused, site};
 
 fn grid(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
-    GridMaker::default().snapshot(&world.shared)
+    GridSnapshotMaker::default().snapshot(&world.shared)
 }
 
-fn contact(world: &MemoryWorld, name: &str) -> Contact {
+fn contact(world: &MemoryWorld, name: &str) -> SiteContact {
     world
         .shared
         .live
@@ -65,7 +67,7 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
                 assert!(age <= 6_000, "{name} was asked {age} ms ago");
             }
         }
-        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
+        let unreachable = PlacementAcceptance::Closed(PlacementHindrance::Unreachable);
         let seen = grid(&world)
             .site(&site("Leiden"))
             .expect("a site")
@@ -259,7 +261,7 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
         world.shared.live.set_placement_awaited(true);
         world.shared.actors.clusters.request_look_of_all();
         world.at("Leiden").inside().half_silent = true;
-        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
+        let unreachable = PlacementAcceptance::Closed(PlacementHindrance::Unreachable);
         world
             .until("nothing new goes there", |w: &MemoryWorld| {
                 grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
@@ -274,7 +276,7 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
             .at("Leiden")
             .inside()
             .attempts
-            .insert(tag, Observation::Starting);
+            .insert(tag, AttemptObservation::Starting);
         let seen = |w: &MemoryWorld| {
             w.shared
                 .live
@@ -283,7 +285,7 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
         };
         world
             .until("the attempt is seen", |w: &MemoryWorld| {
-                seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting)
+                seen(w).observed.attempts.get(&tag) == Some(&AttemptObservation::Starting)
             })
             .await;
         assert_eq!(
@@ -358,8 +360,8 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
             .clusters
             .addr(&site("Leiden"))
             .expect("an actor");
-        let call = Call::new(
-            CallKind::Status,
+        let call = SiteCallMessage::new(
+            SiteCallKind::Status,
             |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
                 Box::pin(async move { site.status(&[]).await })
             },
@@ -408,5 +410,70 @@ fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
                 left(world).is_empty()
             })
             .await;
+    });
+}
+
+/// Files of a user at a site, named after their numbers, that are read for ever.
+fn put_endless(world: &MemoryWorld, at: &str, count: u32) -> Vec<FilePlace> {
+    let places = (0..count).map(|number| FilePlace::User(path(&format!("endless{number}"))));
+    let places: Vec<FilePlace> = places.collect();
+    world.at(at).inside().endless.extend(places.clone());
+    places
+}
+
+#[test]
+fn one_owners_endless_files_keep_no_other_owner_waiting() {
+    paused(|| async {
+        let world = MemoryWorld::new(&["Delft"]);
+        world.settle().await;
+        let places = put_endless(&world, "Delft", 4);
+        let otto = KeyName::new("otto").expect("a name");
+        let small = FilePlace::User(path("small"));
+        let found = InspectedFile {
+            content: content(1),
+            directory: false,
+        };
+        let mut files = BTreeMap::from([(small.clone(), found.clone())]);
+        world.at("Delft").inside().files.append(&mut files);
+        let readings = places.iter().map(|place| {
+            let shared = world.shared.clone();
+            let place = place.clone();
+            actix_rt::spawn(
+                async move { inspect_file(&shared, &key(), &site("Delft"), place).await },
+            )
+        });
+        let readings: Vec<_> = readings.collect();
+        world
+            .until("some are read", |world| {
+                world.at("Delft").inside().inspecting.len() == 2
+            })
+            .await;
+        let state = |place| {
+            world
+                .shared
+                .live
+                .inspections
+                .state_of(&site("Delft"), place)
+        };
+        let states: Vec<_> = places.iter().map(state).collect();
+        let begun = Some(InspectionState::Begun);
+        let waits = Some(InspectionState::AwaitsTurn);
+        assert_eq!(states, [begun, begun, waits, waits]);
+        let answer = inspect_file(&world.shared, &otto, &site("Delft"), small).await;
+        assert_eq!(answer, Ok(found));
+        // One that nobody waits for makes room for the next of its owner, also if that is given up.
+        readings[0].abort();
+        world
+            .until("the next is read", |world| {
+                world.at("Delft").inside().inspecting == [places[1].clone(), places[2].clone()]
+            })
+            .await;
+        readings.iter().for_each(|reading| reading.abort());
+        world
+            .until("none is read that nobody waits for", |world| {
+                world.at("Delft").inside().inspecting.is_empty()
+            })
+            .await;
+        assert!(places.iter().all(|place| state(place).is_none()));
     });
 }

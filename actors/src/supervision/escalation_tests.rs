@@ -5,9 +5,9 @@ use actix::{Actor, Addr, Context, Handler, Message};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::availability::SiteState;
 
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobCommandOutcome};
 use crate::catalogue::InformationActor;
 use crate::claimer::Claimer;
 use crate::coallocator::CoAllocator;
@@ -21,14 +21,14 @@ use crate::transfer::testing::{MemoryWorld, content, key, paused, queued, site};
 /// Ends an actor as a defect would.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Fall;
+struct KillMessage;
 
 macro_rules! falls {
     ($($actor:ty),*) => {$(
-        impl Handler<Fall> for $actor {
+        impl Handler<KillMessage> for $actor {
             type Result = ();
 
-            fn handle(&mut self, _: Fall, _: &mut Context<Self>) {
+            fn handle(&mut self, _: KillMessage, _: &mut Context<Self>) {
                 panic!("a planted defect");
             }
         }
@@ -46,17 +46,17 @@ falls!(
 );
 
 /// Kills an actor once it lives.
-async fn kill<A>(world: &MemoryWorld, find: impl Fn(&Shared) -> Option<Addr<A>>)
+async fn kill<A>(world: &MemoryWorld, find: impl Fn(&SharedState) -> Option<Addr<A>>)
 where
-    A: Actor<Context = Context<A>> + Handler<Fall>,
+    A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
     world.until("it lives", |w| find(&w.shared).is_some()).await;
     let actor = find(&world.shared).expect("it lives");
-    actor.do_send(Fall);
+    actor.do_send(KillMessage);
     world.until("it is dead", |_| !actor.connected()).await;
 }
 
-fn job_actor(id: JobId) -> impl Fn(&Shared) -> Option<Addr<JobActor>> {
+fn job_actor(id: JobId) -> impl Fn(&SharedState) -> Option<Addr<JobActor>> {
     move |shared| shared.actors.jobs.addr(&id)
 }
 
@@ -97,7 +97,10 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
             what: ApiRequest::Release(vec![ill]),
         };
         let answer = plane.execute_command(release).await;
-        assert_eq!(answer, Ok(ApiAnswer::Jobs(vec![(ill, JobOutcome::Done)])));
+        assert_eq!(
+            answer,
+            Ok(ApiAnswer::Jobs(vec![(ill, JobCommandOutcome::Done)]))
+        );
         assert_eq!(held(&world, ill), None);
         assert!(
             plane.queue_standing(ill).await.is_some(),
@@ -135,9 +138,12 @@ fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
 }
 
 /// Kills an actor so many times; why the process would have ended.
-async fn killed_often<A>(times: usize, find: impl Fn(&Shared) -> Option<Addr<A>>) -> Vec<String>
+async fn killed_often<A>(
+    times: usize,
+    find: impl Fn(&SharedState) -> Option<Addr<A>>,
+) -> Vec<String>
 where
-    A: Actor<Context = Context<A>> + Handler<Fall>,
+    A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
     let world = MemoryWorld::complete(&["Delft"]);
     for _ in 0..times {
@@ -148,9 +154,9 @@ where
 }
 
 /// Four deaths in a minute are survived; the fifth ends the process.
-fn ends_with_the_fifth<A>(name: &'static str, find: fn(&Shared) -> Option<Addr<A>>)
+fn ends_with_the_fifth<A>(name: &'static str, find: fn(&SharedState) -> Option<Addr<A>>)
 where
-    A: Actor<Context = Context<A>> + Handler<Fall>,
+    A: Actor<Context = Context<A>> + Handler<KillMessage>,
 {
     paused(move || async move {
         assert_eq!(killed_often(4, find).await, Vec::<String>::new());

@@ -2,8 +2,8 @@
 
 use actix::Addr;
 
-use super::life_events::{self, ActorTurn};
-use super::{ActorId, Died, Supervisor};
+use super::life_events::{self, ActorLifecycleEvent};
+use super::{ActorDeath, ActorId, Supervisor};
 
 /// Carried by every supervised actor. Dropped without having been disarmed, it reports the death: a
 /// panic drops the actor while unwinding.
@@ -31,9 +31,9 @@ impl LifeGuard {
 impl Drop for LifeGuard {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            life_events::record(&id, ActorTurn::Died);
+            life_events::record(&id, ActorLifecycleEvent::Died);
             // Bounded by the number of actors: each dies once.
-            self.supervisor.do_send(Died { id: *id });
+            self.supervisor.do_send(ActorDeath { id: *id });
         }
     }
 }

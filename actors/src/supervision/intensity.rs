@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ActorKind;
@@ -20,7 +20,7 @@ pub enum RestartDecision {
 
 /// The number of deaths that is too many, and the consequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct DeathLimit {
     /// This many deaths ...
     pub deaths: usize,
     /// ... within this time.
@@ -30,10 +30,10 @@ pub struct Limit {
 }
 
 /// The limit for a kind of actor.
-pub fn limit_of(kind: ActorKind) -> Limit {
+pub fn limit_of(kind: ActorKind) -> DeathLimit {
     let minute = DurationMs::from_secs(60);
     match kind {
-        ActorKind::Journal => Limit {
+        ActorKind::Journal => DeathLimit {
             deaths: 1,
             within: minute,
             then: RestartDecision::Exit,
@@ -43,13 +43,13 @@ pub fn limit_of(kind: ActorKind) -> Limit {
         | ActorKind::DataManager
         | ActorKind::CoAllocator
         | ActorKind::Claimer
-        | ActorKind::Notifier => Limit {
+        | ActorKind::Notifier => DeathLimit {
             deaths: 5,
             within: minute,
             then: RestartDecision::Exit,
         },
         ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer => {
-            Limit {
+            DeathLimit {
                 deaths: 3,
                 within: minute,
                 then: RestartDecision::Hold,
@@ -60,33 +60,31 @@ pub fn limit_of(kind: ActorKind) -> Limit {
 
 /// Recent deaths of one actor.
 #[derive(Debug, Clone, Default)]
-pub struct Deaths(VecDeque<Timestamp>);
+pub struct RecentDeaths(VecDeque<Timestamp>);
 
-impl Deaths {
+impl RecentDeaths {
     /// The longest pause before a restart.
     pub const PAUSE_MAX: DurationMs = DurationMs(5_000);
 
     /// Returns true if any of them still counts towards the limit.
-    pub fn any_counts(&self, limit: Limit, now: Timestamp) -> bool {
+    pub fn any_counts(&self, limit: DeathLimit, now: Timestamp) -> bool {
         self.0
             .back()
             .is_some_and(|&last| now.since(last) <= limit.within)
     }
 
     /// Records a death; returns its consequence.
-    pub fn record_death(&mut self, limit: Limit, now: Timestamp) -> RestartDecision {
-        if bug(Bug::ForgetDeaths) {
+    pub fn record_death(&mut self, limit: DeathLimit, now: Timestamp) -> RestartDecision {
+        if bug(PlantedBug::ForgetDeaths) {
             self.0.clear();
         }
         self.0.push_back(now);
-        while self
-            .0
-            .front()
-            .is_some_and(|&first| now.since(first) > limit.within && !bug(Bug::CountOldDeaths))
-        {
+        while self.0.front().is_some_and(|&first| {
+            now.since(first) > limit.within && !bug(PlantedBug::CountOldDeaths)
+        }) {
             self.0.pop_front();
         }
-        if self.0.len() >= limit.deaths + usize::from(bug(Bug::EscalateLate)) {
+        if self.0.len() >= limit.deaths + usize::from(bug(PlantedBug::EscalateLate)) {
             self.0.clear();
             return limit.then;
         }
@@ -101,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_job_that_dies_three_times_in_a_minute_is_held() {
-        let mut deaths = Deaths::default();
+        let mut deaths = RecentDeaths::default();
         let job = limit_of(ActorKind::Job);
         assert!(matches!(
             deaths.record_death(job, Timestamp(0)),
@@ -119,7 +117,7 @@ mod tests {
 
     #[test]
     fn deaths_long_ago_do_not_count() {
-        let mut deaths = Deaths::default();
+        let mut deaths = RecentDeaths::default();
         let job = limit_of(ActorKind::Job);
         for day in 0..10 {
             let step = deaths.record_death(job, Timestamp(day * 86_400_000));
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_with_each_death() {
-        let mut deaths = Deaths::default();
+        let mut deaths = RecentDeaths::default();
         let kind = limit_of(ActorKind::CoAllocator);
         let pause = |step| match step {
             RestartDecision::Restart(pause) => pause,
@@ -177,7 +175,7 @@ mod tests {
     #[test]
     fn the_journal_has_no_second_life() {
         assert_eq!(
-            Deaths::default().record_death(limit_of(ActorKind::Journal), Timestamp(0)),
+            RecentDeaths::default().record_death(limit_of(ActorKind::Journal), Timestamp(0)),
             RestartDecision::Exit
         );
     }

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use super::{ActorId, SupervisorVerdict};
+use super::{ActorId, Escalation};
 
 /// An event in the life of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActorTurn {
+pub enum ActorLifecycleEvent {
     /// The actor is to be built: for the first time, or anew after a death.
     Built {
         /// True after a death.
@@ -15,23 +15,23 @@ pub enum ActorTurn {
     /// The actor died.
     Died,
     /// An escalation followed.
-    Judged(SupervisorVerdict),
+    Judged(Escalation),
 }
 
 /// A function that sees the lives of actors.
-pub type Witness = Box<dyn FnMut(&ActorId, ActorTurn)>;
+pub type LifeEventHandler = Box<dyn FnMut(&ActorId, ActorLifecycleEvent)>;
 
 thread_local! {
-    static WITNESS: RefCell<Option<Witness>> = const { RefCell::new(None) };
+    static WITNESS: RefCell<Option<LifeEventHandler>> = const { RefCell::new(None) };
 }
 
 /// Makes `witness` see the lives of actors on this thread from now on; `None` ends that.
-pub fn watch_lives(witness: Option<Witness>) {
+pub fn watch_lives(witness: Option<LifeEventHandler>) {
     WITNESS.set(witness);
 }
 
 /// Records an event in a life.
-pub(crate) fn record(id: &ActorId, turn: ActorTurn) {
+pub(crate) fn record(id: &ActorId, turn: ActorLifecycleEvent) {
     // Actors may die with their thread.
     let _ = WITNESS.try_with(|witness| {
         if let Some(witness) = witness.borrow_mut().as_mut() {

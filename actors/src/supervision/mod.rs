@@ -18,9 +18,9 @@ use cospan_domain::ids::{Digest, JobId, SiteName};
 
 pub use guard::LifeGuard;
 pub(crate) use owed_answer::OwedAnswer;
-pub use supervisor::{Builder, Died, StartActor, Supervisor, SupervisorVerdict};
+pub use supervisor::{ActorBuilder, ActorDeath, Escalation, StartActor, Supervisor};
 
-use crate::actor_settings::Settings;
+use crate::actor_settings::ActorSettings;
 
 /// The name of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +102,7 @@ impl ActorKind {
     /// Returns how many messages may wait for an actor of this kind. Messages whose sender waits
     /// for the answer come in beyond that: there are as many of those as actors and commands under
     /// way.
-    pub fn mailbox_bound(self, settings: &Settings) -> usize {
+    pub fn mailbox_bound(self, settings: &ActorSettings) -> usize {
         match self {
             ActorKind::Intake => settings.intake_bound,
             ActorKind::Journal

@@ -70,9 +70,9 @@ mod tests {
 
     /// Keeps what it hears.
     #[derive(Default)]
-    struct Asker(Vec<&'static str>);
+    struct RecordingActor(Vec<&'static str>);
 
-    impl Actor for Asker {
+    impl Actor for RecordingActor {
         type Context = Context<Self>;
     }
 
@@ -80,7 +80,7 @@ mod tests {
     #[rtype(result = "()")]
     struct TestMessage(&'static str);
 
-    impl Handler<TestMessage> for Asker {
+    impl Handler<TestMessage> for RecordingActor {
         type Result = ();
 
         fn handle(&mut self, told: TestMessage, _: &mut Context<Self>) {
@@ -92,7 +92,7 @@ mod tests {
     #[rtype(result = "Vec<&'static str>")]
     struct ReceivedMessages;
 
-    impl Handler<ReceivedMessages> for Asker {
+    impl Handler<ReceivedMessages> for RecordingActor {
         type Result = Vec<&'static str>;
 
         fn handle(&mut self, _: ReceivedMessages, _: &mut Context<Self>) -> Self::Result {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn who_asked_hears_once_whether_the_future_ends_panics_or_is_dropped() {
         paused(|| async {
-            let asker = Asker::default().start();
+            let asker = RecordingActor::default().start();
             let owed = || OwedAnswer::new(asker.clone(), TestMessage("nothing"));
             let answered = owed();
             actix_rt::spawn(async move { answered.settle_with(TestMessage("an answer")).await });

@@ -9,16 +9,16 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
-use super::intensity::{Deaths, RestartDecision, limit_of};
-use super::life_events::{self, ActorTurn};
+use super::intensity::{RecentDeaths, RestartDecision, limit_of};
+use super::life_events::{self, ActorLifecycleEvent};
 use super::{ActorId, LifeGuard};
 use crate::clock::Clock;
-use crate::metrics::Metrics;
-use crate::seeded_random::Chance;
+use crate::metrics::ControlPlaneMetrics;
+use crate::seeded_random::RandomSource;
 
 /// The escalation that is due when a restart is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SupervisorVerdict {
+pub enum Escalation {
     /// The actor's job or site is to be held.
     Hold,
     /// The process must end.
@@ -26,22 +26,22 @@ pub enum SupervisorVerdict {
 }
 
 /// Builds actors, and carries out escalations.
-pub trait Builder: Send {
+pub trait ActorBuilder: Send {
     /// Starts a new life of an actor, from durable state. `restarted` distinguishes a life after a
     /// death from the first.
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool);
 
     /// Carries out an escalation.
-    fn judge(&self, id: &ActorId, verdict: SupervisorVerdict);
+    fn judge(&self, id: &ActorId, verdict: Escalation);
 }
 
 /// The actor that restarts actors that died.
 pub struct Supervisor {
-    builder: Box<dyn Builder>,
+    builder: Box<dyn ActorBuilder>,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
-    metrics: Arc<Metrics>,
-    deaths: BTreeMap<ActorId, Deaths>,
+    chance: Arc<RandomSource>,
+    metrics: Arc<ControlPlaneMetrics>,
+    deaths: BTreeMap<ActorId, RecentDeaths>,
     swept_at: Timestamp,
 }
 
@@ -53,7 +53,7 @@ pub struct StartActor(pub ActorId);
 /// This actor died.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Died {
+pub struct ActorDeath {
     /// The actor.
     pub id: ActorId,
 }
@@ -61,10 +61,10 @@ pub struct Died {
 impl Supervisor {
     /// A supervisor that builds with `builder`.
     pub fn new(
-        builder: Box<dyn Builder>,
+        builder: Box<dyn ActorBuilder>,
         clock: Arc<dyn Clock>,
-        chance: Arc<Chance>,
-        metrics: Arc<Metrics>,
+        chance: Arc<RandomSource>,
+        metrics: Arc<ControlPlaneMetrics>,
     ) -> Self {
         Self {
             builder,
@@ -79,7 +79,7 @@ impl Supervisor {
     /// Builds an actor. A panic meanwhile is that actor's death, reported by its guard; the
     /// supervisor must outlive it, for nobody would start anything any more.
     fn build_guarded(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
-        life_events::record(id, ActorTurn::Built { anew: rebuilt });
+        life_events::record(id, ActorLifecycleEvent::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {
@@ -113,10 +113,10 @@ impl Handler<StartActor> for Supervisor {
     }
 }
 
-impl Handler<Died> for Supervisor {
+impl Handler<ActorDeath> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, message: Died, ctx: &mut Context<Self>) {
+    fn handle(&mut self, message: ActorDeath, ctx: &mut Context<Self>) {
         let id = message.id;
         let now = self.clock.now();
         self.metrics
@@ -143,11 +143,11 @@ impl Handler<Died> for Supervisor {
             }
             RestartDecision::Hold => {
                 error!(actor = %id, "actor died again and again; held");
-                self.builder.judge(&id, SupervisorVerdict::Hold);
+                self.builder.judge(&id, Escalation::Hold);
             }
             RestartDecision::Exit => {
                 error!(actor = %id, "actor died too often; the process ends");
-                self.builder.judge(&id, SupervisorVerdict::Exit);
+                self.builder.judge(&id, Escalation::Exit);
             }
         }
     }
@@ -164,9 +164,9 @@ mod tests {
     use crate::clock::SystemClock;
 
     /// Panics at the first job, and tells each attempt to build.
-    struct Clumsy(mpsc::Sender<bool>, AtomicBool);
+    struct PanickingBuilder(mpsc::Sender<bool>, AtomicBool);
 
-    impl Builder for Clumsy {
+    impl ActorBuilder for PanickingBuilder {
         fn build(&self, _: &ActorId, mut guard: LifeGuard, rebuilt: bool) {
             let _ = self.0.send(rebuilt);
             if !self.1.swap(true, Ordering::Relaxed) {
@@ -175,16 +175,16 @@ mod tests {
             guard.disarm();
         }
 
-        fn judge(&self, _: &ActorId, _: SupervisorVerdict) {}
+        fn judge(&self, _: &ActorId, _: Escalation) {}
     }
 
     #[test]
     fn among_many_deaths_those_that_still_count_are_remembered() {
         let (sender, _built) = mpsc::channel();
-        let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
-        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let builder = Box::new(PanickingBuilder(sender, AtomicBool::new(false)));
+        let metrics = Arc::new(ControlPlaneMetrics::new(&prometheus::Registry::new()).unwrap());
         let clock = Arc::new(SystemClock);
-        let chance = Arc::new(Chance::from_seed(1));
+        let chance = Arc::new(RandomSource::from_seed(1));
         let mut supervisor = Supervisor::new(builder, clock, chance, metrics);
         let now = Timestamp(10_000_000);
         let long_ago = Timestamp(now.0 - 61_000);
@@ -210,11 +210,11 @@ mod tests {
     fn a_panic_in_the_factory_is_the_death_of_what_was_built_alone() {
         let (sender, built) = mpsc::channel();
         let registry = prometheus::Registry::new();
-        let metrics = Arc::new(Metrics::new(&registry).unwrap());
+        let metrics = Arc::new(ControlPlaneMetrics::new(&registry).unwrap());
         let clock = Arc::new(SystemClock);
-        let chance = Arc::new(Chance::from_seed(1));
+        let chance = Arc::new(RandomSource::from_seed(1));
         actix_rt::System::new().block_on(async {
-            let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
+            let builder = Box::new(PanickingBuilder(sender, AtomicBool::new(false)));
             let supervisor = Supervisor::new(builder, clock, chance, metrics).start();
             supervisor
                 .send(StartActor(ActorId::Job(JobId(1))))

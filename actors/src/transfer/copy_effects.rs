@@ -1,46 +1,46 @@
 //! Has the site do what is due for a copy. Every request may be made again: the site joins the
 //! copying that runs under the same nonce, and passes over a deletion that has been done.
 
-use cospan_domain::planted_bugs::{Bug, bug};
-use cospan_domain::transfer::copy_command::{CopyCommand, SeenCopy, StartAnswer};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
+use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting, CopyStartAnswer};
 use cospan_domain::transfer::copy_due::CopyEffect;
-use cospan_domain::transfer::copy_event::TryBlame;
-use cospan_domain::transfer::copy_state::{CopyRecord, Nonce, Try};
+use cospan_domain::transfer::copy_event::TryFaultSide;
+use cospan_domain::transfer::copy_state::{CopyRecord, CopyTry, TryNonce};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{
-    CallKind, CopyBlame, CopyRequest, CopySource, CopyStatus, Site, SiteError,
+    CopyBlame, CopyRequest, CopySource, CopyStatus, Site, SiteCallKind, SiteError,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::CopyKey;
-use crate::actor_context::Shared;
+use crate::actor_context::SharedState;
 use crate::chaos::{self, CrashPoint};
-use crate::site::Call;
+use crate::site::SiteCallMessage;
 
 /// The result of a call.
 #[derive(Debug)]
-pub(super) enum CallOutcome {
+pub(super) enum CopyCallOutcome {
     /// A command for the copy.
     Tell(CopyCommand),
     /// The status of the copy under this nonce.
-    Status(Nonce, CopyStatus),
+    Status(TryNonce, CopyStatus),
     /// True if the store has the content of a copy that is taken to be whole.
-    Has(Nonce, bool),
+    Has(TryNonce, bool),
     /// Not done, or not known to be: again, after a while.
     Again(SiteError),
 }
 
-type PendingCall = BoxFuture<'static, CallOutcome>;
+type PendingCopyCall = BoxFuture<'static, CopyCallOutcome>;
 
 /// Starts a call for an effect; `None` if it needs no site.
 pub(super) fn call_for(
-    shared: &Shared,
+    shared: &SharedState,
     key: &CopyKey,
     copy: &CopyRecord,
     effect: &CopyEffect,
-) -> Option<PendingCall> {
+) -> Option<PendingCopyCall> {
     Some(match effect {
         CopyEffect::Look | CopyEffect::ChooseSource { .. } => return None,
         CopyEffect::StartCopy(order) => start_copying(shared, key, copy, order),
@@ -53,25 +53,29 @@ pub(super) fn call_for(
 }
 
 /// Asks if the store still has the content.
-pub(super) fn call_has_content(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
+pub(super) fn call_has_content(
+    shared: &SharedState,
+    key: &CopyKey,
+    nonce: TryNonce,
+) -> PendingCopyCall {
     let digest = key.0;
-    let has = call_destination(shared, key, CallKind::HasContent, move |site| {
+    let has = call_destination(shared, key, SiteCallKind::HasContent, move |site| {
         async move { site.has_content(digest).await }.boxed()
     });
-    result_of_call(has, move |has| CallOutcome::Has(nonce, has))
+    result_of_call(has, move |has| CopyCallOutcome::Has(nonce, has))
 }
 
-type BoxedSite = std::sync::Arc<dyn Site>;
+type SiteHandle = std::sync::Arc<dyn Site>;
 
 /// Makes one call to the destination, through its site actor.
 fn call_destination<T: Send + 'static>(
-    shared: &Shared,
+    shared: &SharedState,
     (_, site): &CopyKey,
-    kind: CallKind,
-    run: impl FnOnce(BoxedSite) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
+    kind: SiteCallKind,
+    run: impl FnOnce(SiteHandle) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, SiteError>> {
     let cluster = shared.actors.clusters.addr(site);
-    let call = Call::new(kind, run);
+    let call = SiteCallMessage::new(kind, run);
     async move {
         chaos::reach_point(CrashPoint::SpawnedFuture);
         match cluster {
@@ -90,14 +94,19 @@ fn call_destination<T: Send + 'static>(
 
 fn result_of_call<T: Send + 'static>(
     called: BoxFuture<'static, Result<T, SiteError>>,
-    done: impl FnOnce(T) -> CallOutcome + Send + 'static,
-) -> PendingCall {
+    done: impl FnOnce(T) -> CopyCallOutcome + Send + 'static,
+) -> PendingCopyCall {
     called
-        .map(|result| result.map_or_else(CallOutcome::Again, done))
+        .map(|result| result.map_or_else(CopyCallOutcome::Again, done))
         .boxed()
 }
 
-fn copy_order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyRequest {
+fn copy_order(
+    shared: &SharedState,
+    (_, to): &CopyKey,
+    copy: &CopyRecord,
+    order: &CopyTry,
+) -> CopyRequest {
     let link = (order.source.site.clone(), to.clone());
     // A copy of the same chunk is read as it is.
     let is_cut = order.source.place != FilePlace::Store(copy.content.digest);
@@ -116,20 +125,25 @@ fn copy_order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try
     }
 }
 
-fn start_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn start_copying(
+    shared: &SharedState,
+    key: &CopyKey,
+    copy: &CopyRecord,
+    attempt: &CopyTry,
+) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = copy_order(shared, key, copy, attempt);
-    let started = call_destination(shared, key, CallKind::StartCopy, move |site| {
+    let started = call_destination(shared, key, SiteCallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
     started
         .map(move |started| {
             let answer = match started {
-                Ok(()) => StartAnswer::Taken,
-                Err(SiteError::OutcomeUnknown(_)) => StartAnswer::Unknown,
+                Ok(()) => CopyStartAnswer::Taken,
+                Err(SiteError::OutcomeUnknown(_)) => CopyStartAnswer::Unknown,
                 // The destination's own answer, such as a full disk: counts against it.
                 Err(SiteError::Refused(detail) | SiteError::Unfit(detail)) => {
-                    StartAnswer::Refused(detail.into())
+                    CopyStartAnswer::Refused(detail.into())
                 }
                 // No error of anybody, and nothing happened.
                 Err(
@@ -137,32 +151,37 @@ fn start_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Tr
                     | SiteError::LockedOut(_)
                     | SiteError::OutOfOrder(_)
                     | SiteError::SiteFull(_)),
-                ) => return CallOutcome::Again(error),
+                ) => return CopyCallOutcome::Again(error),
             };
-            CallOutcome::Tell(CopyCommand::StartAnswered { nonce, answer })
+            CopyCallOutcome::Tell(CopyCommand::StartAnswered { nonce, answer })
         })
         .boxed()
 }
 
 fn copy_status_call(
-    shared: &Shared,
+    shared: &SharedState,
     key: &CopyKey,
     copy: &CopyRecord,
-    attempt: &Try,
-) -> PendingCall {
+    attempt: &CopyTry,
+) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = copy_order(shared, key, copy, attempt);
-    let status = call_destination(shared, key, CallKind::CopyStatus, move |site| {
+    let status = call_destination(shared, key, SiteCallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
-    result_of_call(status, move |status| CallOutcome::Status(nonce, status))
+    result_of_call(status, move |status| CopyCallOutcome::Status(nonce, status))
 }
 
 /// Stops a copy. A copy that was whole before the request to stop came counts as whole.
-fn stop_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
+fn stop_copying(
+    shared: &SharedState,
+    key: &CopyKey,
+    copy: &CopyRecord,
+    attempt: &CopyTry,
+) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = copy_order(shared, key, copy, attempt);
-    let stopped = call_destination(shared, key, CallKind::StopCopy, move |site| {
+    let stopped = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move {
             site.stop_copy(&order, false).await?;
             site.copy_status(&order).await
@@ -170,67 +189,67 @@ fn stop_copying(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try
         .boxed()
     });
     result_of_call(stopped, move |status| match status {
-        CopyStatus::Complete => CallOutcome::Tell(CopyCommand::Observed {
+        CopyStatus::Complete => CopyCallOutcome::Tell(CopyCommand::Observed {
             nonce,
-            seen: SeenCopy::Complete,
+            seen: CopySighting::Complete,
         }),
         CopyStatus::Absent | CopyStatus::Failed { .. } => {
-            CallOutcome::Tell(CopyCommand::StopConfirmed { nonce })
+            CopyCallOutcome::Tell(CopyCommand::StopConfirmed { nonce })
         }
         CopyStatus::Running { done } => {
             let problem = format!("it still runs after it was stopped, with {done} copied");
-            CallOutcome::Again(SiteError::OutcomeUnknown(problem))
+            CopyCallOutcome::Again(SiteError::OutcomeUnknown(problem))
         }
     })
 }
 
 fn discard_partial(
-    shared: &Shared,
+    shared: &SharedState,
     key: &CopyKey,
     copy: &CopyRecord,
-    attempt: &Try,
-) -> PendingCall {
+    attempt: &CopyTry,
+) -> PendingCopyCall {
     let nonce = attempt.nonce;
     let order = copy_order(shared, key, copy, attempt);
-    if bug(Bug::ForgetDiscard) {
+    if bug(PlantedBug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
-        return async move { CallOutcome::Tell(done) }.boxed();
+        return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
-    let discarded = call_destination(shared, key, CallKind::StopCopy, move |site| {
+    let discarded = call_destination(shared, key, SiteCallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
     result_of_call(discarded, move |()| {
-        CallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
+        CopyCallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
     })
 }
 
-fn delete_unneeded(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
+fn delete_unneeded(shared: &SharedState, key: &CopyKey, nonce: TryNonce) -> PendingCopyCall {
     let digest = key.0;
-    if bug(Bug::ForgetDelete) {
+    if bug(PlantedBug::ForgetDelete) {
         let done = CopyCommand::DeleteConfirmed { nonce };
-        return async move { CallOutcome::Tell(done) }.boxed();
+        return async move { CopyCallOutcome::Tell(done) }.boxed();
     }
-    let deleted = call_destination(shared, key, CallKind::DeleteContent, move |site| {
+    let deleted = call_destination(shared, key, SiteCallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });
     result_of_call(deleted, move |()| {
-        CallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })
+        CopyCallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })
     })
 }
 
 /// Translates a status for the copy; an error for one that runs, which is watched.
-pub(super) fn seen_of_status(status: CopyStatus) -> Result<SeenCopy, Bytes> {
+pub(super) fn seen_of_status(status: CopyStatus) -> Result<CopySighting, Bytes> {
     Ok(match status {
         CopyStatus::Running { done } => return Err(done),
-        CopyStatus::Absent => SeenCopy::Absent,
-        CopyStatus::Complete => SeenCopy::Complete,
+        CopyStatus::Absent => CopySighting::Absent,
+        CopyStatus::Complete => CopySighting::Complete,
         CopyStatus::Failed { blame, detail } => {
             let blame = match blame {
-                CopyBlame::Source => TryBlame::Source,
-                CopyBlame::Destination => TryBlame::Destination,
-                CopyBlame::Process => TryBlame::Process,
+                CopyBlame::Source => TryFaultSide::Source,
+                CopyBlame::Destination => TryFaultSide::Destination,
+                CopyBlame::Process => TryFaultSide::Process,
             };
-            SeenCopy::Failed {
+            CopySighting::Failed {
                 blame,
                 detail: detail.into(),
             }

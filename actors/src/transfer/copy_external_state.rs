@@ -2,28 +2,28 @@
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::site::availability::serves_files;
-use cospan_domain::site::contact::Contact;
+use cospan_domain::site::contact::SiteContact;
 use cospan_domain::site::site_state::SiteRecord;
-use cospan_domain::transfer::copy_command::{CopyCommand, SeenCopy};
+use cospan_domain::transfer::copy_command::{CopyCommand, CopySighting};
 use cospan_domain::transfer::copy_parameters::CopyParameters;
-use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord, Nonce, Try};
-use cospan_domain::transfer::link_bandwidth::Links;
+use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord, CopyTry, TryNonce};
+use cospan_domain::transfer::link_bandwidth::LinkBandwidths;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::CopyStatus;
 
 use super::TransferActor;
 use super::copy_effects;
-use super::copy_watch::TryWatch;
-use super::source_choice::{self, Serving, SourceChoice};
+use super::copy_watch::CopyTryWatch;
+use super::source_choice::{self, SourceChoice, SourceReadiness};
 use super::staging::keep_time;
-use crate::live_state::CopyForecast;
-use crate::seeded_random::Purpose;
+use crate::live_state::CopyProgressForecast;
+use crate::seeded_random::RandomPurpose;
 
 impl TransferActor {
     /// Begins to watch a try, unless it is watched.
-    pub(super) fn begin_watch(&mut self, order: &Try, now: Timestamp) {
+    pub(super) fn begin_watch(&mut self, order: &CopyTry, now: Timestamp) {
         if !self.watch.is_some_and(|watch| watch.is_of(order.nonce)) {
-            self.watch = Some(TryWatch::new(order.nonce, now));
+            self.watch = Some(CopyTryWatch::new(order.nonce, now));
         }
         if self.promised.is_none() {
             let bandwidth = self.shared.link_bandwidth(&order.source.site, &self.key.1);
@@ -35,23 +35,23 @@ impl TransferActor {
     /// Translates the site's report on the copy into a command, and returns when to ask again.
     pub(super) fn observe_status(
         &mut self,
-        nonce: Nonce,
+        nonce: TryNonce,
         status: CopyStatus,
     ) -> (CopyCommand, DurationMs) {
         let now = self.now();
         let seen = match (copy_effects::seen_of_status(status), &mut self.watch) {
             (Ok(seen), _) => seen,
-            (Err(done), Some(watch)) => SeenCopy::Running {
+            (Err(done), Some(watch)) => CopySighting::Running {
                 unchanged_for: watch.note_done(done, now),
             },
-            (Err(_), None) => SeenCopy::Running {
+            (Err(_), None) => CopySighting::Running {
                 unchanged_for: DurationMs::ZERO,
             },
         };
         let expected = self.expected_end(now);
-        let pause = self
-            .watch
-            .map_or(TryWatch::POLL_MIN, |watch| watch.next_look(expected, now));
+        let pause = self.watch.map_or(CopyTryWatch::POLL_MIN, |watch| {
+            watch.next_look(expected, now)
+        });
         (CopyCommand::Observed { nonce, seen }, pause)
     }
 
@@ -68,14 +68,16 @@ impl TransferActor {
         let (digest, site) = &self.key;
         let now = self.shared.clock.now();
         let progress = match &self.record().phase {
-            CopyPhase::Copying { .. } => self.expected_end(now).map(|expected| CopyForecast {
-                done: self
-                    .watch
-                    .map(|watch| watch.bytes_done())
-                    .unwrap_or_default(),
-                at: now,
-                expected: expected.max(now),
-            }),
+            CopyPhase::Copying { .. } => {
+                self.expected_end(now).map(|expected| CopyProgressForecast {
+                    done: self
+                        .watch
+                        .map(|watch| watch.bytes_done())
+                        .unwrap_or_default(),
+                    at: now,
+                    expected: expected.max(now),
+                })
+            }
             _ => None,
         };
         self.shared.live.note_progress(*digest, site, progress);
@@ -122,7 +124,7 @@ impl TransferActor {
         let view = self.shared.view.load();
         let replicas =
             source_choice::known_replicas(&view, &self.key, record.chunk, self.shared.instance);
-        let links: Links = replicas
+        let links: LinkBandwidths = replicas
             .iter()
             .filter_map(|(from, _): &source_choice::SourceReplica| {
                 Some((
@@ -149,7 +151,7 @@ impl TransferActor {
             }),
             SourceChoice::Source(chosen) => {
                 self.promised = Some(now + chosen.time);
-                let nonce = Nonce(self.shared.chance.draw_bits(Purpose::Nonce));
+                let nonce = TryNonce(self.shared.chance.draw_bits(RandomPurpose::Nonce));
                 Some(CopyCommand::Begin {
                     source: chosen.source,
                     nonce,
@@ -158,16 +160,16 @@ impl TransferActor {
         }
     }
 
-    fn serving_state(&self, site: &SiteName, now: Timestamp) -> Serving {
+    fn serving_state(&self, site: &SiteName, now: Timestamp) -> SourceReadiness {
         if !self.shared.sites.contains_key(site) {
-            return Serving::No;
+            return SourceReadiness::No;
         }
         let contact = self
             .shared
             .live
             .site_report(site)
             .map(|report| report.contact);
-        let contact = contact.unwrap_or(Contact::NeverAnswered);
+        let contact = contact.unwrap_or(SiteContact::NeverAnswered);
         let view = self.shared.view.load();
         let fresh = SiteRecord::new(site.clone());
         let record = view
@@ -175,11 +177,11 @@ impl TransferActor {
             .get(site)
             .map_or(&fresh, |record| record.as_ref());
         match contact {
-            _ if serves_files(record, contact, now) => Serving::Yes,
-            Contact::NeverAnswered => Serving::Unknown,
+            _ if serves_files(record, contact, now) => SourceReadiness::Yes,
+            SiteContact::NeverAnswered => SourceReadiness::Unknown,
             // So many are silent that the fault is ours: it passes.
-            _ if self.shared.live.is_isolated() => Serving::Unknown,
-            _ => Serving::No,
+            _ if self.shared.live.is_isolated() => SourceReadiness::Unknown,
+            _ => SourceReadiness::No,
         }
     }
 }

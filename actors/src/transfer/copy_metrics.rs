@@ -5,11 +5,11 @@ use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use tracing::{debug, info, warn};
 
 use super::CopyKey;
-use crate::metrics::Metrics;
+use crate::metrics::ControlPlaneMetrics;
 
 /// Counts and logs an event of a copy.
 pub(super) fn count_copy_event(
-    metrics: &Metrics,
+    metrics: &ControlPlaneMetrics,
     key: &CopyKey,
     before: &CopyRecord,
     event: &CopyEvent,

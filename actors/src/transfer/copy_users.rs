@@ -1,22 +1,22 @@
 //! The needs for a copy, and its content: read from the view.
 
 use cospan_domain::catalogue::file_state::FileRecord;
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::Digest;
-use cospan_domain::job::job_state::{Collected, Job};
+use cospan_domain::job::job_state::{Job, OutputCollection};
 use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::transfer::file_place::FilePlace;
 
 use super::CopyKey;
-use crate::api::View;
+use crate::api::CommittedView;
 
 /// Returns true if a job, the catalogue or another copy needs this one.
-pub fn is_needed(view: &View, key: &CopyKey) -> bool {
+pub fn is_needed(view: &CommittedView, key: &CopyKey) -> bool {
     view.needs.contains_key(key) || is_pinned(view, key) || is_read(view, key)
 }
 
 /// Makes the record of a copy that does not exist yet; `None` if nothing tells its content.
-pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
+pub fn blank_of(view: &CommittedView, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
     let (content, chunk) = recorded
         .or_else(|| {
@@ -41,7 +41,10 @@ pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
 }
 
 /// Lists the files of the catalogue that stand for some content.
-pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &FileRecord> {
+pub(super) fn files_with(
+    view: &CommittedView,
+    digest: Digest,
+) -> impl Iterator<Item = &FileRecord> {
     let names = view.names.get(&digest).into_iter().flatten();
     names
         .filter_map(|name| view.files.get(name))
@@ -49,7 +52,7 @@ pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &F
 }
 
 /// Lists the copies of some content at any site.
-pub(super) fn copies_of(view: &View, digest: Digest) -> impl Iterator<Item = &CopyRecord> {
+pub(super) fn copies_of(view: &CommittedView, digest: Digest) -> impl Iterator<Item = &CopyRecord> {
     // No name of a site comes before this one.
     let first = cospan_domain::ids::SiteName::new("A").ok();
     first
@@ -77,14 +80,14 @@ pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
     }
 }
 
-fn is_pinned(view: &View, key: &CopyKey) -> bool {
+fn is_pinned(view: &CommittedView, key: &CopyKey) -> bool {
     files_with(view, key.0)
         .flat_map(pinned_copies)
         .any(|pin| pin == *key)
 }
 
 /// Returns true if another copy of the same reads this one, or a chunk that is cut from it.
-fn is_read(view: &View, key: &CopyKey) -> bool {
+fn is_read(view: &CommittedView, key: &CopyKey) -> bool {
     let cuts = view.cuts.get(&key.0).into_iter().flatten();
     let cuts = cuts
         .filter_map(|cut| view.copies.get(cut))
@@ -93,7 +96,7 @@ fn is_read(view: &View, key: &CopyKey) -> bool {
     readers.any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 
-fn contents_of_job(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {
+fn contents_of_job(job: &Job) -> impl Iterator<Item = (Content, Option<FileChunk>)> {
     job.components.iter().flat_map(|component| {
         let placed = component
             .placement
@@ -102,7 +105,7 @@ fn contents_of_job(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> 
         let collected = component
             .collected
             .iter()
-            .filter_map(|Collected { content, .. }| *content);
+            .filter_map(|OutputCollection { content, .. }| *content);
         let placed = placed.map(|source| (source.content, source.chunk));
         placed.chain(collected.map(|content| (content, None)))
     })

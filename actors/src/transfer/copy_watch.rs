@@ -1,14 +1,14 @@
 //! A copy under way as it looks from here: volatile, watched anew after a restart.
 
-use cospan_domain::transfer::copy_state::Nonce;
-use cospan_domain::transfer::stall_clock::TryProgress;
+use cospan_domain::transfer::copy_state::TryNonce;
+use cospan_domain::transfer::stall_clock::CopyTryProgress;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 /// Observations of the try under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TryWatch {
-    nonce: Nonce,
-    progress: TryProgress,
+pub(super) struct CopyTryWatch {
+    nonce: TryNonce,
+    progress: CopyTryProgress,
     began: Timestamp,
     /// The first observation: bytes that were there before say nothing about the pace.
     base: Option<(Bytes, Timestamp)>,
@@ -16,16 +16,16 @@ pub(super) struct TryWatch {
     blind: bool,
 }
 
-impl TryWatch {
+impl CopyTryWatch {
     /// The shortest and the longest pause between two looks at a copy.
     pub(super) const POLL_MIN: DurationMs = DurationMs(100);
     const POLL_MAX: DurationMs = DurationMs(5_000);
 
     /// Begins to watch a try.
-    pub(super) fn new(nonce: Nonce, now: Timestamp) -> Self {
+    pub(super) fn new(nonce: TryNonce, now: Timestamp) -> Self {
         Self {
             nonce,
-            progress: TryProgress::new(now),
+            progress: CopyTryProgress::new(now),
             began: now,
             base: None,
             blind: false,
@@ -33,7 +33,7 @@ impl TryWatch {
     }
 
     /// Returns true if this is the try that is watched.
-    pub(super) fn is_of(&self, nonce: Nonce) -> bool {
+    pub(super) fn is_of(&self, nonce: TryNonce) -> bool {
         self.nonce == nonce
     }
 
@@ -56,7 +56,7 @@ impl TryWatch {
     /// Returns when all is expected to be there, by the pace that was seen.
     pub(super) fn expected_end_by_pace(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
-        let since_base = TryProgress {
+        let since_base = CopyTryProgress {
             done: Bytes(self.progress.done.0.saturating_sub(base.0)),
             ..self.progress
         };
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_site_that_told_nothing_for_long_does_not_make_a_copy_look_stalled() {
-        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
+        let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
         assert_eq!(
             watch.note_done(Bytes(10), Timestamp(1_000)),
             DurationMs::ZERO
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_watched_from_its_middle_is_not_expected_too_early() {
-        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
+        let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
         watch.note_done(Bytes(500), Timestamp(10));
         assert_eq!(
             watch.expected_end_by_pace(Bytes(1_000), Timestamp(10)),
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_it_was_watched_measures_nothing() {
-        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
+        let mut watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
         assert_eq!(watch.bytes_moved(Bytes(1_000), Timestamp(10)), None);
         watch.note_done(Bytes(400), Timestamp(10));
         let moved = Some((Bytes(600), DurationMs(3_000)));
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_as_a_copy_takes_longer_but_not_past_its_end() {
-        let watch = TryWatch::new(Nonce(1), Timestamp(0));
-        assert_eq!(watch.next_look(None, Timestamp(0)), TryWatch::POLL_MIN);
+        let watch = CopyTryWatch::new(TryNonce(1), Timestamp(0));
+        assert_eq!(watch.next_look(None, Timestamp(0)), CopyTryWatch::POLL_MIN);
         assert_eq!(watch.next_look(None, Timestamp(4_000)), DurationMs(1_000));
         assert_eq!(
             watch.next_look(None, Timestamp(3_600_000)),
-            TryWatch::POLL_MAX
+            CopyTryWatch::POLL_MAX
         );
         assert_eq!(
             watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)),

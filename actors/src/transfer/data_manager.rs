@@ -8,8 +8,8 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
 use super::copy_users::{is_needed, pinned_copies};
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
@@ -18,8 +18,8 @@ const SLICE: usize = 256;
 
 /// The actor that starts transfers, and asks them to look.
 pub struct DataManager {
-    shared: Arc<Shared>,
-    dirty: Dirty,
+    shared: Arc<SharedState>,
+    dirty: DirtyFlag,
     waiting: BTreeSet<CopyKey>,
     /// A message to go on is on its way.
     going_on: bool,
@@ -29,11 +29,11 @@ pub struct DataManager {
 /// Goes on with the copies that wait.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-struct GoOn;
+struct ContinueCopies;
 
 impl DataManager {
     /// Begins a new life.
-    pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
+    pub fn new(shared: Arc<SharedState>, dirty: DirtyFlag, guard: LifeGuard) -> Self {
         Self {
             shared,
             dirty,
@@ -69,7 +69,7 @@ impl DataManager {
             }
         }
         if !self.waiting.is_empty() && !std::mem::replace(&mut self.going_on, true) {
-            ctx.notify(GoOn);
+            ctx.notify(ContinueCopies);
         }
     }
 }
@@ -101,10 +101,10 @@ impl Handler<LookAgain> for DataManager {
     }
 }
 
-impl Handler<GoOn> for DataManager {
+impl Handler<ContinueCopies> for DataManager {
     type Result = ();
 
-    fn handle(&mut self, _: GoOn, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: ContinueCopies, ctx: &mut Context<Self>) {
         chaos::enter_handler(ActorKind::DataManager);
         self.going_on = false;
         self.go_over_waiting(ctx);

@@ -27,7 +27,7 @@ pub use data_manager::DataManager;
 pub use staging::unlisted_copy_sites;
 pub(crate) use staging::unused_at;
 pub use staging_deductions::StagingDeductions;
-pub(crate) use staging_deductions::{Promise, room_for, staged_everywhere};
+pub(crate) use staging_deductions::{StagingDeductionGuard, room_for, staged_everywhere};
 pub use transfer_actor::TransferActor;
 
 /// The key of a copy: the content, and the site that is to have it.

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::job::spec::Collect;
+use cospan_domain::job::spec::OutputDestination;
 use cospan_domain::transfer::file_place::FilePlace;
-use cospan_domain::transfer::link_bandwidth::{Chosen, Links, choose_source};
+use cospan_domain::transfer::link_bandwidth::{ChosenSource, LinkBandwidths, choose_source};
 
 use super::CopyKey;
 use super::copy_users::{copies_of, files_with};
-use crate::api::View;
+use crate::api::CommittedView;
 
 /// A file at a site.
 pub(super) type SourceReplica = (SiteName, FilePlace);
 
 /// The standing of a site as a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Serving {
+pub(super) enum SourceReadiness {
     /// The site's files can be read.
     Yes,
     /// Not now: it does not answer, or is in maintenance.
@@ -31,7 +31,7 @@ pub(super) enum Serving {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SourceChoice {
     /// This source.
-    Source(Chosen),
+    Source(ChosenSource),
     /// Soon known: a site that has the content is yet to answer for the first time.
     NotYet,
     /// No source.
@@ -47,9 +47,9 @@ pub(super) enum SourceChoice {
 /// sites, and outputs of jobs that are to be collected there. A chunk is cut from a file of the
 /// catalogue, or from a whole copy of it at any site.
 pub(super) fn known_replicas(
-    view: &View,
+    view: &CommittedView,
     key: &CopyKey,
-    chunk: Option<Chunk>,
+    chunk: Option<FileChunk>,
     instance: InstanceId,
 ) -> BTreeSet<SourceReplica> {
     let (digest, site) = key;
@@ -91,7 +91,7 @@ fn outputs_to_collect(
             .iter()
             .zip(&spec.outputs)
             .filter_map(move |(state, output)| {
-                let Collect::ToSite { site, .. } = &output.collect else {
+                let OutputDestination::ToSite { site, .. } = &output.collect else {
                     return None;
                 };
                 let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
@@ -107,13 +107,13 @@ pub(super) fn choose_replica(
     replicas: &BTreeSet<SourceReplica>,
     to: &SiteName,
     content: Content,
-    links: &Links,
+    links: &LinkBandwidths,
     excluded: &BTreeSet<SiteName>,
-    serving: impl Fn(&SiteName) -> Serving,
+    serving: impl Fn(&SiteName) -> SourceReadiness,
 ) -> SourceChoice {
     let able: Vec<SourceReplica> = replicas
         .iter()
-        .filter(|replica: &&SourceReplica| serving(&replica.0) == Serving::Yes)
+        .filter(|replica: &&SourceReplica| serving(&replica.0) == SourceReadiness::Yes)
         .map(|(site, place): &'_ SourceReplica| (site.clone(), place.clone()))
         .collect();
     let able = able.iter().map(|(site, place)| (site, place));
@@ -124,11 +124,11 @@ pub(super) fn choose_replica(
         !excluded.contains(&replica.0)
             && links.transfer_time(&replica.0, to, content.size).is_some()
     });
-    let left: Vec<Serving> = left.map(|replica| serving(&replica.0)).collect();
-    if left.contains(&Serving::Unknown) {
+    let left: Vec<SourceReadiness> = left.map(|replica| serving(&replica.0)).collect();
+    if left.contains(&SourceReadiness::Unknown) {
         return SourceChoice::NotYet;
     }
-    let silent = left.contains(&Serving::No);
+    let silent = left.contains(&SourceReadiness::No);
     SourceChoice::Nothing {
         hopeless: !silent,
         detail: why_none(replicas, to, excluded, silent),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// Chooses for a copy to C, of replicas at A and B, where the link from B is faster.
-    fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> SourceChoice {
+    fn choice(excluded: &[&str], serving: impl Fn(&str) -> SourceReadiness) -> SourceChoice {
         let content = Content {
             digest: Digest([1; 32]),
             size: Bytes(1_000),
@@ -202,16 +202,16 @@ mod tests {
 
     #[test]
     fn the_fastest_site_that_serves_files_is_chosen() {
-        assert_eq!(source(choice(&[], |_| Serving::Yes)), "B");
+        assert_eq!(source(choice(&[], |_| SourceReadiness::Yes)), "B");
         assert_eq!(
             source(choice(&[], |at: &str| if at == "B" {
-                Serving::No
+                SourceReadiness::No
             } else {
-                Serving::Yes
+                SourceReadiness::Yes
             })),
             "A"
         );
-        assert_eq!(source(choice(&["B"], |_| Serving::Yes)), "A");
+        assert_eq!(source(choice(&["B"], |_| SourceReadiness::Yes)), "A");
     }
 
     #[test]
@@ -220,15 +220,18 @@ mod tests {
             SourceChoice::Nothing { hopeless, .. } => hopeless,
             other => panic!("{other:?}"),
         };
-        assert!(!hopeless(choice(&["B"], |_| Serving::No)));
-        assert!(hopeless(choice(&["A", "B"], |_| Serving::Yes)));
+        assert!(!hopeless(choice(&["B"], |_| SourceReadiness::No)));
+        assert!(hopeless(choice(&["A", "B"], |_| SourceReadiness::Yes)));
         // One that has no link to here is no hope, whether it answers or not.
-        assert!(hopeless(choice(&["A", "B"], |_| Serving::No)));
+        assert!(hopeless(choice(&["A", "B"], |_| SourceReadiness::No)));
     }
 
     #[test]
     fn nothing_is_said_while_a_site_is_yet_to_answer_for_the_first_time() {
-        assert_eq!(choice(&["B"], |_| Serving::Unknown), SourceChoice::NotYet);
+        assert_eq!(
+            choice(&["B"], |_| SourceReadiness::Unknown),
+            SourceChoice::NotYet
+        );
     }
 
     #[test]
@@ -237,12 +240,12 @@ mod tests {
             SourceChoice::Nothing { detail, .. } => detail,
             other => panic!("{other:?}"),
         };
-        let text = told(choice(&["A", "B"], |_| Serving::Yes));
+        let text = told(choice(&["A", "B"], |_| SourceReadiness::Yes));
         assert!(
             text.contains("no link") && text.contains("Unlinked"),
             "{text}"
         );
-        let text = told(choice(&["B"], |_| Serving::No));
+        let text = told(choice(&["B"], |_| SourceReadiness::No));
         assert!(text.contains("do not answer now: A"), "{text}");
     }
 }

@@ -7,12 +7,12 @@
 
 use cospan_domain::catalogue::file_state::CatalogueEntry;
 use cospan_domain::ids::SiteName;
-use cospan_domain::transfer::copy_state::{CopyRecord, Usage};
+use cospan_domain::transfer::copy_state::{CopyRecord, CopyUsage};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use super::copy_users::copies_of;
-use crate::actor_settings::Staging;
-use crate::api::View;
+use crate::actor_settings::StagingLimits;
+use crate::api::CommittedView;
 
 /// The time until a kept copy is looked at again: a need for its space makes it look earlier.
 const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
@@ -21,9 +21,9 @@ const KEPT: DurationMs = DurationMs::from_secs(366 * 86_400);
 /// used ones stay as replicas as far as there is room for those, and none that does not fit beside
 /// what jobs need.
 pub(super) fn keep_time(
-    view: &View,
+    view: &CommittedView,
     copy: &CopyRecord,
-    staging: Staging,
+    staging: StagingLimits,
     aged: DurationMs,
 ) -> DurationMs {
     let Some(own) = unused_since(copy) else {
@@ -61,7 +61,7 @@ fn serves_others(copy: &CopyRecord) -> bool {
 
 /// Lists whole copies at a site that nobody needs, and since when.
 pub(crate) fn unused_at<'a>(
-    view: &'a View,
+    view: &'a CommittedView,
     site: &'a SiteName,
 ) -> impl Iterator<Item = (&'a CopyRecord, Timestamp)> + 'a {
     let copies = view.copies.values().filter(move |copy| copy.site == *site);
@@ -70,14 +70,14 @@ pub(crate) fn unused_at<'a>(
 
 fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
     match copy.usage {
-        Usage::Unneeded { since } if copy.is_ready() => Some(since),
-        Usage::Unneeded { .. } | Usage::Needed => None,
+        CopyUsage::Unneeded { since } if copy.is_ready() => Some(since),
+        CopyUsage::Unneeded { .. } | CopyUsage::Needed => None,
     }
 }
 
 /// Lists the sites with a whole copy of a file that the catalogue does not list there.
 pub fn unlisted_copy_sites<'a>(
-    view: &'a View,
+    view: &'a CommittedView,
     entry: &'a CatalogueEntry,
 ) -> impl Iterator<Item = &'a SiteName> + 'a {
     let copies = copies_of(view, entry.content.digest).filter(|copy| copy.is_ready());

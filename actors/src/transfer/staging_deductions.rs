@@ -11,29 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::placed::Placement;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
-use crate::actor_context::Shared;
-use crate::api::View;
-use crate::api::view::StagedContents;
-use crate::journal::{Append, JournalChange};
+use crate::actor_context::SharedState;
+use crate::api::CommittedView;
+use crate::api::view::NeededContents;
+use crate::journal::{AppendChange, JournalChange};
 
 /// All deductions of room for copies.
 #[derive(Debug, Default)]
-pub struct StagingDeductions(Mutex<StagingDemand>);
+pub struct StagingDeductions(Mutex<StagingLedger>);
 
 #[derive(Debug, Default)]
-struct StagingDemand {
+struct StagingLedger {
     next: u64,
     open: BTreeMap<u64, Vec<(SiteName, Content)>>,
-    sites: BTreeMap<SiteName, StagingAtSite>,
+    sites: BTreeMap<SiteName, SiteStagingDeductions>,
 }
 
 /// The room that is deducted at one site.
 #[derive(Debug, Default)]
-struct StagingAtSite {
+struct SiteStagingDeductions {
     /// The contents, each with the number of deductions that count on it.
     contents: OrdMap<Content, u32>,
     /// The content that jobs needed there when this was last added up.
@@ -44,7 +44,7 @@ struct StagingAtSite {
 
 /// Content that is staged at one site for jobs, and for those that may come to need it any moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StagedThere {
+pub(crate) struct SiteStagedContent {
     /// The sum of the bytes.
     bytes: Bytes,
     needed: OrdMap<Digest, Bytes>,
@@ -53,17 +53,17 @@ pub(crate) struct StagedThere {
 
 /// The staged content of every site where room is bounded.
 #[derive(Debug, Default)]
-pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedThere>);
+pub(crate) struct StagedBySite(BTreeMap<SiteName, SiteStagedContent>);
 
 /// The answer to a check for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RoomAnswer {
+pub(crate) struct StagingRoomCheck {
     pub(crate) is_there: bool,
     /// The number of contents that were looked at to find out.
     pub(crate) looks: u32,
 }
 
-impl StagingAtSite {
+impl SiteStagingDeductions {
     /// Follows the needs of jobs; returns how many contents had to be looked at for that.
     fn update_needs(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
         if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
@@ -101,27 +101,27 @@ impl StagingAtSite {
 }
 
 /// A deduction; over when it is dropped.
-pub(crate) struct Promise {
-    shared: Arc<Shared>,
+pub(crate) struct StagingDeductionGuard {
+    shared: Arc<SharedState>,
     number: u64,
 }
 
 impl StagingDeductions {
-    fn lock_deductions(&self) -> MutexGuard<'_, StagingDemand> {
+    fn lock_deductions(&self) -> MutexGuard<'_, StagingLedger> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl StagingDemand {
+impl StagingLedger {
     /// Returns what is staged at a site, and how many contents were looked at to find out.
-    fn staged_at(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
-        let StagedContents {
+    fn staged_at(&mut self, view: &CommittedView, site: &SiteName) -> (SiteStagedContent, u32) {
+        let NeededContents {
             contents: needed,
             bytes,
         } = view.staged.get(site).cloned().unwrap_or_default();
         let Some(reserved) = self.sites.get_mut(site) else {
             return (
-                StagedThere {
+                SiteStagedContent {
                     bytes,
                     needed,
                     promised: OrdMap::new(),
@@ -133,7 +133,7 @@ impl StagingDemand {
         let bytes = bytes + reserved.beside;
         let promised = reserved.contents.clone();
         (
-            StagedThere {
+            SiteStagedContent {
                 bytes,
                 needed,
                 promised,
@@ -143,7 +143,7 @@ impl StagingDemand {
     }
 }
 
-impl StagedThere {
+impl SiteStagedContent {
     fn has_staged(&self, content: &Content) -> bool {
         self.needed.contains_key(&content.digest) || self.promised.contains_key(content)
     }
@@ -151,14 +151,14 @@ impl StagedThere {
 
 impl StagedBySite {
     /// Returns what copies may still take of a site, if that is bounded.
-    pub(crate) fn left_at(&self, shared: &Shared, site: &SiteName) -> Option<Bytes> {
+    pub(crate) fn left_at(&self, shared: &SharedState, site: &SiteName) -> Option<Bytes> {
         let budget = staging_budget(shared, site)?;
         let there = self.0.get(site)?;
         Some(Bytes(budget.0.saturating_sub(there.bytes.0)))
     }
 }
 
-impl cospan_domain::placement::StagedLookup for StagedBySite {
+impl cospan_domain::placement::StagedContentLookup for StagedBySite {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
         self.0
             .get(site)
@@ -166,14 +166,14 @@ impl cospan_domain::placement::StagedLookup for StagedBySite {
     }
 }
 
-impl Promise {
+impl StagingDeductionGuard {
     /// Deducts room for the input of these placements; `None` where no room is bounded.
     pub(crate) fn for_placements<'a>(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedState>,
         placements: impl Iterator<Item = &'a Placement>,
     ) -> Option<Self> {
         let staged = inputs_at_bounded_sites(shared, placements);
-        if staged.is_empty() || bug(Bug::StageTogether) {
+        if staged.is_empty() || bug(PlantedBug::StageTogether) {
             return None;
         }
         let mut promises = shared.promised.lock_deductions();
@@ -202,13 +202,13 @@ impl Promise {
             let _ = self
                 .shared
                 .journal()
-                .send(Append(JournalChange::Barrier))
+                .send(AppendChange(JournalChange::Barrier))
                 .await;
         }
     }
 }
 
-impl Drop for Promise {
+impl Drop for StagingDeductionGuard {
     fn drop(&mut self) {
         let mut promises = self.shared.promised.lock_deductions();
         for (site, content) in promises.open.remove(&self.number).unwrap_or_default() {
@@ -224,7 +224,7 @@ impl Drop for Promise {
 
 /// Returns what copies for jobs take of the sites where that is bounded. Copies that are yet to be
 /// made count, and those for jobs that may come to need them any moment.
-pub(crate) fn staged_everywhere(shared: &Shared, view: &View) -> StagedBySite {
+pub(crate) fn staged_everywhere(shared: &SharedState, view: &CommittedView) -> StagedBySite {
     let mut promises = shared.promised.lock_deductions();
     let bounded = shared
         .settings
@@ -240,12 +240,16 @@ pub(crate) fn staged_everywhere(shared: &Shared, view: &View) -> StagedBySite {
 
 /// Checks that the input of these placements still has room, beside all that has been decided or
 /// deducted since they were planned.
-pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> RoomAnswer {
+pub(crate) fn room_for(
+    shared: &SharedState,
+    view: &CommittedView,
+    placements: &[Placement],
+) -> StagingRoomCheck {
     let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
     for (site, content) in inputs_at_bounded_sites(shared, placements.iter()) {
         wanted.entry(site).or_default().insert(content);
     }
-    let mut room = RoomAnswer {
+    let mut room = StagingRoomCheck {
         is_there: true,
         looks: 0,
     };
@@ -260,18 +264,18 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
         room.is_there &= absent == Bytes(0) || staged.bytes + absent <= budget;
         room.looks += looks + contents.len() as u32;
     }
-    room.is_there |= bug(Bug::StageTogether);
+    room.is_there |= bug(PlantedBug::StageTogether);
     room
 }
 
 /// Returns the most that copies for jobs may take of a site, if that is bounded.
-fn staging_budget(shared: &Shared, site: &SiteName) -> Option<Bytes> {
+fn staging_budget(shared: &SharedState, site: &SiteName) -> Option<Bytes> {
     shared.settings.staging.get(site)?.budget
 }
 
 /// Lists the input that is staged at sites where room is bounded.
 fn inputs_at_bounded_sites<'a>(
-    shared: &Shared,
+    shared: &SharedState,
     placements: impl Iterator<Item = &'a Placement>,
 ) -> Vec<(SiteName, Content)> {
     let narrow = placements.filter(|placement| staging_budget(shared, &placement.site).is_some());

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::content::{Chunk, FilePart};
+use cospan_domain::content::{ComponentFilePart, FileChunk};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::{Component, Job, JobPhase};
 use cospan_domain::placed::{ContentSource, Placement};
@@ -9,11 +9,11 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
-use crate::actor_settings::Staging;
-use crate::coallocator::GridMaker;
-use crate::journal::{Append, JournalChange};
+use crate::actor_settings::StagingLimits;
+use crate::coallocator::GridSnapshotMaker;
+use crate::journal::{AppendChange, JournalChange};
 use crate::transfer::testing::{MemoryWorld, content, name, paused, queued, site};
-use crate::transfer::{CopyKey, Promise, room_for, staged_everywhere};
+use crate::transfer::{CopyKey, StagingDeductionGuard, room_for, staged_everywhere};
 
 /// Room for so many files of [`content`]'s size.
 fn files(count: u64) -> Bytes {
@@ -21,7 +21,7 @@ fn files(count: u64) -> Bytes {
 }
 
 fn keeping(count: u64) -> MemoryWorld {
-    let staging = Staging {
+    let staging = StagingLimits {
         budget: None,
         replicas: files(count),
     };
@@ -67,7 +67,7 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
             world.is_ready(&key(1)) && world.is_ready(&key(2)),
             "a day later"
         );
-        let grid = GridMaker::default().snapshot(&world.shared);
+        let grid = GridSnapshotMaker::default().snapshot(&world.shared);
         let mut sites = Vec::new();
         grid.replicas()
             .visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
@@ -123,7 +123,7 @@ fn a_copy_that_is_used_again_is_the_latest() {
 fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
     for replicas in [0, 3] {
         paused(|| async move {
-            let staging = Staging {
+            let staging = StagingLimits {
                 budget: Some(files(3)),
                 replicas: files(replicas),
             };
@@ -183,13 +183,13 @@ fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
 #[test]
 fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
     paused(|| async {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: Some(files(3)),
             replicas: Bytes(0),
         };
         let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         let left = |world: &MemoryWorld| {
-            let grid = GridMaker::default().snapshot(&world.shared);
+            let grid = GridSnapshotMaker::default().snapshot(&world.shared);
             let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
             (left("Leiden"), left("Delft"))
         };
@@ -209,7 +209,7 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
 #[test]
 fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
     paused(|| async {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: Some(files(2)),
             replicas: Bytes(0),
         };
@@ -220,7 +220,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
                 .await;
         }
         world.place_job(1, content(1), "Leiden").await;
-        let grid = || GridMaker::default().snapshot(&world.shared);
+        let grid = || GridSnapshotMaker::default().snapshot(&world.shared);
         let staged = |seeds: &[u8]| {
             let grid = grid();
             seeds
@@ -240,7 +240,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             share: None,
             acquisition: Default::default(),
         };
-        let promise = Promise::for_placements(&world.shared, [&plan].into_iter());
+        let promise = StagingDeductionGuard::for_placements(&world.shared, [&plan].into_iter());
         assert_eq!(staged(&[1, 2, 3]), vec![true, true, false]);
         assert_eq!(taken(&world), files(2));
         drop(promise);
@@ -253,7 +253,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
 #[test]
 fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
     paused(|| async {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: Some(files(2)),
             replicas: Bytes(0),
         };
@@ -270,7 +270,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             acquisition: Default::default(),
         };
         let left = || {
-            let grid = GridMaker::default().snapshot(&world.shared);
+            let grid = GridSnapshotMaker::default().snapshot(&world.shared);
             grid.site(&site("Leiden")).expect("a site").staging_left
         };
         let fits = |seeds: &[u8]| {
@@ -278,7 +278,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             room_for(&world.shared, &world.shared.view.load(), &plans).is_there
         };
         let promise = |seed: u8, at: &str| {
-            Promise::for_placements(&world.shared, [&plan(seed, at)].into_iter())
+            StagingDeductionGuard::for_placements(&world.shared, [&plan(seed, at)].into_iter())
         };
         assert!(promise(1, "Delft").is_none(), "its room is not bounded");
         assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
@@ -301,7 +301,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
 fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
     paused(|| async {
         const OFFERS: u32 = 200;
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: Some(files(1_000)),
             replicas: Bytes(0),
         };
@@ -331,7 +331,10 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             let room = room_for(&world.shared, &view, std::slice::from_ref(&plan));
             assert!(room.is_there);
             looks += room.looks;
-            promises.push(Promise::for_placements(&world.shared, [&plan].into_iter()));
+            promises.push(StagingDeductionGuard::for_placements(
+                &world.shared,
+                [&plan].into_iter(),
+            ));
         }
         assert!(looks <= 2 * OFFERS, "{looks} looks for {OFFERS} offers");
         let taken = || taken(&world);
@@ -354,7 +357,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
 #[test]
 fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
     paused(|| async {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: Some(files(3)),
             replicas: Bytes(0),
         };
@@ -377,8 +380,8 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
                 content(1),
             ))]))
             .await;
-        let promise =
-            Promise::for_placements(&world.shared, [&plan].into_iter()).expect("bounded room");
+        let promise = StagingDeductionGuard::for_placements(&world.shared, [&plan].into_iter())
+            .expect("bounded room");
         let old = world.shared.view.load().jobs[&JobId(1)].clone();
         let mut placed = Job {
             revision: old.revision + 1,
@@ -398,7 +401,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             new: Arc::new(placed),
             events: Vec::new(),
         };
-        world.shared.journal().do_send(Append(change));
+        world.shared.journal().do_send(AppendChange(change));
         assert!(
             world.shared.view.load().staged.is_empty(),
             "it is on its way"
@@ -411,7 +414,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
 #[test]
 fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
     paused(|| async {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: None,
             replicas: files(1),
         };
@@ -432,12 +435,12 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
                 new: None,
             })
             .await;
-        let part = FilePart {
+        let part = ComponentFilePart {
             before: 0,
             own: 1,
             total: 2,
         };
-        let chunk = Chunk::of_part(content(1), part);
+        let chunk = FileChunk::of_part(content(1), part);
         let at_utrecht = (chunk.content().digest, site("Utrecht"));
         world.at("Utrecht").inside().copy_time = Duration::from_secs(3_600);
         world

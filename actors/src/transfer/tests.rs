@@ -465,20 +465,20 @@ fn a_copy_that_another_copy_reads_from_stays_until_that_is_whole() {
 /// Ends an actor as a defect would.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Fall;
+struct PanicMessage;
 
-impl Handler<Fall> for TransferActor {
+impl Handler<PanicMessage> for TransferActor {
     type Result = ();
 
-    fn handle(&mut self, _: Fall, _: &mut Context<Self>) {
+    fn handle(&mut self, _: PanicMessage, _: &mut Context<Self>) {
         panic!("a planted defect");
     }
 }
 
-impl Handler<Fall> for DataManager {
+impl Handler<PanicMessage> for DataManager {
     type Result = ();
 
-    fn handle(&mut self, _: Fall, _: &mut Context<Self>) {
+    fn handle(&mut self, _: PanicMessage, _: &mut Context<Self>) {
         panic!("a planted defect");
     }
 }
@@ -498,7 +498,7 @@ fn an_actor_that_dies_at_any_time_of_a_copys_life_is_survived() {
                 .await;
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
             let actor = world.shared.actors.transfers.addr(&key).expect("it lives");
-            actor.do_send(Fall);
+            actor.do_send(PanicMessage);
             world.until("it is dead", |_| !actor.connected()).await;
             world.until("the copy is whole", |w| w.is_ready(&key)).await;
             assert_eq!(
@@ -531,7 +531,7 @@ fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
             .data_manager
             .addr(&())
             .expect("it lives");
-        manager.do_send(Fall);
+        manager.do_send(PanicMessage);
         world.place_job(1, content(1), "Leiden").await;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
     });

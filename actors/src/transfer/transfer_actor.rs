@@ -7,7 +7,7 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
 use cospan_domain::ids::JobId;
-use cospan_domain::machine::Machine;
+use cospan_domain::machine::StateMachine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::copy_command::CopyCommand;
 use cospan_domain::transfer::copy_due::{CopyEffect, is_delete_bug_planted};
@@ -17,14 +17,14 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdSet;
 use tracing::debug;
 
-use super::copy_effects::{self, CallOutcome};
-use super::copy_watch::TryWatch;
+use super::copy_effects::{self, CopyCallOutcome};
+use super::copy_watch::CopyTryWatch;
 use super::{CopyKey, copy_metrics, is_needed};
-use crate::actor_context::Shared;
-use crate::actor_registry::{Dirty, LookAgain};
+use crate::actor_context::SharedState;
+use crate::actor_registry::{DirtyFlag, LookAgain};
 use crate::chaos::{self, CrashPoint};
-use crate::durable_steps::{DecidedStep, Steps};
-use crate::journal::{Append, AppendError, JournalChange};
+use crate::durable_steps::{DecidedStep, RecordInbox};
+use crate::journal::{AppendChange, AppendError, JournalChange};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// The pauses before a call that failed is made again: at first, doubling, and at most.
@@ -35,12 +35,12 @@ const SOURCE_SOON: DurationMs = DurationMs(500);
 
 /// The actor of one copy: one content at one site, for all who need it there.
 pub struct TransferActor {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) key: CopyKey,
-    steps: Steps<CopyMachine>,
+    steps: RecordInbox<CopyMachine>,
     /// The record that the journal has.
     stored: Option<Arc<CopyRecord>>,
-    dirty: Dirty,
+    dirty: DirtyFlag,
     /// A call to the site is under way: one at a time, so that no answer overtakes a later request.
     calling: bool,
     /// Effects that failed or are to be repeated, with the time before which they are not made
@@ -50,7 +50,7 @@ pub struct TransferActor {
     settled_at: Timestamp,
     /// The number of calls that failed in a row.
     failures: u32,
-    pub(super) watch: Option<TryWatch>,
+    pub(super) watch: Option<CopyTryWatch>,
     /// The expected end, as the link promised at the start.
     pub(super) promised: Option<Timestamp>,
     /// Jobs for which the store was asked if it still has the content.
@@ -64,11 +64,11 @@ impl TransferActor {
     /// Nothing else is handed over from an earlier life: a request that may have been made is made
     /// again under the same nonce, and joins the copying that runs.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         key: CopyKey,
         record: Option<Arc<CopyRecord>>,
         blank: CopyRecord,
-        dirty: Dirty,
+        dirty: DirtyFlag,
         guard: LifeGuard,
     ) -> Self {
         let settled_at = if record.as_ref().is_some_and(|record: &Arc<CopyRecord>| {
@@ -79,7 +79,7 @@ impl TransferActor {
             Timestamp(0)
         };
         Self {
-            steps: Steps::new(record.clone().unwrap_or_else(|| Arc::new(blank))),
+            steps: RecordInbox::new(record.clone().unwrap_or_else(|| Arc::new(blank))),
             stored: record,
             shared,
             key,
@@ -153,7 +153,7 @@ impl TransferActor {
             old: self.stored.clone(),
             new: new.clone(),
         };
-        let append = self.shared.journal().send(Append(change));
+        let append = self.shared.journal().send(AppendChange(change));
         let done = append
             .into_actor(self)
             .map(move |result, this, ctx| match result {
@@ -291,24 +291,24 @@ impl TransferActor {
     fn handle_result(
         &mut self,
         effect: &CopyEffect,
-        outcome: CallOutcome,
+        outcome: CopyCallOutcome,
         ctx: &mut Context<Self>,
     ) {
         self.calling = false;
         match outcome {
-            CallOutcome::Tell(command) => {
+            CopyCallOutcome::Tell(command) => {
                 self.failures = 0;
                 // A rejected command would be due again at once.
                 self.put_off(effect, RETRY);
                 self.push_command(command, ctx);
             }
-            CallOutcome::Status(nonce, status) => {
+            CopyCallOutcome::Status(nonce, status) => {
                 self.failures = 0;
                 let (command, pause) = self.observe_status(nonce, status);
                 self.put_off(effect, pause);
                 self.push_command(command, ctx);
             }
-            CallOutcome::Has(nonce, there) => {
+            CopyCallOutcome::Has(nonce, there) => {
                 self.put_off(effect, RETRY);
                 let there = if there {
                     CopyCommand::FoundThere { nonce }
@@ -317,7 +317,7 @@ impl TransferActor {
                 };
                 self.push_command(there, ctx);
             }
-            CallOutcome::Again(error) => {
+            CopyCallOutcome::Again(error) => {
                 let (digest, site) = &self.key;
                 debug!(%digest, %site, effect = effect.name(), %error, "again later");
                 if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
@@ -356,7 +356,7 @@ impl TransferActor {
             this.calling = false;
             this.verified = users;
             match outcome {
-                CallOutcome::Has(nonce, false) => {
+                CopyCallOutcome::Has(nonce, false) => {
                     this.push_command(CopyCommand::FoundMissing { nonce }, ctx)
                 }
                 _ => this.decide_next(ctx),

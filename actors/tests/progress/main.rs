@@ -12,24 +12,24 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use actix::System;
-use cospan_actors::actor_context::SharedParts;
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_context::SharedStateParts;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
-use cospan_actors::metrics::Metrics;
-use cospan_actors::notifier::{Messenger, Notice};
+use cospan_actors::metrics::ControlPlaneMetrics;
+use cospan_actors::notifier::{NoticeSender, OutgoingNotice};
 use cospan_actors::wiring::{report_channel, start_control_plane};
 use cospan_domain::ids::{ComponentName, InstanceId, KeyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, JobSpec, Priority, Program, RequestType, UnreachableAction,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::record::Loader;
+use cospan_storage::record::RecordLoader;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rand::rngs::StdRng;
@@ -71,14 +71,14 @@ impl Scenario {
 
 struct Silent;
 
-impl Messenger for Silent {
-    fn send(&self, _: &str, _: Notice) -> BoxFuture<'static, Result<(), String>> {
+impl NoticeSender for Silent {
+    fn send(&self, _: &str, _: OutgoingNotice) -> BoxFuture<'static, Result<(), String>> {
         async { Ok(()) }.boxed()
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ActorSettings {
+    ActorSettings {
         job: Default::default(),
         limits: Default::default(),
         default_policies: Default::default(),
@@ -104,7 +104,7 @@ fn settings() -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(36_000),
         keep_jobs: DurationMs::from_secs(360_000),
-        job_memory: cospan_actors::actor_settings::JobMemory::UNBOUNDED,
+        job_memory: cospan_actors::actor_settings::JobMemoryLimits::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: Default::default(),
@@ -124,13 +124,13 @@ fn stepped_clock(inner: RuntimeClock, step_ms: Arc<AtomicI64>) -> SteadyClock {
 
 fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> ControlPlane {
     let (sink, reports) = report_channel();
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let instance = InstanceId::from_random(seed);
     let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut |stored| {
         loader.take_value(stored).expect("a record")
     });
     let opened = opened.expect("a store in memory");
-    let parts = SharedParts {
+    let parts = SharedStateParts {
         clock,
         seed,
         settings: settings(),
@@ -138,7 +138,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
         former: opened.former,
         epoch: opened.epoch,
         view: Default::default(),
-        metrics: Arc::new(Metrics::new(&prometheus::Registry::new()).expect("metrics")),
+        metrics: Arc::new(ControlPlaneMetrics::new(&prometheus::Registry::new()).expect("metrics")),
         sites,
         store: opened.journal,
         messenger: Arc::new(Silent),
@@ -148,7 +148,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
 }
 
 /// A job of so many components of so many processors each.
-fn job(components: usize, processors: u32) -> Submission {
+fn job(components: usize, processors: u32) -> JobSubmission {
     let spec = JobSpec {
         name: None,
         request: RequestType::NonFixed,
@@ -159,7 +159,7 @@ fn job(components: usize, processors: u32) -> Submission {
                 resources: Resources::processors(processors),
                 constraints: Vec::new(),
                 program: Program {
-                    executable: Executable::AtSite("true".into()),
+                    executable: ExecutableSource::AtSite("true".into()),
                     arguments: Vec::new(),
                     environment: BTreeMap::new(),
                     directory: None,
@@ -177,15 +177,15 @@ fn job(components: usize, processors: u32) -> Submission {
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(60),
         rerunnable: true,
-        on_unreachable: OnUnreachable::Wait,
+        on_unreachable: UnreachableAction::Wait,
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
         run: Default::default(),
     };
-    Submission {
+    JobSubmission {
         allow_unplaceable: true,
-        ..Submission::from_spec(Arc::new(spec))
+        ..JobSubmission::from_spec(Arc::new(spec))
     }
 }
 
@@ -292,7 +292,7 @@ fn depth(plane: &ControlPlane, actor: &str) -> i64 {
 }
 
 /// Submits until it is accepted: an intake that is being rebuilt says to come back.
-async fn submit(plane: &ControlPlane, submission: Submission) {
+async fn submit(plane: &ControlPlane, submission: JobSubmission) {
     loop {
         let by = KeyName::new("alice").expect("a key's name");
         let command = ApiCommand {

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cospan_actors::clock::{Clock, RuntimeClock};
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{
-    AtGate, Attempts, Capabilities, CopyRequest, CopyStatus, Excerpt, ExitCause, Files,
-    FoundAttempt, Gate, GateDecision, GateState, Inspected, Observation, PayloadBegin, PayloadExit,
-    Readable, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
+    AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, CopyRequest,
+    CopyStatus, ExitCause, FileExcerpt, FoundSubmission, Gate, GateDecision, GateState,
+    InspectedFile, PayloadExit, ReadableFile, RunningPayload, Site, SiteAttemptCalls,
+    SiteCapabilities, SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -83,15 +84,15 @@ impl PromptSite {
                 .sum::<u32>()
     }
 
-    fn observe(&self, tag: &AttemptTag, now: Timestamp) -> Observation {
+    fn observe(&self, tag: &AttemptTag, now: Timestamp) -> AttemptObservation {
         match self.attempts().get(tag) {
-            None => Observation::Absent,
-            Some(Running { void: true, .. }) => Observation::Void,
+            None => AttemptObservation::Absent,
+            Some(Running { void: true, .. }) => AttemptObservation::Void,
             Some(Running {
                 opened: None,
                 ready,
                 ..
-            }) => Observation::Ready(AtGate {
+            }) => AttemptObservation::Ready(AttemptAtGate {
                 host: "node".into(),
                 since: *ready,
                 held_at: *ready,
@@ -99,14 +100,14 @@ impl PromptSite {
             Some(Running {
                 opened: Some((at, end)),
                 ..
-            }) if now < *end => Observation::Begun(PayloadBegin {
+            }) if now < *end => AttemptObservation::Begun(RunningPayload {
                 host: "node".into(),
                 at: *at,
             }),
             Some(Running {
                 opened: Some((at, end)),
                 ..
-            }) => Observation::Exited(PayloadExit {
+            }) => AttemptObservation::Exited(PayloadExit {
                 cause: ExitCause::Code(0),
                 began_at: *at,
                 ended_at: *end,
@@ -120,7 +121,7 @@ fn no_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl Attempts for PromptSite {
+impl SiteAttemptCalls for PromptSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.dawdle(30).await;
         let now = self.clock.now();
@@ -143,7 +144,7 @@ impl Attempts for PromptSite {
         })
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         let now = self.clock.now();
         let processors = order.resources.processors;
         if let Some(refusals) = &self.snatched {
@@ -165,18 +166,18 @@ impl Attempts for PromptSite {
         self.attempts().entry(order.tag).or_insert(running);
         self.changed();
         self.dawdle(3_000).await;
-        Ok(Submitted {
+        Ok(AcceptedAttempt {
             lrm_id: LrmId::new("prompt").map_err(|e| SiteError::Refused(e.to_string()))?,
         })
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         let known = self.attempts().get(&tag).map(|attempt| attempt.ready);
-        let found = known.into_iter().map(|submitted_at| FoundAttempt {
+        let found = known.into_iter().map(|submitted_at| FoundSubmission {
             lrm_id: LrmId::new("prompt").expect("an id"),
             submitted_at,
         });
-        Ok(TagLookup {
+        Ok(TagLookupAnswer {
             found: found.collect(),
         })
     }
@@ -246,8 +247,8 @@ impl Gate for PromptSite {
 }
 
 #[async_trait]
-impl Files for PromptSite {
-    async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for PromptSite {
+    async fn inspect(&self, _: &FilePlace) -> Result<InspectedFile, SiteError> {
         no_files()
     }
 
@@ -271,7 +272,7 @@ impl Files for PromptSite {
         no_files()
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+    async fn read(&self, _: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
         no_files()
     }
 }
@@ -291,8 +292,8 @@ impl Site for PromptSite {
         Ok(SiteDescription {
             total: Resources::processors(self.processors),
             largest_component: Resources::processors(self.processors),
-            labels: Labels::default(),
-            capabilities: Capabilities::default(),
+            labels: SiteLabels::default(),
+            capabilities: SiteCapabilities::default(),
             lanes: None,
             manager: "prompt".into(),
         })

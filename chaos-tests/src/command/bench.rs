@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use cospan_simulator::world::site_faults::StruckFault;
+use cospan_simulator::world::site_faults::FaultEffectCounts;
 use serde_json::{Value, json};
 
 use crate::seeds::campaign::{CampaignSize, run_seeds};
@@ -23,7 +23,7 @@ pub fn run_bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     note(&format!("{count} seeds"));
     let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let begun = Instant::now();
-    let seen = Mutex::new((StruckFault::new(), 0_u64, Vec::new()));
+    let seen = Mutex::new((FaultEffectCounts::new(), 0_u64, Vec::new()));
     run_seeds(
         1,
         count,

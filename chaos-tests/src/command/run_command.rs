@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use cospan_domain::units::DurationMs;
-use cospan_simulator::world::site_faults::StruckFault;
+use cospan_simulator::world::site_faults::FaultEffectCounts;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
@@ -61,7 +61,7 @@ struct Campaign {
     control_plane_runs: u64,
     /// Faults that had an effect, by kind and step of the protocol.
     #[serde(serialize_with = "joined")]
-    struck: StruckFault,
+    struck: FaultEffectCounts,
     /// Hash of everything that happened in the seeds that were run, in their order.
     hash: String,
     /// The share of the pairs of kind and step that were hit at least once.
@@ -364,7 +364,10 @@ fn table(campaign: &Campaign) -> String {
 }
 
 /// Serializes each pair as one word.
-fn joined<S: serde::Serializer>(struck: &StruckFault, serializer: S) -> Result<S::Ok, S::Error> {
+fn joined<S: serde::Serializer>(
+    struck: &FaultEffectCounts,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let joined = struck
         .iter()
         .map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));

@@ -8,8 +8,8 @@ use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, OutputSpec,
-    Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, FileReference, InputSpec, JobSpec, OutputDestination,
+    OutputSpec, Priority, Program, RequestType, UnreachableAction,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -238,7 +238,7 @@ impl DifferScenario {
             priority: Priority::Low,
             wall_time: DurationMs::from_secs(planned.wall_time_s),
             rerunnable: true,
-            on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+            on_unreachable: UnreachableAction::RerunAfter(DurationMs::from_secs(1_800)),
             max_placement_tries: None,
             max_claim_tries: None,
             max_retries: planned.retries,
@@ -265,11 +265,11 @@ fn component_spec(
         inputs: planned
             .inputs
             .iter()
-            .map(|file: &usize| -> Result<Input> {
+            .map(|file: &usize| -> Result<InputSpec> {
                 let name = LogicalName::new(&file_name(*file))?;
                 let path = RelPath::new(&file_name(*file))?;
-                Ok(Input {
-                    file: FileRef { name, bound: None },
+                Ok(InputSpec {
+                    file: FileReference { name, bound: None },
                     path,
                     feed: Default::default(),
                 })
@@ -280,8 +280,8 @@ fn component_spec(
             .iter()
             .map(|keep: &Keep| -> Result<OutputSpec> {
                 let collect = match keep {
-                    Keep::Here => Collect::Fetch,
-                    Keep::At(site) => Collect::ToSite {
+                    Keep::Here => OutputDestination::Fetch,
+                    Keep::At(site) => OutputDestination::ToSite {
                         site: SiteName::new(&site_name(*site))?,
                         register: LogicalName::new(&format!("output-{job}-{index}"))?,
                     },
@@ -311,7 +311,7 @@ impl PlannedComponent {
             PlannedPayload::Missing => (MISSING_PROGRAM, Vec::new()),
         };
         Program {
-            executable: Executable::AtSite(executable.into()),
+            executable: ExecutableSource::AtSite(executable.into()),
             arguments,
             environment: BTreeMap::new(),
             directory: None,
@@ -333,18 +333,18 @@ pub(super) fn document(spec: &JobSpec) -> Value {
 
 fn component_document(component: &ComponentSpec) -> Value {
     let executable = match &component.program.executable {
-        Executable::AtSite(path) => json!(path),
-        Executable::Staged(file) => json!({ "file": file.name.as_str() }),
+        ExecutableSource::AtSite(path) => json!(path),
+        ExecutableSource::Staged(file) => json!({ "file": file.name.as_str() }),
     };
     let mut document = json!({
         "name": component.name.as_str(),
         "processors": component.resources.processors,
         "executable": executable,
         "arguments": component.program.unpack().arguments,
-        "input": component.inputs.iter().map(|input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() })).collect::<Vec<Value>>(),
+        "input": component.inputs.iter().map(|input: &InputSpec| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() })).collect::<Vec<Value>>(),
         "output": component.outputs.iter().map(|output: &OutputSpec| match &output.collect {
-        Collect::Fetch => json!({ "path": output.path.as_str() }),
-        Collect::ToSite { site, register } => json!({
+        OutputDestination::Fetch => json!({ "path": output.path.as_str() }),
+        OutputDestination::ToSite { site, register } => json!({
             "path": output.path.as_str(), "site": site.as_str(), "register": register.as_str(),
         }),
     }).collect::<Vec<Value>>(),

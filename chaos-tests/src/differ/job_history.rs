@@ -15,11 +15,11 @@ use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, InstanceId};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
-use cospan_domain::job::job_state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase};
+use cospan_domain::job::job_state::{AbortCause, AbortConsequence, AttemptEnding, Job, JobPhase};
 use cospan_domain::units::Timestamp;
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::port::{Opened, Sink, Stored};
-use cospan_storage::record::{Loader, events};
+use cospan_storage::port::{CommitReportSink, OpenedStore, StoredValue};
+use cospan_storage::record::{RecordLoader, events};
 use cospan_storage::{EngineKind, StoreOptions};
 
 /// The story of one job in its store.
@@ -64,9 +64,9 @@ pub(super) fn read_memory_store(disk: &MemoryDisk) -> Result<Vec<JobStory>> {
 }
 
 fn read(
-    open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>,
+    open: impl FnOnce(CommitReportSink, &mut dyn FnMut(StoredValue)) -> Result<OpenedStore>,
 ) -> Result<Vec<JobStory>> {
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let mut damage = ControlFlow::Continue(());
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
@@ -242,7 +242,7 @@ fn line(event: &JobEvent) -> String {
             if let AbortCause::SiteError { detail, .. } = why {
                 *detail = "".into();
             }
-            if let AfterAbort::Requeue { not_before } = then {
+            if let AbortConsequence::Requeue { not_before } = then {
                 shorten(not_before, event.at);
             }
         }

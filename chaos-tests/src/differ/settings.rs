@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 
@@ -39,7 +39,7 @@ pub(super) fn bandwidth_section() -> String {
 }
 
 /// Returns the same settings for the simulator.
-pub(super) fn settings(scenario: &DifferScenario) -> Result<Settings> {
+pub(super) fn settings(scenario: &DifferScenario) -> Result<ActorSettings> {
     let mut settings = cospan_simulator::settings::default_settings();
     settings.queue.scan_interval = DurationMs(1_000);
     settings.job.claim_timeout = DurationMs::from_secs(600);

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, SiteOrder, Submission};
+use cospan_actors::api::command::{
+    ApiAnswer, ApiCommand, ApiRequest, JobSubmission, OperatorCommand,
+};
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::site::availability::SiteState;
@@ -24,9 +26,9 @@ use cospan_simulator::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
 use cospan_simulator::journal::StoreDisk;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 use cospan_simulator::world::world_site::ClusterSpec;
-use cospan_simulator::world::{LinkSpec, SimulatedPace, SiteIndex, World};
+use cospan_simulator::world::{LinkSpec, SimulatedWorld, SiteIndex, WrapperDelays};
 use cospan_simulator::world_handle::WorldHandle;
 
 /// Time at the start.
@@ -109,7 +111,7 @@ pub(super) fn play_scenario(
     })
 }
 
-fn world(scenario: &DifferScenario) -> Result<World> {
+fn world(scenario: &DifferScenario) -> Result<SimulatedWorld> {
     let names = settings::sites(scenario)?;
     let mut clusters = Vec::new();
     for (site, name) in names.iter().enumerate() {
@@ -126,7 +128,7 @@ fn world(scenario: &DifferScenario) -> Result<World> {
             name: name.clone(),
             nodes: scenario.processors[site],
             processors_per_node: 1,
-            discipline: Discipline::Fcfs,
+            discipline: QueueDiscipline::Fcfs,
             local_jobs: Vec::new(),
             queues: false,
             reserves: false,
@@ -145,12 +147,12 @@ fn world(scenario: &DifferScenario) -> Result<World> {
             latency: DurationMs::ZERO,
         })
         .collect();
-    let pace = SimulatedPace {
+    let pace = WrapperDelays {
         launch_max: DurationMs(30),
         gate_max: DurationMs(30),
-        ..SimulatedPace::default()
+        ..WrapperDelays::default()
     };
-    Ok(World::new(
+    Ok(SimulatedWorld::new(
         clusters,
         &links,
         pace,
@@ -222,9 +224,9 @@ impl SimulatedUser {
             ScriptStep::Drain(job) => {
                 let site = self.site(plane_run, job, 0)?;
                 *self.drained.borrow_mut() = Some(site);
-                self.command_site(plane_run, SiteOrder::Drain).await
+                self.command_site(plane_run, OperatorCommand::Drain).await
             }
-            ScriptStep::Undrain => self.command_site(plane_run, SiteOrder::Undrain).await,
+            ScriptStep::Undrain => self.command_site(plane_run, OperatorCommand::Undrain).await,
             // It is the last step of its part.
             ScriptStep::Restart => Ok(()),
         }
@@ -247,7 +249,7 @@ impl SimulatedUser {
 
     async fn submit(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
-        let submission = Submission::from_spec(spec);
+        let submission = JobSubmission::from_spec(spec);
         let ApiAnswer::Submitted(jobs) =
             ask(plane_run, ApiRequest::Submit(vec![submission])).await?
         else {
@@ -321,7 +323,11 @@ impl SimulatedUser {
         Ok(placement.context("the job is not placed")?.site.clone())
     }
 
-    async fn command_site(&self, plane_run: &ControlPlaneRun, order: SiteOrder) -> Result<()> {
+    async fn command_site(
+        &self,
+        plane_run: &ControlPlaneRun,
+        order: OperatorCommand,
+    ) -> Result<()> {
         let site = self
             .drained
             .borrow()
@@ -354,7 +360,7 @@ impl SimulatedUser {
         &self,
         plane_run: &ControlPlaneRun,
         site: &SiteName,
-        act: impl FnOnce(&mut World, SiteIndex),
+        act: impl FnOnce(&mut SimulatedWorld, SiteIndex),
     ) -> Result<()> {
         self.world.act_at(plane_run.clock.now(), |world| {
             let site = world.index_of(site).context("there is no such site")?;

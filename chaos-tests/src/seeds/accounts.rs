@@ -22,7 +22,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::seed_oracle::SeedEvidence;
 use super::starts::clock_steps;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// Times at which the control plane wrote about one attempt that it is at its gate, and that it no
 /// longer is, in true time.
@@ -98,20 +98,20 @@ struct GatedAttempt {
     until: Option<Timestamp>,
 }
 
-fn held_by_attempt(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
+fn held_by_attempt(entries: &[WorldLedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
     let mut held: BTreeMap<AttemptTag, GatedAttempt> = BTreeMap::new();
-    for LedgerEntry { at, tag, deed, .. } in entries {
+    for WorldLedgerEntry { at, tag, deed, .. } in entries {
         let held = held.entry(*tag).or_default();
         match deed {
-            LedgerEvent::Submitted { processors } => held.processors = *processors,
-            LedgerEvent::Started => drop(held.from.get_or_insert(*at)),
-            LedgerEvent::Ready => held.ready = true,
-            LedgerEvent::Began
-            | LedgerEvent::Voided
-            | LedgerEvent::HeldTooLong
-            | LedgerEvent::Left => {
+            WorldLedgerEvent::Submitted { processors } => held.processors = *processors,
+            WorldLedgerEvent::Started => drop(held.from.get_or_insert(*at)),
+            WorldLedgerEvent::Ready => held.ready = true,
+            WorldLedgerEvent::Began
+            | WorldLedgerEvent::Voided
+            | WorldLedgerEvent::HeldTooLong
+            | WorldLedgerEvent::Left => {
                 held.until.get_or_insert(*at);
-                if matches!(deed, LedgerEvent::Began) {
+                if matches!(deed, WorldLedgerEvent::Began) {
                     held.began = Some(*at);
                 }
             }
@@ -187,8 +187,8 @@ mod tests {
     use cospan_domain::ids::{KeyName, LrmId, Round};
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::job_state::{
-        AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, Restart,
-        RestartStep, Setbacks,
+        AbortCause, AbortConsequence, AttemptEnding, AttemptState, Component, ComponentRestart,
+        JobPhase, RestartStep, SetbackCounts,
     };
 
     use super::*;
@@ -256,7 +256,7 @@ mod tests {
         let begun = Timestamp(10);
         let lrm_id = LrmId::new("1.delft").unwrap();
         let step = RestartStep::Staged;
-        let restart = Restart {
+        let restart = ComponentRestart {
             step,
             since: begun,
             tries: 0,
@@ -287,7 +287,7 @@ mod tests {
             inputs_here: true,
             start_at: Some(begun),
             components: vec![component],
-            setbacks: Setbacks::default(),
+            setbacks: SetbackCounts::default(),
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_restart_whose_round_is_given_up_was_counted_until_then() {
-        let then = AfterAbort::Requeue {
+        let then = AbortConsequence::Requeue {
             not_before: Timestamp(0),
         };
         let why = AbortCause::Unreachable {

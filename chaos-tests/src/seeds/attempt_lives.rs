@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, Round};
 use cospan_domain::units::Timestamp;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// The life of one attempt as the world saw it.
 #[derive(Debug, Default, Clone)]
@@ -14,7 +14,7 @@ pub(super) struct AttemptLife {
     pub(super) ready: Option<Timestamp>,
     pub(super) opened: Option<(Timestamp, Round, Vec<Attempt>)>,
     pub(super) began: Vec<Timestamp>,
-    pub(super) ended: Option<(Timestamp, LedgerEvent)>,
+    pub(super) ended: Option<(Timestamp, WorldLedgerEvent)>,
     pub(super) submitted: Option<Timestamp>,
     pub(super) processors: u32,
     pub(super) left: Option<Timestamp>,
@@ -23,37 +23,37 @@ pub(super) struct AttemptLife {
 }
 
 pub(super) fn attempt_lives<'a>(
-    entries: impl Iterator<Item = &'a LedgerEntry>,
+    entries: impl Iterator<Item = &'a WorldLedgerEntry>,
 ) -> BTreeMap<AttemptTag, AttemptLife> {
     let mut lives: BTreeMap<AttemptTag, AttemptLife> = BTreeMap::new();
     for entry in entries {
         let life = lives.entry(entry.tag).or_default();
         match &entry.deed {
-            LedgerEvent::Submitted { processors } => {
+            WorldLedgerEvent::Submitted { processors } => {
                 life.submitted = Some(entry.at);
                 life.processors = *processors;
             }
-            LedgerEvent::Left => life.left = Some(entry.at),
+            WorldLedgerEvent::Left => life.left = Some(entry.at),
             // A gate that is closed stays closed: a late order may take the name of a directory
             // that was removed, with nothing behind it.
-            LedgerEvent::Voided | LedgerEvent::HeldTooLong => {
+            WorldLedgerEvent::Voided | WorldLedgerEvent::HeldTooLong => {
                 life.voided.get_or_insert(entry.at);
             }
-            LedgerEvent::InputMissing => life.input_missing = true,
-            LedgerEvent::Started => drop(life.started.get_or_insert(entry.at)),
+            WorldLedgerEvent::InputMissing => life.input_missing = true,
+            WorldLedgerEvent::Started => drop(life.started.get_or_insert(entry.at)),
             // Nobody comes to a closed gate, so this one is new.
-            LedgerEvent::Ready => {
+            WorldLedgerEvent::Ready => {
                 life.ready = Some(entry.at);
                 life.voided = None;
             }
-            LedgerEvent::Opened(round, peers) => {
+            WorldLedgerEvent::Opened(round, peers) => {
                 life.opened = Some((entry.at, *round, peers.clone()));
             }
-            LedgerEvent::Began => life.began.push(entry.at),
-            LedgerEvent::Exited(_)
-            | LedgerEvent::Terminated
-            | LedgerEvent::WallTime
-            | LedgerEvent::KilledByNode => {
+            WorldLedgerEvent::Began => life.began.push(entry.at),
+            WorldLedgerEvent::Exited(_)
+            | WorldLedgerEvent::Terminated
+            | WorldLedgerEvent::WallTime
+            | WorldLedgerEvent::KilledByNode => {
                 life.ended = Some((entry.at, entry.deed.clone()));
             }
             _ => {}
@@ -100,16 +100,16 @@ mod tests {
     const KEY: (JobId, ComponentIndex, Attempt) = (JobId(122), ComponentIndex(1), Attempt(2));
 
     /// Violations of an attempt that the control plane held to be over at a time.
-    fn violations(over: u64, events: &[(u64, LedgerEvent)]) -> usize {
+    fn violations(over: u64, events: &[(u64, WorldLedgerEvent)]) -> usize {
         let tag = AttemptTag {
             instance: InstanceId::from_random(7),
             job: KEY.0,
             component: KEY.1,
             attempt: KEY.2,
         };
-        let entries: Vec<LedgerEntry> = events
+        let entries: Vec<WorldLedgerEntry> = events
             .iter()
-            .map(|(at, deed)| LedgerEntry {
+            .map(|(at, deed)| WorldLedgerEntry {
                 at: Timestamp(*at),
                 site: SiteName::new("delft").unwrap(),
                 tag,
@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn attempt_is_over_since_its_gate_was_first_closed() {
         let closed_again = [
-            (10, LedgerEvent::Submitted { processors: 7 }),
-            (10, LedgerEvent::Started),
-            (20, LedgerEvent::Voided),
-            (40, LedgerEvent::Left),
-            (100, LedgerEvent::Removed),
-            (110, LedgerEvent::Voided),
-            (400, LedgerEvent::Removed),
+            (10, WorldLedgerEvent::Submitted { processors: 7 }),
+            (10, WorldLedgerEvent::Started),
+            (20, WorldLedgerEvent::Voided),
+            (40, WorldLedgerEvent::Left),
+            (100, WorldLedgerEvent::Removed),
+            (110, WorldLedgerEvent::Voided),
+            (400, WorldLedgerEvent::Removed),
         ];
         assert_eq!(violations(30, &closed_again), 0);
         assert_eq!(
@@ -142,11 +142,11 @@ mod tests {
     #[test]
     fn gate_that_an_attempt_comes_to_is_new() {
         let came_later = [
-            (1, LedgerEvent::Voided),
-            (5, LedgerEvent::Removed),
-            (10, LedgerEvent::Submitted { processors: 7 }),
-            (20, LedgerEvent::Ready),
-            (40, LedgerEvent::Left),
+            (1, WorldLedgerEvent::Voided),
+            (5, WorldLedgerEvent::Removed),
+            (10, WorldLedgerEvent::Submitted { processors: 7 }),
+            (20, WorldLedgerEvent::Ready),
+            (40, WorldLedgerEvent::Left),
         ];
         assert_eq!(
             violations(30, &came_later),
@@ -155,7 +155,7 @@ mod tests {
         );
         let closed_anew = [
             &came_later[..4],
-            &[(25, LedgerEvent::Voided), (40, LedgerEvent::Left)],
+            &[(25, WorldLedgerEvent::Voided), (40, WorldLedgerEvent::Left)],
         ];
         assert_eq!(violations(30, &closed_anew.concat()), 0);
     }

@@ -64,7 +64,7 @@ fn first_problem(number: u64, size: CampaignSize) -> Option<String> {
 /// seeds before each one, and with such other findings.
 #[cfg(cospan_chaos)]
 pub fn hunt(
-    bug: cospan_domain::planted_bugs::Bug,
+    bug: cospan_domain::planted_bugs::PlantedBug,
     mut within: std::ops::Range<u64>,
     size: CampaignSize,
     show: &dyn Fn(u64, Option<String>),

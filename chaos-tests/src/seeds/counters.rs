@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cospan_actors::journal::JournalChange;
-use cospan_actors::metrics::Metrics;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_domain::job::job_state::{Job, PhaseKind};
 use prometheus::core::Collector;
 
@@ -32,7 +32,7 @@ impl Counters {
     /// Lists metrics with a wrong value. `jobs`: all that are kept.
     pub(super) fn wrong_metrics<'a>(
         &self,
-        metrics: &Metrics,
+        metrics: &ControlPlaneMetrics,
         jobs: impl Iterator<Item = &'a Job>,
     ) -> Vec<String> {
         let mut found = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn wrong_site_metrics(plane_run: &ControlPlaneRun) -> Vec<String> {
 }
 
 /// Lists the states that the metrics show for a site.
-pub(super) fn shown_states(metrics: &Metrics, site: &str) -> Vec<String> {
+pub(super) fn shown_states(metrics: &ControlPlaneMetrics, site: &str) -> Vec<String> {
     let families = metrics.site_state.collect();
     let gauges = families.iter().flat_map(|family| family.get_metric());
     let is_shown = gauges.filter(|gauge| gauge.get_gauge().get_value() != 0.0);

@@ -6,8 +6,8 @@ use cospan_domain::job::job_state::PhaseKind;
 
 use cospan_simulator::fault_kinds::{FaultKind, FaultTarget};
 use cospan_simulator::stalls::KINDS;
-use cospan_simulator::world::site_faults::StruckFault;
-use cospan_sites::port::CallKind;
+use cospan_simulator::world::site_faults::FaultEffectCounts;
+use cospan_sites::port::SiteCallKind;
 
 /// A kind of fault, and a step at which it can happen.
 pub type CoveragePair = (FaultKind, &'static str);
@@ -24,14 +24,14 @@ fn steps_of(kind: FaultKind) -> Vec<&'static str> {
     match kind.place() {
         FaultTarget::Call => {
             let concerned = calls().filter(|call| kind.applies_to_call(*call));
-            concerned.map(CallKind::as_str).collect()
+            concerned.map(SiteCallKind::as_str).collect()
         }
         FaultTarget::Site => steps_at_site(kind),
         FaultTarget::Death => match kind {
             FaultKind::KilledBeforeCall | FaultKind::KilledAfterCall => {
-                calls().map(CallKind::as_str).collect()
+                calls().map(SiteCallKind::as_str).collect()
             }
-            FaultKind::KilledBetweenGates => vec![CallKind::DecideGate.as_str()],
+            FaultKind::KilledBetweenGates => vec![SiteCallKind::DecideGate.as_str()],
             _ => RECORDS.into(),
         },
         FaultTarget::Disk => match kind {
@@ -70,10 +70,14 @@ fn steps_at_site(kind: FaultKind) -> Vec<&'static str> {
 }
 
 /// Lists the calls to a site that a control plane makes by itself.
-fn calls() -> impl Iterator<Item = CallKind> {
+fn calls() -> impl Iterator<Item = SiteCallKind> {
     // No scenario takes uploads.
-    let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Upload];
-    CallKind::ALL
+    let asked_for = [
+        SiteCallKind::Read,
+        SiteCallKind::RoundTrip,
+        SiteCallKind::Upload,
+    ];
+    SiteCallKind::ALL
         .into_iter()
         .filter(move |call| !asked_for.contains(call))
 }
@@ -99,7 +103,7 @@ pub struct Fared {
 }
 
 /// Lists the kinds of the table, in its order, with their coverage.
-pub fn coverage_of(struck: &StruckFault) -> Vec<Fared> {
+pub fn coverage_of(struck: &FaultEffectCounts) -> Vec<Fared> {
     let mut kinds: Vec<Fared> = Vec::new();
     for (kind, step) in pairs() {
         if kinds.last().is_none_or(|fared| fared.kind != kind) {
@@ -140,7 +144,7 @@ mod tests {
     fn each_pair_is_listed_once_and_kinds_stand_together() {
         let all = pairs();
         assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len());
-        let kinds = coverage_of(&StruckFault::new());
+        let kinds = coverage_of(&FaultEffectCounts::new());
         assert_eq!(
             kinds.len(),
             kinds

@@ -6,9 +6,9 @@
 use std::ops::RangeInclusive;
 
 use cospan_actors::supervision::ActorKind;
-use cospan_domain::claim::MinClaimStep;
+use cospan_domain::claim::MinClaimInterval;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::placement::DefaultPolicies;
+use cospan_domain::placement::PlacementDefaults;
 use cospan_domain::units::{Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use super::rare_options::{ALWAYS_IDLE, hasten};
 use super::seed_scenario::{BEGINS, DrawnJob, MINUTE, SeedScenario, UserAction};
-use cospan_simulator::stalls::{self, Stalls};
+use cospan_simulator::stalls::{self, StallSettings};
 use cospan_simulator::world::site_faults::SiteFault;
 use cospan_simulator::world::world_site::LocalJob;
 
@@ -116,7 +116,7 @@ fn make_contention(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.claim.threshold = PerMillion([0, 0, 0, 500_000][chance.random_range(0..4)]);
     scenario.claim.l = PerMillion(750_000);
     let files = scenario.files.len();
-    scenario.claim.min_claim_step = MinClaimStep::Auto;
+    scenario.claim.min_claim_step = MinClaimInterval::Auto;
     for job in &mut scenario.jobs {
         // Jobs of high priority wait for input, while the others begin at once.
         let high = chance.random_bool(0.5);
@@ -142,7 +142,7 @@ fn make_contention(scenario: &mut SeedScenario, chance: &mut StdRng) {
 /// Puts every file at one site, while jobs go where there is room: much may happen until they can
 /// be claimed.
 fn bring_from_afar(scenario: &mut SeedScenario, chance: &mut StdRng) {
-    scenario.policies.rigid = DefaultPolicies::default().rigid;
+    scenario.policies.rigid = PlacementDefaults::default().rigid;
     scenario.staging.clear();
     for (path, content, at) in &mut scenario.files {
         content.size = Bytes(chance.random_range(2_000_000_000..5_000_000_000));
@@ -290,7 +290,7 @@ fn make_restarts(scenario: &mut SeedScenario, chance: &mut StdRng) {
 /// reach it at once.
 fn change_priorities(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.fault_rates.sync_max = draw_between(chance, 5_000, 12_000);
-    scenario.stalls = Some(Stalls {
+    scenario.stalls = Some(StallSettings {
         kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
         pause_max: draw_between(chance, 2_000, 4_000),
         lasts_max: DurationMs(MINUTE),

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::seed_scenario::{BEGINS, MINUTE};
-use cospan_simulator::call_faults::DiskTrouble;
+use cospan_simulator::call_faults::StoreDiskFaults;
 
 /// Number of the random stream.
 const DISKS: u64 = 0x0064_6973_6b73;
@@ -16,9 +16,9 @@ const FULL_TIMES: usize = 4;
 const FULL_MAX: u64 = 30 * MINUTE;
 
 /// Draws first which kinds there are, then when and how often; nothing after `calm_at`.
-pub(super) fn draw_disk(seed: u64, calm_at: Timestamp) -> DiskTrouble {
+pub(super) fn draw_disk(seed: u64, calm_at: Timestamp) -> StoreDiskFaults {
     let mut chance = StdRng::seed_from_u64(seed ^ DISKS);
-    let mut disk = DiskTrouble::default();
+    let mut disk = StoreDiskFaults::default();
     // Some disks only sync slowly, or fail to.
     if chance.random_bool(0.3) {
         return disk;

@@ -8,10 +8,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::seed_scenario::{BANDWIDTH, HOUR, Kill, MINUTE, ScenarioDrawing};
-use cospan_simulator::call_faults::{DiskTrouble, FaultRates};
+use cospan_simulator::call_faults::{FaultRates, StoreDiskFaults};
 use cospan_simulator::fault_kinds::{FaultKind, FaultTarget};
 use cospan_simulator::kill_switch::KillPoint;
-use cospan_simulator::panics::Panics;
+use cospan_simulator::panics::PanicRates;
 use cospan_simulator::world::site_faults::SiteFault;
 
 /// Number of the random stream.
@@ -219,7 +219,7 @@ pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     let way_max = drawing.draw_between(1, 2_000);
     let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
     let failing_syncs = if drawing.draw_existence() { 5_000 } else { 0 };
-    let disk = DiskTrouble::default();
+    let disk = StoreDiskFaults::default();
     FaultRates {
         way_max,
         faults,
@@ -290,10 +290,10 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
 }
 
 /// Draws how often actors panic, and how often those that were built anew do so at once.
-pub(super) fn draw_panics(drawing: &mut ScenarioDrawing) -> Option<Panics> {
+pub(super) fn draw_panics(drawing: &mut ScenarioDrawing) -> Option<PanicRates> {
     let share = drawing.chance.random_range(100..=3_000);
     let again_max = drawing.chance.random_range(0..=5);
     drawing
         .draw_existence()
-        .then_some(Panics { share, again_max })
+        .then_some(PanicRates { share, again_max })
 }

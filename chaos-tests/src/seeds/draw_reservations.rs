@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::acquisition::{Molding, OtherShape, ReservationTerms};
+use cospan_domain::acquisition::{AlternativeShape, MoldingOptions, ReservationTerms};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -90,14 +90,14 @@ fn draw_molding(job: &mut DrawnJob, chance: &mut StdRng) {
         .as_ref()
         .map(|bounds| bounds.min_component_size.max(1));
     let Some(least) = least else { return };
-    let half = OtherShape {
+    let half = AlternativeShape {
         processors: total / 2,
         run_time: DurationMs(job.wall_time.0 * chance.random_range(2..4)),
     };
     let has_half = half.processors >= least && chance.random_bool(0.7);
     let overhead = chance.random_range(0..=25);
     let shapes = if has_half { vec![half] } else { Vec::new() };
-    job.rare_options.molding = Molding { overhead, shapes };
+    job.rare_options.molding = MoldingOptions { overhead, shapes };
 }
 
 /// Lets the last component of a job begin later than the others, which takes a reservation for all

@@ -7,9 +7,9 @@ use anyhow::Result;
 use cospan_domain::ids::{KeyName, ReservationName};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::shared_reservation::SharedTerms;
-use cospan_domain::site::shared_reservation_access::ReservationAccess;
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::site::shared_reservation::SharedReservationTerms;
+use cospan_domain::site::shared_reservation_access::ReservationAccessChange;
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -104,7 +104,7 @@ fn take_back_at_once(scenario: &mut SeedScenario) {
             && chance.random_bool(0.3)
         {
             let at = *at + DurationMs(chance.random_range(0..=most));
-            let cancel = Operation::CancelReservation {
+            let cancel = OperatorCommand::CancelReservation {
                 name: wish.name.clone(),
             };
             back.extend(
@@ -143,7 +143,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
     }
     for _ in 0..chance.random_range(0..=2) {
         let until = to + DurationMs(chance.random_range(MINUTE..2 * HOUR));
-        let extend = Operation::ExtendReservation {
+        let extend = OperatorCommand::ExtendReservation {
             name: name.clone(),
             until,
         };
@@ -161,7 +161,7 @@ fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) 
     }
     if chance.random_bool(0.4) {
         let at = draw_moment(chance, from, to);
-        let cancel = Operation::CancelReservation { name: name.clone() };
+        let cancel = OperatorCommand::CancelReservation { name: name.clone() };
         actions.push((at, UserAction::Site(site, cancel)));
         let later = at + DurationMs(chance.random_range(0..2 * MINUTE));
         let other = draw_shared_terms(scenario, chance, (name.clone(), site, later))?;
@@ -179,7 +179,7 @@ fn draw_moment(chance: &mut StdRng, from: Timestamp, to: Timestamp) -> Timestamp
 fn spread_over_sites(
     scenario: &SeedScenario,
     chance: &mut StdRng,
-    wish: &mut SharedTerms,
+    wish: &mut SharedReservationTerms,
 ) -> usize {
     let count = scenario.sites.len();
     let mut named: Vec<usize> = (0..count).filter(|_| chance.random_bool(0.6)).collect();
@@ -207,18 +207,18 @@ fn spread_over_sites(
 }
 
 /// Changes who may use one, while it may be used.
-fn draw_permission_change(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
+fn draw_permission_change(chance: &mut StdRng, name: &ReservationName) -> Result<OperatorCommand> {
     let one = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
     let other = KeyName::new(USERS[chance.random_range(0..USERS.len())])?;
     let access = match chance.random_range(0..3) {
-        0 => ReservationAccess::Everybody,
-        1 => ReservationAccess::Only([one].into()),
-        _ => ReservationAccess::Change {
+        0 => ReservationAccessChange::Everybody,
+        1 => ReservationAccessChange::Only([one].into()),
+        _ => ReservationAccessChange::Change {
             add: [one].into(),
             remove: [other].into(),
         },
     };
-    Ok(Operation::AllowReservation {
+    Ok(OperatorCommand::AllowReservation {
         name: name.clone(),
         access,
     })
@@ -229,7 +229,7 @@ fn draw_shared_terms(
     scenario: &SeedScenario,
     chance: &mut StdRng,
     (name, site, from): (ReservationName, usize, Timestamp),
-) -> Result<SharedTerms> {
+) -> Result<SharedReservationTerms> {
     let site = &scenario.sites[site];
     let most = (site.nodes * site.processors_per_node).min(24);
     let mut allowed = BTreeSet::new();
@@ -238,7 +238,7 @@ fn draw_shared_terms(
     }
     let earliest = from + DurationMs(chance.random_range(0..HOUR));
     let within = DurationMs(chance.random_range(0..=HOUR));
-    Ok(SharedTerms {
+    Ok(SharedReservationTerms {
         name,
         allowed,
         resources: Resources::processors(chance.random_range(2..=most)),

@@ -1,10 +1,10 @@
 //! Judges the answers to users and operators: what is reported as done can be seen at once, and
 //! what is left undone did not need to be done.
 
-use cospan_actors::api::View;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobOutcome};
-use cospan_domain::job::job_state::{AfterAbort, Job, JobPhase, PhaseKind};
-use cospan_domain::site::site_command::Operation;
+use cospan_actors::api::CommittedView;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobCommandOutcome};
+use cospan_domain::job::job_state::{AbortConsequence, Job, JobPhase, PhaseKind};
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -16,7 +16,7 @@ pub(super) fn false_statements(
     action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
     scenario: &SeedScenario,
-    view: &View,
+    view: &CommittedView,
     asked_at: Timestamp,
 ) -> Vec<String> {
     match (action, answer) {
@@ -24,11 +24,13 @@ pub(super) fn false_statements(
             let told = outcomes.iter().filter_map(|(id, outcome)| {
                 let job = view.jobs.get(id).map(|job| &**job);
                 let holds = match outcome {
-                    JobOutcome::Done | JobOutcome::Waits(_) | JobOutcome::Unchanged(_) => {
+                    JobCommandOutcome::Done
+                    | JobCommandOutcome::Waits(_)
+                    | JobCommandOutcome::Unchanged(_) => {
                         job.is_none_or(|job| is_applied(action, job) || job.is_final())
                     }
-                    JobOutcome::NotFound => job.is_none(),
-                    JobOutcome::Refused(_) => true,
+                    JobCommandOutcome::NotFound => job.is_none(),
+                    JobCommandOutcome::Refused(_) => true,
                 };
                 (!holds).then(|| {
                     format!(
@@ -67,7 +69,7 @@ fn is_applied(action: &UserAction, job: &Job) -> bool {
             let aborting = matches!(
                 job.phase,
                 JobPhase::Aborting {
-                    then: AfterAbort::Cancel { .. },
+                    then: AbortConsequence::Cancel { .. },
                     ..
                 }
             );
@@ -90,25 +92,25 @@ fn is_applied(action: &UserAction, job: &Job) -> bool {
 }
 
 /// Returns true if a site is as the operator wanted it.
-fn is_site_as_commanded(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool {
+fn is_site_as_commanded(order: &OperatorCommand, site: &SiteRecord, asked_at: Timestamp) -> bool {
     let operator = &site.operator;
     match order {
-        Operation::Drain => operator.draining.is_some(),
-        Operation::Undrain => operator.draining.is_none(),
-        Operation::Freeze => operator.frozen.is_some(),
-        Operation::Thaw => operator.frozen.is_none(),
-        Operation::SetWindow { from, .. } => operator.windows.iter().any(|w| w.from == *from),
-        Operation::RemoveWindow { from } => operator.windows.iter().all(|w| w.from != *from),
-        Operation::Force { usable, .. } => operator
+        OperatorCommand::Drain => operator.draining.is_some(),
+        OperatorCommand::Undrain => operator.draining.is_none(),
+        OperatorCommand::Freeze => operator.frozen.is_some(),
+        OperatorCommand::Thaw => operator.frozen.is_none(),
+        OperatorCommand::SetWindow { from, .. } => operator.windows.iter().any(|w| w.from == *from),
+        OperatorCommand::RemoveWindow { from } => operator.windows.iter().all(|w| w.from != *from),
+        OperatorCommand::Force { usable, .. } => operator
             .forced
             .as_ref()
             .is_some_and(|forced| forced.usable == *usable),
-        Operation::Unforce => operator.forced.is_none(),
-        Operation::ResetErrors => is_reset(site, asked_at),
-        Operation::Reserve(wish) => site.shared_named(&wish.name).is_some(),
-        Operation::ExtendReservation { name, .. }
-        | Operation::AllowReservation { name, .. }
-        | Operation::CancelReservation { name } => site.shared_named(name).is_some(),
+        OperatorCommand::Unforce => operator.forced.is_none(),
+        OperatorCommand::ResetErrors => is_reset(site, asked_at),
+        OperatorCommand::Reserve(wish) => site.shared_named(&wish.name).is_some(),
+        OperatorCommand::ExtendReservation { name, .. }
+        | OperatorCommand::AllowReservation { name, .. }
+        | OperatorCommand::CancelReservation { name } => site.shared_named(name).is_some(),
     }
 }
 
@@ -131,7 +133,7 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
-    use cospan_domain::machine::Machine;
+    use cospan_domain::machine::StateMachine;
     use cospan_domain::site::SiteMachine;
     use cospan_domain::site::failure::FailureClass;
     use cospan_domain::site::site_command::SiteCommand;
@@ -172,7 +174,7 @@ mod tests {
         let by = KeyName::new("alice").unwrap();
         SiteCommand::Operate {
             by,
-            what: Operation::ResetErrors,
+            what: OperatorCommand::ResetErrors,
         }
     }
 
@@ -187,12 +189,12 @@ mod tests {
         let site = decided(site, error(5), asked_at);
         assert_eq!(site.consecutive_errors, 1);
         assert!(is_site_as_commanded(
-            &Operation::ResetErrors,
+            &OperatorCommand::ResetErrors,
             &site,
             asked_at
         ));
         assert!(
-            !is_site_as_commanded(&Operation::ResetErrors, &counted, asked_at),
+            !is_site_as_commanded(&OperatorCommand::ResetErrors, &counted, asked_at),
             "nobody carried it out"
         );
         let kept = SiteRecord {
@@ -200,15 +202,19 @@ mod tests {
             ..counted
         };
         assert!(
-            !is_site_as_commanded(&Operation::ResetErrors, &kept, asked_at),
+            !is_site_as_commanded(&OperatorCommand::ResetErrors, &kept, asked_at),
             "what was before still counts"
         );
         let later = asked_at + DurationMs(1);
         assert!(
-            !is_site_as_commanded(&Operation::ResetErrors, &site, later),
+            !is_site_as_commanded(&OperatorCommand::ResetErrors, &site, later),
             "that was an earlier order"
         );
         let none = decided(site, reset(), later);
-        assert!(is_site_as_commanded(&Operation::ResetErrors, &none, later));
+        assert!(is_site_as_commanded(
+            &OperatorCommand::ResetErrors,
+            &none,
+            later
+        ));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
-use cospan_domain::job::job_due::{EffectKind, due};
+use cospan_domain::job::job_due::{JobEffectKind, due};
 use cospan_domain::job::job_state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -47,7 +47,7 @@ impl ToEnd {
 fn attempts_to_end(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
     let effects = due(job, now)
         .into_iter()
-        .filter(|effect| effect.kind == EffectKind::End);
+        .filter(|effect| effect.kind == JobEffectKind::End);
     effects.map(|effect| (job.id, effect.component, effect.attempt))
 }
 

@@ -10,7 +10,7 @@ use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// The events of one job at the sites.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) fn unfounded_ends(
     jobs: &BTreeMap<JobId, Arc<Job>>,
     ended: &DurableEndings,
     clocks_apart: DurationMs,
-    ledger: &[LedgerEntry],
+    ledger: &[WorldLedgerEntry],
     instance: InstanceId,
     asked_to_cancel: &BTreeSet<JobId>,
 ) -> Vec<String> {
@@ -69,11 +69,11 @@ pub(super) fn unfounded_ends(
 }
 
 impl JobSiteEvents {
-    fn learn_entry(&mut self, job: &Job, entry: &LedgerEntry) {
+    fn learn_entry(&mut self, job: &Job, entry: &WorldLedgerEntry) {
         let part = (entry.tag.component, entry.tag.attempt);
         match &entry.deed {
-            LedgerEvent::Opened(round, _) => drop(self.rounds.insert(part, *round)),
-            LedgerEvent::Began => {
+            WorldLedgerEvent::Opened(round, _) => drop(self.rounds.insert(part, *round)),
+            WorldLedgerEvent::Began => {
                 self.last_began.insert(part.0, entry.at);
                 self.began.entry(part.0).or_default().insert(part.1);
                 let fixed = job
@@ -86,8 +86,8 @@ impl JobSiteEvents {
                         .push(format!("{} began at {}", entry.tag, entry.site));
                 }
             }
-            LedgerEvent::Exited(0) => {}
-            LedgerEvent::Exited(_) | LedgerEvent::WallTime => self.erred = true,
+            WorldLedgerEvent::Exited(0) => {}
+            WorldLedgerEvent::Exited(_) | WorldLedgerEvent::WallTime => self.erred = true,
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{AttemptEnding, AttemptState, Job};
@@ -13,7 +13,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::seed_scenario::{HOUR, SeedScenario};
 use cospan_simulator::world::site_faults::SiteFault;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// Longest time until an attempt that was given back is over at its site, if nothing keeps us from
 /// it.
@@ -37,7 +37,7 @@ pub(super) struct SeenHolds {
 impl SeenHolds {
     /// Starts over for another control plane: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
-    pub(super) fn begin_life(&mut self, view: &View) {
+    pub(super) fn begin_life(&mut self, view: &CommittedView) {
         let died_after = self.last_deed;
         self.given_back
             .retain(|_, at| *at + FREE_WITHIN < died_after);
@@ -117,7 +117,7 @@ struct Stay {
 pub(super) fn wrongly_held_attempts(
     holds: &SeenHolds,
     scenario: &SeedScenario,
-    ledger: &[LedgerEntry],
+    ledger: &[WorldLedgerEntry],
     instance: InstanceId,
     jobs: &BTreeMap<JobId, Arc<Job>>,
 ) -> Vec<String> {
@@ -130,20 +130,22 @@ pub(super) fn wrongly_held_attempts(
 /// Lists the stays of attempts at sites. An attempt that comes to a site after its gate was closed
 /// never takes anything there. A probe of our own without an answer is ended by whoever finds it
 /// there, and the next one does not wait for that.
-fn stays_at_sites(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
+fn stays_at_sites(ledger: &[WorldLedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
     let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
-    for LedgerEntry {
+    for WorldLedgerEntry {
         at,
         site,
         tag,
         deed,
-    } in ledger.iter().filter(|entry: &&LedgerEntry| {
+    } in ledger.iter().filter(|entry: &&WorldLedgerEntry| {
         entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB
     }) {
         let part = (tag.job, tag.component, tag.attempt);
         let until = match deed {
-            LedgerEvent::Submitted { .. } => None,
-            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => Some(*at),
+            WorldLedgerEvent::Submitted { .. } => None,
+            WorldLedgerEvent::Voided | WorldLedgerEvent::HeldTooLong | WorldLedgerEvent::Left => {
+                Some(*at)
+            }
             _ => continue,
         };
         let stay = stays.entry(part).or_insert_with(|| Stay {

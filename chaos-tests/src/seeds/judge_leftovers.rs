@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobSubmission};
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::site::availability::SiteState;
-use cospan_domain::site::site_state::NotificationId;
+use cospan_domain::site::site_state::SiteNotificationId;
 use cospan_domain::units::DurationMs;
 
 use super::judge_reservations;
@@ -97,7 +97,7 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         view.untold
     );
     for site in view.sites.values() {
-        let mut ids = (1..=site.last_notification.0).map(NotificationId);
+        let mut ids = (1..=site.last_notification.0).map(SiteNotificationId);
         let lost = ids.find(|id| plane_run.call_faults.arrived_at(&site.site, *id).is_none());
         ensure!(
             lost.is_none(),
@@ -147,9 +147,9 @@ pub(super) async fn wait_and_cancel(
         DurationMs(60_000),
         0,
     )?);
-    let asked = Submission {
+    let asked = JobSubmission {
         allow_unplaceable: true,
-        ..Submission::from_spec(spec)
+        ..JobSubmission::from_spec(spec)
     };
     let ApiAnswer::Submitted(jobs) =
         run_command(plane_run, ApiRequest::Submit(vec![asked])).await?

@@ -7,15 +7,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cospan_actors::actor_context::Shared;
-use cospan_actors::api::View;
+use cospan_actors::actor_context::SharedState;
+use cospan_actors::api::CommittedView;
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, SiteName};
 use cospan_domain::job::demands::needed_digests;
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase};
-use cospan_domain::site::site_state::{Notification, NotificationId};
+use cospan_domain::site::site_state::{SiteNotification, SiteNotificationId};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::Observation;
+use cospan_sites::port::AttemptObservation;
 
 use super::judge_transitions::SeenJobs;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
@@ -37,7 +37,7 @@ enum News {
     /// All input of a job is where it was placed.
     Input(JobId),
     /// Administrators received this message about a site.
-    Message(SiteName, NotificationId),
+    Message(SiteName, SiteNotificationId),
 }
 
 impl News {
@@ -114,7 +114,7 @@ fn overdue_news(plane_run: &ControlPlaneRun) -> Vec<News> {
 }
 
 /// Lists messages that this life of the notifier knows to have arrived, and that are still owed.
-fn delivered_news(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
+fn delivered_news(plane_run: &ControlPlaneRun, view: &CommittedView) -> Vec<News> {
     let Some(born) = plane_run.lives.born_at(&ActorId::Notifier) else {
         return Vec::new();
     };
@@ -122,9 +122,9 @@ fn delivered_news(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
         record
             .owed
             .iter()
-            .map(|owed: &Notification| (record.site.clone(), owed.id))
+            .map(|owed: &SiteNotification| (record.site.clone(), owed.id))
     });
-    owed.filter(|(site, id): &(SiteName, NotificationId)| {
+    owed.filter(|(site, id): &(SiteName, SiteNotificationId)| {
         plane_run
             .call_faults
             .arrived_at(site, *id)
@@ -136,7 +136,7 @@ fn delivered_news(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
 
 /// Returns how far an attempt is according to its site, if its job knows less.
 fn unrecorded_progress(
-    shared: &Shared,
+    shared: &SharedState,
     job: &Job,
     index: ComponentIndex,
     component: &Component,
@@ -151,13 +151,17 @@ fn unrecorded_progress(
     let told = report.observed.attempts.get(&tag)?;
     let goes_on = !matches!(job.phase, JobPhase::Aborting { .. }) && !component.given_back;
     let what = match (told, &component.run) {
-        (Observation::Exited(_) | Observation::Void | Observation::Vanished { .. }, _) => "over",
-        (Observation::Ready(_), AttemptState::Submitted { .. }) if goes_on => "at its gate",
-        (Observation::Begun(_), AttemptState::AtGate { .. } | AttemptState::Opened { .. })
-            if goes_on =>
-        {
-            "running"
-        }
+        (
+            AttemptObservation::Exited(_)
+            | AttemptObservation::Void
+            | AttemptObservation::Vanished { .. },
+            _,
+        ) => "over",
+        (AttemptObservation::Ready(_), AttemptState::Submitted { .. }) if goes_on => "at its gate",
+        (
+            AttemptObservation::Begun(_),
+            AttemptState::AtGate { .. } | AttemptState::Opened { .. },
+        ) if goes_on => "running",
         _ => return None,
     };
     Some(News::Of(tag, what))
@@ -165,7 +169,7 @@ fn unrecorded_progress(
 
 /// Returns true if all input is there of a job that has its processors and waits for it. A job that
 /// only has sites may learn of it when it claims.
-fn has_input(view: &View, job: &Job) -> bool {
+fn has_input(view: &CommittedView, job: &Job) -> bool {
     let waits = matches!(job.phase, JobPhase::Claiming { .. });
     waits
         && !job.inputs_here

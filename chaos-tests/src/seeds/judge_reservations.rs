@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{AttemptTag, ComponentIndex, InstanceId, JobId, Round};
 use cospan_domain::job::job_event::JobEventKind;
@@ -15,8 +15,8 @@ use super::judge_shared_reservations;
 use super::seed_oracle::SeedEvidence;
 use super::seed_scenario::MINUTE;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::world::World;
-use cospan_simulator::world::world_history::LedgerEvent;
+use cospan_simulator::world::SimulatedWorld;
+use cospan_simulator::world::world_history::WorldLedgerEvent;
 
 /// Starts that are later by more than this are no longer as reserved: a component comes to its gate
 /// too late, and waits there for others.
@@ -48,7 +48,7 @@ pub(super) fn missing_when_placed(
         .read(|world| missing_reservation(world, instance, new))
 }
 
-fn missing_reservation(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
+fn missing_reservation(world: &SimulatedWorld, instance: InstanceId, job: &Job) -> Vec<String> {
     let placed = job
         .components
         .iter()
@@ -87,8 +87,8 @@ fn missing_reservation(world: &World, instance: InstanceId, job: &Job) -> Vec<St
 
 /// Lists our reservations at sites that nobody needs any more.
 pub(super) fn unneeded_reservations(
-    world: &World,
-    view: &View,
+    world: &SimulatedWorld,
+    view: &CommittedView,
     instance: InstanceId,
     now: Timestamp,
 ) -> Vec<String> {
@@ -111,7 +111,7 @@ pub(super) fn unneeded_reservations(
 pub(super) fn claimed_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut users: BTreeMap<ReservationTag, BTreeSet<(JobId, ComponentIndex)>> = BTreeMap::new();
     for entry in evidence.world.ledger().entries() {
-        if let LedgerEvent::Reserved(lease) = entry.deed
+        if let WorldLedgerEvent::Reserved(lease) = entry.deed
             && !lease.is_shared()
         {
             users
@@ -146,8 +146,8 @@ pub(super) fn begun_at_other_times(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries().iter();
     for entry in entries.filter(|entry| entry.tag.instance == evidence.instance) {
         match (&entry.deed, rounds.get(&entry.tag)) {
-            (LedgerEvent::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
-            (LedgerEvent::Began, Some(round)) => {
+            (WorldLedgerEvent::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
+            (WorldLedgerEvent::Began, Some(round)) => {
                 let component = entry.tag.component;
                 let at = entry.at;
                 let round = *round;

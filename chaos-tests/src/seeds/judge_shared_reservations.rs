@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
-use cospan_domain::reservation::{Reservation, ReservationTag, Serial};
-use cospan_domain::site::joint_reservation::{JointReservation, JointState};
-use cospan_domain::site::shared_reservation::{SharedEnd, SharedReservation, SharedStage};
+use cospan_domain::reservation::{Reservation, ReservationSerial, ReservationTag};
+use cospan_domain::site::joint_reservation::{JointReservation, JointReservationState};
+use cospan_domain::site::shared_reservation::{
+    SharedReservation, SharedReservationEnd, SharedReservationStage,
+};
 use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -15,8 +17,8 @@ use super::seed_oracle::SeedEvidence;
 use super::seed_scenario::HOUR;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_simulator::world::World;
-use cospan_simulator::world::world_history::LedgerEvent;
+use cospan_simulator::world::SimulatedWorld;
+use cospan_simulator::world::world_history::WorldLedgerEvent;
 
 /// Keys that might use a reservation, each time that was changed.
 type Allowed = Vec<BTreeSet<KeyName>>;
@@ -24,7 +26,7 @@ type Allowed = Vec<BTreeSet<KeyName>>;
 /// All records of them, also of those that the sites' records forgot, with everybody who ever might
 /// use each.
 #[derive(Debug, Default)]
-pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Allowed)>);
+pub struct Sharing(BTreeMap<(SiteName, ReservationSerial), (SharedReservation, Allowed)>);
 
 impl Sharing {
     /// Records a site's record.
@@ -48,7 +50,7 @@ impl Sharing {
 pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for entry in evidence.world.ledger().entries() {
-        let LedgerEvent::Reserved(lease) = entry.deed else {
+        let WorldLedgerEvent::Reserved(lease) = entry.deed else {
             continue;
         };
         if !lease.is_shared() || entry.tag.instance != evidence.instance {
@@ -98,8 +100,8 @@ pub(super) fn not_kept(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
     let twice = wanted.filter_map(|shared| named_twice(&view, shared, now));
     // The control plane, too, looks later at what becomes of it when it is extended.
     let confirmed = new.shared.iter().filter(|shared| {
-        shared.stage == SharedStage::Confirmed
-            && stage_before(old, shared) == Some(&SharedStage::Granted)
+        shared.stage == SharedReservationStage::Confirmed
+            && stage_before(old, shared) == Some(&SharedReservationStage::Granted)
     });
     let wrong = plane_run.world.read(|world| {
         let missing =
@@ -110,10 +112,10 @@ pub(super) fn not_kept(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
             .filter_map(|shared| confirmed_early(world, instance, new, shared));
         let ended = each.filter(|shared| {
             let was = stage_before(old, shared);
-            let was = was.is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
+            let was = was.is_some_and(|was| !matches!(was, SharedReservationStage::Ended(_)));
             was && !matches!(
                 shared.end_reason(),
-                Some(SharedEnd::Lost | SharedEnd::Refused { .. })
+                Some(SharedReservationEnd::Lost | SharedReservationEnd::Refused { .. })
             )
         });
         // A reservation that a site refuses to cancel is nobody's then, and cancelled later.
@@ -128,14 +130,14 @@ pub(super) fn not_kept(plane_run: &ControlPlaneRun, change: &JournalChange) -> V
 fn stage_before<'r>(
     old: Option<&'r SiteRecord>,
     shared: &SharedReservation,
-) -> Option<&'r SharedStage> {
+) -> Option<&'r SharedReservationStage> {
     let before = old?.shared_with(shared.serial)?;
     Some(&before.stage)
 }
 
 /// Returns the reservation as its site has it.
 fn reservation_at_site<'w>(
-    world: &'w World,
+    world: &'w SimulatedWorld,
     instance: InstanceId,
     record: &SiteRecord,
     shared: &SharedReservation,
@@ -151,14 +153,14 @@ fn reservation_at_site<'w>(
 /// Returns a reservation that was confirmed to a site before it was written that all have granted
 /// it: nobody would know of it if we died now, or nobody could use it.
 fn confirmed_early(
-    world: &World,
+    world: &SimulatedWorld,
     instance: InstanceId,
     record: &SiteRecord,
     shared: &SharedReservation,
 ) -> Option<String> {
     let may = match shared.stage {
-        SharedStage::Asked => false,
-        SharedStage::Granted => shared.accord() != JointState::Looking,
+        SharedReservationStage::Asked => false,
+        SharedReservationStage::Granted => shared.accord() != JointReservationState::Looking,
         _ => true,
     };
     let lease = reservation_at_site(world, instance, record, shared)
@@ -176,12 +178,12 @@ fn confirmed_early(
 /// Returns a reservation that is recorded to be over although the site never got the request, and
 /// has it.
 fn not_cancelled(
-    world: &World,
+    world: &SimulatedWorld,
     instance: InstanceId,
     record: &SiteRecord,
     shared: &SharedReservation,
 ) -> Option<String> {
-    let SharedStage::Ended(why) = &shared.stage else {
+    let SharedReservationStage::Ended(why) = &shared.stage else {
         return None;
     };
     let tag = ReservationTag::shared(instance, shared.serial);
@@ -204,7 +206,7 @@ fn lost_without_message(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> O
             .is_some_and(|old| old.is_kept(now));
         kept && matches!(
             shared.end_reason(),
-            Some(SharedEnd::Lost | SharedEnd::WrongStart)
+            Some(SharedReservationEnd::Lost | SharedReservationEnd::WrongStart)
         )
     })?;
     let told = new.last_notification > old.last_notification;
@@ -219,14 +221,14 @@ fn lost_without_message(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> O
 /// After clocks were set back, what is over begins again.
 const SET_BACK: DurationMs = DurationMs(2 * HOUR);
 
-fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
+fn named_twice(view: &CommittedView, shared: &SharedReservation, now: Timestamp) -> Option<String> {
     let name = &shared.wish.name;
     let now = now + SET_BACK;
     let named = view.sites.values().flat_map(|site| &site.shared);
     let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
     // Its parts at other sites, and starts that were tried in vain, are no other reservations.
     let others = live.filter(|other| {
-        let goes = other.end_reason() == Some(&SharedEnd::AskedAnew);
+        let goes = other.end_reason() == Some(&SharedReservationEnd::AskedAnew);
         !goes && (other.wish.parts.is_empty() || other.wish.parts != shared.wish.parts)
     });
     let live = others.count() + usize::from(!shared.wish.parts.is_empty());
@@ -236,7 +238,7 @@ fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Optio
 /// Returns what the site has instead of what it is recorded to keep. If it lost something without a
 /// word it is asked before long.
 fn missing_at_site(
-    world: &World,
+    world: &SimulatedWorld,
     instance: InstanceId,
     site: &SiteName,
     shared: &SharedReservation,
@@ -280,8 +282,12 @@ pub(super) fn find_disagreements(plane_run: &ControlPlaneRun, instance: Instance
 
 /// Lists reservations of which the site is still to be asked something.
 fn open_requests(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
-    let settled =
-        |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
+    let settled = |stage: &SharedReservationStage| {
+        matches!(
+            stage,
+            SharedReservationStage::Confirmed | SharedReservationStage::Ended(_)
+        )
+    };
     let open = record
         .shared
         .iter()
@@ -296,7 +302,7 @@ fn open_requests(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
 
 /// Lists parts of reservations at several sites that are there although the others never were, or
 /// that begin too far apart.
-fn incomplete_reservations(view: &View, now: Timestamp) -> Vec<String> {
+fn incomplete_reservations(view: &CommittedView, now: Timestamp) -> Vec<String> {
     let all = view
         .sites
         .iter()
@@ -309,7 +315,9 @@ fn incomplete_reservations(view: &View, now: Timestamp) -> Vec<String> {
         let is_half = group
             .parts()
             .iter()
-            .any(|(_, other): &(&SiteName, &SharedReservation)| other.accord() != JointState::Kept)
+            .any(|(_, other): &(&SiteName, &SharedReservation)| {
+                other.accord() != JointReservationState::Kept
+            })
             || apart > part.wish.tolerance;
         is_half.then(|| {
             format!(
@@ -322,10 +330,11 @@ fn incomplete_reservations(view: &View, now: Timestamp) -> Vec<String> {
 }
 
 /// Returns true if this is kept for jobs that may come yet.
-pub(super) fn is_for_others(view: &View, site: &SiteName, tag: ReservationTag) -> bool {
+pub(super) fn is_for_others(view: &CommittedView, site: &SiteName, tag: ReservationTag) -> bool {
     let shared = view
         .sites
         .get(site)
         .and_then(|record| record.shared_with(tag.serial));
-    tag.is_shared() && shared.is_some_and(|shared| shared.stage == SharedStage::Confirmed)
+    tag.is_shared()
+        && shared.is_some_and(|shared| shared.stage == SharedReservationStage::Confirmed)
 }

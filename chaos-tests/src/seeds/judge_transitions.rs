@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::file_state::FileRecord;
@@ -18,7 +18,7 @@ use cospan_domain::job::job_state::{
     AbortCause, AttemptEnding, AttemptState, Job, PhaseKind, SiteCharge,
 };
 use cospan_domain::job::state_table::is_allowed;
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::placed::Placement;
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::site::site_parameters::SiteParameters;
@@ -38,7 +38,7 @@ use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::HeldTimes;
 use super::unseen_commits::{Unseen, read_unseen};
-use cospan_simulator::actor_lives::Lives;
+use cospan_simulator::actor_lives::ActorLives;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Returns true for actors with a part in placing jobs, claiming processors, and noticing the state
@@ -106,7 +106,7 @@ pub(super) struct SeenJobs {
     /// The catalogue when all was over, if it came to that.
     pub(super) files: Option<BTreeMap<LogicalName, Arc<FileRecord>>>,
     /// Lives and stalls of actors.
-    lives: Arc<Lives>,
+    lives: Arc<ActorLives>,
 }
 
 impl SeenJobs {
@@ -157,7 +157,7 @@ impl SeenJobs {
     fn record_change(
         &mut self,
         change: &JournalChange,
-        view: &View,
+        view: &CommittedView,
         now: Timestamp,
         ahead_ms: i64,
     ) {
@@ -275,7 +275,13 @@ impl SeenJobs {
 
     /// Checks that nothing is placed where nothing must be placed, or where its user does not want
     /// it.
-    fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
+    fn judge_sites(
+        &mut self,
+        job: &Job,
+        events: &[JobEvent],
+        view: &CommittedView,
+        now: Timestamp,
+    ) {
         for event in events {
             let placed: Vec<(usize, &Placement)> = match &event.what {
                 JobEventKind::JobPlaced { placements, .. } => {
@@ -345,7 +351,7 @@ impl SeenJobs {
         old: &Job,
         job: &Job,
         events: &[JobEvent],
-        view: &View,
+        view: &CommittedView,
         now: Timestamp,
     ) {
         for event in events {
@@ -437,7 +443,7 @@ impl SeenJobs {
 }
 
 /// Returns true if a site has the labels that are asked for.
-fn is_constraint_met(constraint: &Constraint, site: &SiteName) -> bool {
+fn is_constraint_met(constraint: &LabelConstraint, site: &SiteName) -> bool {
     let half = if site.as_str() < "e" {
         "north"
     } else {

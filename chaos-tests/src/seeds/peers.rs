@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, RunnerName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::Peer;
+use cospan_sites::port::RoundPeer;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::seed_scenario::DrawnJob;
 use cospan_simulator::world::attempt::host_of;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// Number of the random stream.
 const PEERS: u64 = 0x7065_6572_7300;
@@ -45,17 +45,17 @@ struct KnownAttempt<'a> {
     place: Option<(&'a SiteName, u32)>,
     /// Time from which on nothing of it is left.
     over: Option<Timestamp>,
-    told: Option<(ComponentIndex, &'a [Peer])>,
+    told: Option<(ComponentIndex, &'a [RoundPeer])>,
 }
 
 /// Lists attempts whose gate was opened and that were given a wrong place of their own, or wrong
 /// places of others. `parallel` says whether a job's runner is the parallel one, if known.
 pub(super) fn misled_attempts<'a>(
-    entries: impl Iterator<Item = &'a LedgerEntry> + Clone,
+    entries: impl Iterator<Item = &'a WorldLedgerEntry> + Clone,
     parallel: impl Fn(JobId) -> Option<bool>,
 ) -> Vec<String> {
     let mut known: BTreeMap<AttemptTag, KnownAttempt<'_>> = BTreeMap::new();
-    for LedgerEntry {
+    for WorldLedgerEntry {
         at,
         site,
         tag,
@@ -64,20 +64,20 @@ pub(super) fn misled_attempts<'a>(
     {
         let of = known.entry(*tag).or_default();
         match deed {
-            LedgerEvent::Submitted { processors } => of.place = Some((site, *processors)),
-            LedgerEvent::Told(rank, peers) => of.told = Some((*rank, peers)),
-            LedgerEvent::Exited(_)
-            | LedgerEvent::NotStarted
-            | LedgerEvent::Terminated
-            | LedgerEvent::WallTime
-            | LedgerEvent::KilledByNode
-            | LedgerEvent::Forgotten
-            | LedgerEvent::Left => of.over = of.over.or(Some(*at)),
+            WorldLedgerEvent::Submitted { processors } => of.place = Some((site, *processors)),
+            WorldLedgerEvent::Told(rank, peers) => of.told = Some((*rank, peers)),
+            WorldLedgerEvent::Exited(_)
+            | WorldLedgerEvent::NotStarted
+            | WorldLedgerEvent::Terminated
+            | WorldLedgerEvent::WallTime
+            | WorldLedgerEvent::KilledByNode
+            | WorldLedgerEvent::Forgotten
+            | WorldLedgerEvent::Left => of.over = of.over.or(Some(*at)),
             _ => {}
         }
     }
-    let opened = entries.filter(|entry| matches!(entry.deed, LedgerEvent::Opened(..)));
-    let found = opened.filter_map(|LedgerEntry { at, tag, .. }| {
+    let opened = entries.filter(|entry| matches!(entry.deed, WorldLedgerEvent::Opened(..)));
+    let found = opened.filter_map(|WorldLedgerEntry { at, tag, .. }| {
         let wrong = match (parallel(tag.job)?, known.get(tag)?.told) {
             (false, None) => return None,
             (false, Some(_)) => "others although it did not ask".to_owned(),
@@ -92,7 +92,7 @@ pub(super) fn misled_attempts<'a>(
 
 fn wrong_peer(
     tag: AttemptTag,
-    peers: &[Peer],
+    peers: &[RoundPeer],
     at: Timestamp,
     known: &BTreeMap<AttemptTag, KnownAttempt<'_>>,
 ) -> Option<String> {
@@ -129,10 +129,10 @@ mod tests {
         }
     }
 
-    fn peer(component: u32) -> Peer {
+    fn peer(component: u32) -> RoundPeer {
         let site = SiteName::new(["delft", "leiden"][component as usize]).unwrap();
         let host = host_of(tag(component));
-        Peer {
+        RoundPeer {
             attempt: Attempt(2),
             site,
             host,
@@ -141,33 +141,33 @@ mod tests {
     }
 
     /// Two components; the gate of the second is opened when the first is over.
-    fn ledger(told: &dyn Fn(u32) -> Option<LedgerEvent>) -> Vec<LedgerEntry> {
+    fn ledger(told: &dyn Fn(u32) -> Option<WorldLedgerEvent>) -> Vec<WorldLedgerEntry> {
         let entry = |at, component: u32, deed| {
             let at = Timestamp(at);
             let site = peer(component).site;
-            LedgerEntry {
+            WorldLedgerEntry {
                 at,
                 site,
                 tag: tag(component),
                 deed,
             }
         };
-        let submitted = |of: u32| entry(1, of, LedgerEvent::Submitted { processors: of + 1 });
+        let submitted = |of: u32| entry(1, of, WorldLedgerEvent::Submitted { processors: of + 1 });
         let mut entries = vec![submitted(0), submitted(1)];
         for (component, at) in [(0, 5), (1, 9)] {
             entries.extend(told(component).map(|told| entry(at, component, told)));
             entries.push(entry(
                 at,
                 component,
-                LedgerEvent::Opened(Round(1), vec![Attempt(2); 2]),
+                WorldLedgerEvent::Opened(Round(1), vec![Attempt(2); 2]),
             ));
-            entries.push(entry(at + 3, component, LedgerEvent::Exited(0)));
+            entries.push(entry(at + 3, component, WorldLedgerEvent::Exited(0)));
         }
         entries
     }
 
-    fn hosts(component: u32) -> Option<LedgerEvent> {
-        Some(LedgerEvent::Told(
+    fn hosts(component: u32) -> Option<WorldLedgerEvent> {
+        Some(WorldLedgerEvent::Told(
             ComponentIndex(component),
             vec![peer(0), peer(1)],
         ))
@@ -175,18 +175,18 @@ mod tests {
 
     #[test]
     fn what_agrees_with_the_world_is_right_and_an_ended_peer_needs_no_host() {
-        let judged = |told: &dyn Fn(u32) -> Option<LedgerEvent>, parallel| {
+        let judged = |told: &dyn Fn(u32) -> Option<WorldLedgerEvent>, parallel| {
             misled_attempts(ledger(told).iter(), |_| Some(parallel))
         };
         assert!(judged(&hosts, true).is_empty() && judged(&|_| None, false).is_empty());
-        let gone = Peer {
+        let gone = RoundPeer {
             host: GONE.into(),
             ..peer(0)
         };
         assert!(
             judged(
                 &|component| match component {
-                    1 => Some(LedgerEvent::Told(
+                    1 => Some(WorldLedgerEvent::Told(
                         ComponentIndex(1),
                         vec![gone.clone(), peer(1)],
                     )),
@@ -205,23 +205,23 @@ mod tests {
         let here = peer(0);
         let other = peer(1);
         let wrong = [
-            Peer {
+            RoundPeer {
                 site: other.site.clone(),
                 ..here.clone()
             },
-            Peer {
+            RoundPeer {
                 host: other.host.clone(),
                 ..here.clone()
             },
-            Peer {
+            RoundPeer {
                 host: GONE.into(),
                 ..here.clone()
             },
-            Peer {
+            RoundPeer {
                 attempt: Attempt(1),
                 ..here.clone()
             },
-            Peer {
+            RoundPeer {
                 processors: 7,
                 ..here.clone()
             },
@@ -229,7 +229,7 @@ mod tests {
         for wrong in wrong {
             let found = misled_attempts(
                 ledger(&|component| match component {
-                    0 => Some(LedgerEvent::Told(
+                    0 => Some(WorldLedgerEvent::Told(
                         ComponentIndex(0),
                         vec![wrong.clone(), peer(1)],
                     )),

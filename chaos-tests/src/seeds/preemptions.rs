@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{AbortCause, Job};
@@ -46,7 +46,7 @@ pub(super) struct Preemptions {
 impl Preemptions {
     /// Starts over for another control plane; what became durable right before the death of the
     /// last was seen by nobody.
-    pub(super) fn begin_life(&mut self, view: &View, now: Timestamp) {
+    pub(super) fn begin_life(&mut self, view: &CommittedView, now: Timestamp) {
         self.classes.clear();
         self.waves.clear();
         view.jobs.values().for_each(|job| self.enter(job, now));

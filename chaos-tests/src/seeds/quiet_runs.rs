@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_simulator::call_faults::DiskTrouble;
+use cospan_simulator::call_faults::StoreDiskFaults;
 use cospan_simulator::kill_switch::KillPoint;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -108,7 +108,7 @@ fn quiet_scenario(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> 
     let mut quiet = SeedScenario::draw(seed, jobs, sites, LENGTH)?;
     quiet.fault_rates.faults.clear();
     quiet.fault_rates.failing_syncs = 0;
-    quiet.fault_rates.disk = DiskTrouble::default();
+    quiet.fault_rates.disk = StoreDiskFaults::default();
     quiet.troubles.clear();
     quiet.cut_offs.clear();
     quiet.kills.clear();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_actors::api::command::ApiRefusal;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use super::rare_options::USERS;
 use super::seed_scenario::{HOUR, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::world::World;
+use cospan_simulator::world::SimulatedWorld;
 
 /// Number of the random stream.
 const QUOTAS: u64 = 0x6d6f_7374_7368;
@@ -142,8 +142,8 @@ type HeldLeases<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Reservation)>>
 /// Returns the reservations at sites for jobs of a user, as far as these count on them: one that
 /// belongs to nobody any more is being cancelled.
 fn reserved_by<'w>(
-    world: &'w World,
-    view: &View,
+    world: &'w SimulatedWorld,
+    view: &CommittedView,
     instance: InstanceId,
     owner: &KeyName,
 ) -> HeldLeases<'w> {
@@ -159,7 +159,7 @@ fn reserved_by<'w>(
     each.collect()
 }
 
-fn is_held_for(view: &View, owner: &KeyName, tag: &ReservationTag) -> bool {
+fn is_held_for(view: &CommittedView, owner: &KeyName, tag: &ReservationTag) -> bool {
     let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
     let reservation = job.and_then(|job| job.reservation.as_deref());
     let mut searches = reservation.into_iter().flat_map(searches);
@@ -178,7 +178,7 @@ fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationS
 }
 
 /// Lists where more than the share is reserved, at the moment at which some of it begins.
-fn over_share(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
+fn over_share(world: &SimulatedWorld, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
         let Some(leases) = held.get(site.name()) else {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{Molding, ReservationTerms};
+use cospan_domain::acquisition::{MoldingOptions, ReservationTerms};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -55,7 +55,7 @@ pub struct RareOptions {
     /// one on.
     pub fixed_from: Option<usize>,
     /// Constraint on the labels of its sites, if it is not fixed.
-    pub constraint: Option<Constraint>,
+    pub constraint: Option<LabelConstraint>,
     /// Priority at submission.
     pub priority: Priority,
     /// A component may run a second time.
@@ -77,7 +77,7 @@ pub struct RareOptions {
     /// Time from the start to that of its last component.
     pub last_after: DurationMs,
     /// Other ways in which it may run, if it is flexible.
-    pub molding: Molding,
+    pub molding: MoldingOptions,
     /// The reservation that it shares with others.
     pub within: Option<ReservationName>,
     /// The owner.
@@ -99,7 +99,7 @@ impl Default for RareOptions {
             notifies: false,
             promised: None,
             last_after: DurationMs::ZERO,
-            molding: Molding::default(),
+            molding: MoldingOptions::default(),
             within: None,
             user: USERS[0],
         }
@@ -151,7 +151,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
                 notifies: teller.random_bool(0.2),
                 promised: None,
                 last_after: DurationMs::ZERO,
-                molding: Molding::default(),
+                molding: MoldingOptions::default(),
                 within: None,
                 user: USERS[people.random_range(0..users)],
             };
@@ -212,22 +212,22 @@ pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
 
 /// Draws a constraint that some sites satisfy: another than this, one of these, a half of the
 /// country.
-fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
+fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> LabelConstraint {
     let one: Arc<str> = names[chance.random_range(0..names.len())].as_str().into();
     let other: Arc<str> = names[chance.random_range(0..names.len())].as_str().into();
     match chance.random_range(0..3) {
-        0 if names.len() > 1 => Constraint {
+        0 if names.len() > 1 => LabelConstraint {
             key: "place".into(),
             rule: LabelRule::IsNot(one),
         },
         1 if names.len() > 2 => {
             let half = if one.as_ref() < "e" { "north" } else { "south" };
-            Constraint {
+            LabelConstraint {
                 key: "half".into(),
                 rule: LabelRule::Is(half.into()),
             }
         }
-        _ => Constraint {
+        _ => LabelConstraint {
             key: "place".into(),
             rule: LabelRule::OneOf([one, other].into()),
         },
@@ -296,32 +296,32 @@ fn draw_order(
     chance: &mut StdRng,
     from: Timestamp,
     until: Timestamp,
-) -> (Operation, Option<Operation>) {
+) -> (OperatorCommand, Option<OperatorCommand>) {
     let begins = from + DurationMs(chance.random_range(0..=HOUR));
-    let window = Operation::SetWindow {
+    let window = OperatorCommand::SetWindow {
         from: begins,
         until: begins.max(until),
         reason: "drawn".into(),
     };
     match chance.random_range(0..6) {
-        0 => (Operation::Drain, Some(Operation::Undrain)),
-        1 => (Operation::Freeze, Some(Operation::Thaw)),
-        2 => (window, Some(Operation::RemoveWindow { from: begins })),
+        0 => (OperatorCommand::Drain, Some(OperatorCommand::Undrain)),
+        1 => (OperatorCommand::Freeze, Some(OperatorCommand::Thaw)),
+        2 => (window, Some(OperatorCommand::RemoveWindow { from: begins })),
         3 => (
-            Operation::Force {
+            OperatorCommand::Force {
                 usable: true,
                 until,
             },
-            Some(Operation::Unforce),
+            Some(OperatorCommand::Unforce),
         ),
         4 => (
-            Operation::Force {
+            OperatorCommand::Force {
                 usable: false,
                 until,
             },
-            Some(Operation::Unforce),
+            Some(OperatorCommand::Unforce),
         ),
-        _ => (Operation::ResetErrors, None),
+        _ => (OperatorCommand::ResetErrors, None),
     }
 }
 

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use cospan_actors::actor_settings::{Settings, Staging};
+use cospan_actors::actor_settings::{ActorSettings, StagingLimits};
 use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::job::job_state::PhaseKind;
-use cospan_domain::placement::DefaultPolicies;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::placement::PlacementDefaults;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 use cospan_storage::record::job::read_archived;
@@ -37,7 +37,7 @@ use super::sweeps::over_limit;
 use super::users::{
     UserState, await_all_ended, output_name, perform_actions, release_held, targets,
 };
-use cospan_simulator::actor_lives::Lived;
+use cospan_simulator::actor_lives::RecordedActorEvent;
 use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::control_plane_run::{
     ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
@@ -45,10 +45,10 @@ use cospan_simulator::control_plane_run::{
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::journal_hash::EventHash;
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::stalls::Stalls;
-use cospan_simulator::world::site_faults::StruckFault;
-use cospan_simulator::world::world_history::LedgerEntry;
-use cospan_simulator::world::{SimulatedPace, World};
+use cospan_simulator::stalls::StallSettings;
+use cospan_simulator::world::site_faults::FaultEffectCounts;
+use cospan_simulator::world::world_history::WorldLedgerEntry;
+use cospan_simulator::world::{SimulatedWorld, WrapperDelays};
 use cospan_simulator::world_handle::WorldHandle;
 use cospan_sites::slurm_site::LANES;
 
@@ -87,7 +87,7 @@ pub struct SeedVerdict {
     /// Durable changes.
     pub changes: u64,
     /// Faults that had an effect, by kind and step of the protocol.
-    pub struck: StruckFault,
+    pub struck: FaultEffectCounts,
     /// Hash of everything that happened.
     pub hash: String,
     /// Events of the jobs, and of the actors, in order.
@@ -137,7 +137,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     }
     environment.call_faults.stop_faults();
     // No actor is rebuilt in the calm that forgot something, so that forgetting would be seen.
-    let stalls = scenario.stalls.map(|stalls| Stalls {
+    let stalls = scenario.stalls.map(|stalls| StallSettings {
         until: now + STALL_ON,
         ..stalls
     });
@@ -169,7 +169,7 @@ pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
 }
 
 /// Returns all faults with an effect, wherever they were counted.
-fn effective_faults(environment: &SimEnvironment) -> StruckFault {
+fn effective_faults(environment: &SimEnvironment) -> FaultEffectCounts {
     let mut struck = environment.call_faults.tally().fault_counts();
     environment
         .world
@@ -194,7 +194,7 @@ fn timeline(
             .iter()
             .filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(
-            |LedgerEntry {
+            |WorldLedgerEntry {
                  at,
                  site,
                  tag,
@@ -221,12 +221,12 @@ fn actor_lives(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, S
         .flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
         let (id, what) = match lived {
-            Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
-            Lived::Stalled(id, lasts, true) => {
+            RecordedActorEvent::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
+            RecordedActorEvent::Stalled(id, lasts, true) => {
                 (id, format!("stalls for {lasts}, its mailbox full"))
             }
-            Lived::Died(id) => (id, "dies".to_owned()),
-            Lived::Built(id, true) => (id, "is built anew".to_owned()),
+            RecordedActorEvent::Died(id) => (id, "dies".to_owned()),
+            RecordedActorEvent::Built(id, true) => (id, "is built anew".to_owned()),
             _ => return None,
         };
         let job = if let ActorId::Job(job) = id {
@@ -244,12 +244,12 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
     let seed = scenario.seed;
     let launch_max = scenario.launch_max;
     let wall_late = scenario.wall_late;
-    let pace = SimulatedPace {
+    let pace = WrapperDelays {
         launch_max,
         wall_late,
-        ..SimulatedPace::default()
+        ..WrapperDelays::default()
     };
-    let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
+    let mut world = SimulatedWorld::new(sites, &scenario.links, pace, seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
         let name = scenario.sites[*site].name.clone();
         let site = world.index_of(&name).context("a site that was drawn")?;
@@ -267,7 +267,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
         reservation_ahead: scenario.reservation_quota.ahead,
         ..JobParameters::default()
     };
-    let settings = Settings {
+    let settings = ActorSettings {
         job,
         poll_interval: scenario.poll_interval,
         intake_bound: scenario.intake_bound,
@@ -281,7 +281,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
         links: links
             .map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth))
             .collect(),
-        default_policies: DefaultPolicies {
+        default_policies: PlacementDefaults {
             lanes: scenario.by_slurm.then_some(LANES),
             ..scenario.policies.clone()
         },
@@ -312,7 +312,7 @@ fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvir
 /// Makes a faulty disk where anything is wrong with it. With the planted bug that acknowledges what
 /// is not yet on the disk, records lie in memory: it needs no other fault.
 fn store_disk(scenario: &SeedScenario) -> StoreDisk {
-    if scenario.fault_rates.disk.has_faults() && !bug(Bug::SkipSync) {
+    if scenario.fault_rates.disk.has_faults() && !bug(PlantedBug::SkipSync) {
         StoreDisk::Faulty(FaultDisk::default())
     } else {
         StoreDisk::default()
@@ -320,8 +320,8 @@ fn store_disk(scenario: &SeedScenario) -> StoreDisk {
 }
 
 /// Returns the room for copies; none is kept that nobody needs.
-fn room(budget: Bytes) -> Staging {
-    Staging {
+fn room(budget: Bytes) -> StagingLimits {
+    StagingLimits {
         budget: Some(budget),
         replicas: Bytes(0),
     }

@@ -23,15 +23,15 @@ use super::peers::{is_parallel, misled_attempts};
 use super::starts::{AttemptStart, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
-use cospan_simulator::world::World;
+use cospan_simulator::world::SimulatedWorld;
 use cospan_simulator::world::copies::output_content;
-use cospan_simulator::world::world_history::LedgerEvent;
-use cospan_simulator::world::world_site::LoadStep;
+use cospan_simulator::world::world_history::WorldLedgerEvent;
+use cospan_simulator::world::world_site::ClusterLoadStep;
 
 /// Everything an oracle looks at.
 pub struct SeedEvidence<'a> {
     /// The world when all was over.
-    pub world: &'a World,
+    pub world: &'a SimulatedWorld,
     /// The control planes that are judged.
     pub instance: InstanceId,
     /// Acknowledged jobs, how each ended, and when that became durable.
@@ -244,14 +244,14 @@ fn mistimed_jobs(
 }
 
 /// Lists sites on which more was used at once than they have.
-fn oversubscribed(world: &World) -> Vec<String> {
+fn oversubscribed(world: &SimulatedWorld) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
         let total = site.processors();
         let mut used = site
             .load()
             .iter()
-            .map(|step: &LoadStep| step.running + step.held + step.local + step.down);
+            .map(|step: &ClusterLoadStep| step.running + step.held + step.local + step.down);
         if let Some(used) = used.find(|used| *used > total) {
             found.push(format!("{used} of {total} processors at {}", site.name()));
         }
@@ -399,7 +399,7 @@ fn whole_rounds(
 ) -> BTreeMap<JobId, Vec<RoundParts>> {
     let mut rounds: BTreeMap<(JobId, Round), RoundParts> = BTreeMap::new();
     for (tag, life) in lives {
-        if let (Some((_, round, _)), [began], Some((ended, LedgerEvent::Exited(0)))) =
+        if let (Some((_, round, _)), [began], Some((ended, WorldLedgerEvent::Exited(0)))) =
             (&life.opened, &life.began[..], &life.ended)
         {
             let parts = rounds.entry((tag.job, *round)).or_default();
@@ -573,11 +573,11 @@ fn touched_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let touched = evidence.world.ledger().entries().iter().filter(|entry| {
         let harm = matches!(
             entry.deed,
-            LedgerEvent::Opened(..)
-                | LedgerEvent::Voided
-                | LedgerEvent::Withdrawn
-                | LedgerEvent::Terminated
-                | LedgerEvent::Removed
+            WorldLedgerEvent::Opened(..)
+                | WorldLedgerEvent::Voided
+                | WorldLedgerEvent::Withdrawn
+                | WorldLedgerEvent::Terminated
+                | WorldLedgerEvent::Removed
         );
         harm && entry.tag.instance != evidence.instance
     });

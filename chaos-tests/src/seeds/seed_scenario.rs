@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use cospan_domain::acquisition::ReservationTerms;
-use cospan_domain::claim::{ClaimParameters, MinClaimStep};
+use cospan_domain::claim::{ClaimParameters, MinClaimInterval};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
-use cospan_domain::job::spec::{Flexible, Priority, RequestType};
+use cospan_domain::job::spec::{FlexibleBounds, Priority, RequestType};
 use cospan_domain::placement::policy::POLICIES;
-use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::placement::{PlacementDefaults, QuotaBasis, SiteQuota};
 use cospan_domain::queue::QueueParameters;
-use cospan_domain::site::shared_reservation::SharedTerms;
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::site::shared_reservation::SharedReservationTerms;
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
@@ -34,10 +34,10 @@ use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::kill_switch::KillPoint;
-use cospan_simulator::panics::Panics;
-use cospan_simulator::stalls::Stalls;
+use cospan_simulator::panics::PanicRates;
+use cospan_simulator::stalls::StallSettings;
 use cospan_simulator::world::LinkSpec;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 use cospan_simulator::world::site_faults::SiteFault;
 use cospan_simulator::world::world_site::{ClusterSpec, LocalJob};
 
@@ -85,9 +85,9 @@ pub enum UserAction {
     /// Gives it another priority.
     Raise(usize, Priority),
     /// An operator gives a command about the site with this number.
-    Site(usize, Operation),
+    Site(usize, OperatorCommand),
     /// Operators request a shared reservation at these sites at the same moment: one of them may.
-    Reserve(Vec<usize>, Box<SharedTerms>),
+    Reserve(Vec<usize>, Box<SharedReservationTerms>),
     /// Says that the file with this number is not at one of its sites any more, or that
     /// it is again.
     File(usize, SiteName, bool),
@@ -102,7 +102,7 @@ pub struct DrawnJob {
     /// Processors of each component.
     pub components: Vec<u32>,
     /// Set if the policy splits their sum instead: the ways in which it may.
-    pub flexible: Option<Flexible>,
+    pub flexible: Option<FlexibleBounds>,
     /// Run time of its payloads.
     pub run_time: DurationMs,
     /// The requested wall time.
@@ -139,9 +139,9 @@ pub struct SeedScenario {
     /// Times in which no site answers.
     pub cut_offs: Vec<(Timestamp, Timestamp)>,
     /// Policies of the jobs.
-    pub policies: DefaultPolicies,
+    pub policies: PlacementDefaults,
     /// Quota of each site.
-    pub quotas: BTreeMap<SiteName, Quota>,
+    pub quotas: BTreeMap<SiteName, SiteQuota>,
     /// The most that copies may take of a site.
     pub staging: BTreeMap<SiteName, Bytes>,
     /// Settings of claims.
@@ -165,9 +165,9 @@ pub struct SeedScenario {
     /// The most of a site that a user may reserve.
     pub reservation_quota: ReservationQuota,
     /// Rate of panics of actors, in a build that has points for that.
-    pub panics: Option<Panics>,
+    pub panics: Option<PanicRates>,
     /// Rate of stalls of actors.
-    pub stalls: Option<Stalls>,
+    pub stalls: Option<StallSettings>,
     /// True if sites put batch jobs whose node died back into their queues.
     pub requeues: bool,
     /// True if sites are driven by the adapter of Slurm, which asks as seldom as it does.
@@ -380,7 +380,11 @@ fn draw_files(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Result<Vec<D
 }
 
 fn draw_site(drawing: &mut ScenarioDrawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
-    let disciplines = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+    let disciplines = [
+        QueueDiscipline::Fcfs,
+        QueueDiscipline::Easy,
+        QueueDiscipline::Conservative,
+    ];
     let discipline = disciplines[drawing.chance.random_range(0..3)];
     let nodes = drawing.chance.random_range(4..=32);
     let mut local_jobs = Vec::new();
@@ -464,7 +468,7 @@ fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJ
 }
 
 /// Draws bounds, or the drawn components as the preferred of two splits.
-fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
+fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> FlexibleBounds {
     let total: u32 = components.iter().sum();
     let splits = if drawing.chance.random_bool(0.3) {
         vec![components.to_vec(), vec![total]]
@@ -475,7 +479,7 @@ fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
     let most = drawing.chance.random_range(total.div_ceil(8)..=4);
     let most = drawing.chance.random_bool(0.3).then_some(most);
     let min_component_size = drawing.chance.random_range(1..=total.min(4));
-    Flexible {
+    FlexibleBounds {
         min_component_size,
         max_components: most,
         splits,
@@ -489,20 +493,20 @@ fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
         threshold: PerMillion([0, 500_000, 1_000_000][drawing.chance.random_range(0..3)]),
         l: PerMillion([0, 750_000, 1_000_000][drawing.chance.random_range(0..3)]),
         min_claim_step: if often {
-            MinClaimStep::Fixed(DurationMs(5_000))
+            MinClaimInterval::Fixed(DurationMs(5_000))
         } else {
-            MinClaimStep::Auto
+            MinClaimInterval::Auto
         },
         ..ClaimParameters::default()
     }
 }
 
 /// Draws one of the policies for each type of request.
-fn draw_policies(drawing: &mut ScenarioDrawing) -> DefaultPolicies {
-    let defaults = DefaultPolicies::default();
+fn draw_policies(drawing: &mut ScenarioDrawing) -> PlacementDefaults {
+    let defaults = PlacementDefaults::default();
     let rigid = draw_policy(drawing, &RequestType::NonFixed);
-    let flexible = draw_policy(drawing, &RequestType::Flexible(Flexible::default()));
-    DefaultPolicies {
+    let flexible = draw_policy(drawing, &RequestType::Flexible(FlexibleBounds::default()));
+    PlacementDefaults {
         rigid: rigid.unwrap_or(defaults.rigid),
         flexible: flexible.unwrap_or(defaults.flexible),
         ..defaults
@@ -517,7 +521,10 @@ fn draw_policy(drawing: &mut ScenarioDrawing, request: &RequestType) -> Option<P
 }
 
 /// Draws quotas that leave room for the largest job at each site that has one.
-fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
+fn draw_quotas(
+    drawing: &mut ScenarioDrawing,
+    sites: &[ClusterSpec],
+) -> BTreeMap<SiteName, SiteQuota> {
     let exist = drawing.draw_existence();
     let large = sites
         .iter()
@@ -526,7 +533,7 @@ fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap
         .map(|site: &ClusterSpec| {
             let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
             let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
-            (site.name.clone(), Quota { share, basis })
+            (site.name.clone(), SiteQuota { share, basis })
         })
         .collect()
 }

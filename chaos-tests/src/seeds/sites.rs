@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::site::site_parameters::SiteParameters;
-use cospan_domain::site::site_state::{Breaker, ErrorDetail, SiteRecord, count_probing_jobs};
+use cospan_domain::site::site_state::{Breaker, SiteErrorRecord, SiteRecord, count_probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// By then everybody goes by what is on the disk.
@@ -159,7 +159,7 @@ fn is_repeated_error(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
         .filter(|error| !old.recent_errors.contains(error));
     old.has_moved_count(job)
         || added
-            .filter(|error: &&ErrorDetail| error.attempt.job == job)
+            .filter(|error: &&SiteErrorRecord| error.attempt.job == job)
             .count()
             > 1
 }
@@ -202,9 +202,9 @@ mod tests {
     use std::sync::Arc;
 
     use cospan_domain::ids::{Attempt, ComponentIndex, KeyName, SiteName};
-    use cospan_domain::site::barred_owners_record::{KeptOff, OwnProbe};
+    use cospan_domain::site::barred_owners_record::{BarredOwner, OwnProbe};
     use cospan_domain::site::failure::FailureClass;
-    use cospan_domain::site::site_state::{AttemptId, NotificationId};
+    use cospan_domain::site::site_state::{AttemptId, SiteNotificationId};
 
     use super::*;
 
@@ -216,9 +216,9 @@ mod tests {
         }
     }
 
-    fn error(job: u64) -> ErrorDetail {
+    fn error(job: u64) -> SiteErrorRecord {
         let detail = Arc::from("connection refused");
-        ErrorDetail {
+        SiteErrorRecord {
             attempt: attempt(job),
             class: FailureClass::Site,
             at: Timestamp(1),
@@ -240,7 +240,7 @@ mod tests {
         };
         old.consecutive_errors = before;
         new.consecutive_errors = after;
-        new.last_notification = NotificationId(1);
+        new.last_notification = SiteNotificationId(1);
         old.recent_errors
             .extend((0..before.into()).map(|number| error(90 + number)));
         new.recent_errors.extend(old.recent_errors.iter().cloned());
@@ -276,7 +276,7 @@ mod tests {
             running,
             trips: 1,
         };
-        new.last_notification = NotificationId(1);
+        new.last_notification = SiteNotificationId(1);
         new.consecutive_errors = since;
         new.recent_errors.extend((0..new_errors).map(error));
         broken_rule(&old, &new, &parameters)
@@ -303,7 +303,7 @@ mod tests {
         };
         old.consecutive_errors = before;
         new.consecutive_errors = after;
-        new.last_notification = NotificationId(1);
+        new.last_notification = SiteNotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
         broken_rule(&old, &new, &parameters)
     }
@@ -344,7 +344,7 @@ mod tests {
         let since = Timestamp(1);
         let until = Timestamp(2);
         let owner = KeyName::new("mallory").unwrap();
-        let kept_off = vec![KeptOff {
+        let kept_off = vec![BarredOwner {
             owner,
             since,
             until,
@@ -369,7 +369,7 @@ mod tests {
             probe_at,
             trips: 1,
         };
-        let last_notification = NotificationId(1);
+        let last_notification = SiteNotificationId(1);
         let opened = SiteRecord {
             breaker,
             last_notification,
@@ -408,7 +408,7 @@ mod tests {
             attempt: Attempt(2),
             ..attempt(1)
         };
-        new.recent_errors.push_back(ErrorDetail {
+        new.recent_errors.push_back(SiteErrorRecord {
             attempt,
             ..error(1)
         });
@@ -429,7 +429,7 @@ mod tests {
             probe_at,
             trips: 1,
         };
-        new.last_notification = NotificationId(1);
+        new.last_notification = SiteNotificationId(1);
         assert!(
             broken_rule(&old, &new, &parameters).is_some(),
             "its first failed probe"

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{AttemptState, Component, Job, JobPhase, RestartStep};
@@ -56,7 +56,7 @@ pub(super) fn draw_executable(seed: u64, number: usize, scenario: &SeedScenario)
 pub(super) fn sites_over_limit(
     plane_run: &ControlPlaneRun,
     staging: &BTreeMap<SiteName, Bytes>,
-    view: &View,
+    view: &CommittedView,
 ) -> Vec<String> {
     let found = staging.iter().filter_map(|(name, budget)| {
         let mut held: BTreeMap<Content, BTreeSet<JobId>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::seed_scenario::MINUTE;
-use cospan_simulator::stalls::{KINDS, Stalls};
+use cospan_simulator::stalls::{KINDS, StallSettings};
 
 /// Number of the random stream.
 const STREAM: u64 = 0x7374_616c;
@@ -17,7 +17,7 @@ const LENGTHS: [u64; 3] = [10_000, MINUTE, 5 * MINUTE];
 
 /// Draws first whether there are stalls or full mailboxes, then of whom, then how often; none
 /// begins after `until`.
-pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
+pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<StallSettings> {
     let mut chance = StdRng::seed_from_u64(seed ^ STREAM);
     if !chance.random_bool(EXIST) {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
     }
     let pause_max = DurationMs(PAUSES[chance.random_range(0..PAUSES.len())]);
     let lasts_max = DurationMs(LENGTHS[chance.random_range(0..LENGTHS.len())]);
-    Some(Stalls {
+    Some(StallSettings {
         kinds,
         pause_max,
         lasts_max,
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_of_some_actors() {
         let until = Timestamp(1);
-        let drawn: Vec<Stalls> = (0..2_000)
+        let drawn: Vec<StallSettings> = (0..2_000)
             .filter_map(|seed| draw_stalls(seed, until))
             .collect();
         assert!((350..450).contains(&drawn.len()), "{}", drawn.len());
@@ -74,7 +74,7 @@ mod tests {
         let pause_max = DurationMs(MINUTE);
         let drawn = SeedScenario::draw(seed, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
         let until = drawn.calm_at;
-        let stalls = Stalls {
+        let stalls = StallSettings {
             kinds,
             pause_max,
             lasts_max: pause_max,

@@ -8,7 +8,7 @@ use cospan_domain::ids::{JobId, Round};
 use cospan_domain::job::job_parameters::JobParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::world::World;
+use cospan_simulator::world::SimulatedWorld;
 
 /// The way of an attempt to its common start.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ fn apart_max() -> DurationMs {
 }
 
 /// Returns by how much the clocks of sites were set in this time.
-pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> DurationMs {
+pub(super) fn clock_steps(world: &SimulatedWorld, from: Timestamp, to: Timestamp) -> DurationMs {
     let steps = world
         .sites()
         .iter()
@@ -44,7 +44,10 @@ pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> Dura
 
 /// Lists rounds of which a component began long after another, whatever became of them, and by how
 /// much.
-pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), DurationMs> {
+pub(super) fn torn(
+    world: &SimulatedWorld,
+    starts: &Starts,
+) -> BTreeMap<(JobId, Round), DurationMs> {
     let torn = starts.iter().filter_map(|(round, starts)| {
         let ready = starts.iter().map(|start| start.ready).min()?;
         let first = starts.iter().map(|start| start.began).min()?;
@@ -60,17 +63,17 @@ pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), D
 mod tests {
     use super::*;
     use crate::seeds::seed_scenario::SeedScenario;
-    use cospan_simulator::world::SimulatedPace;
+    use cospan_simulator::world::WrapperDelays;
     use cospan_simulator::world::site_faults::SiteFault;
 
     const ROUND: (JobId, Round) = (JobId(1), Round(1));
 
-    fn world() -> World {
+    fn world() -> SimulatedWorld {
         let scenario = SeedScenario::draw(1, 1, 2, DurationMs::from_secs(3_600)).unwrap();
-        World::new(
+        SimulatedWorld::new(
             scenario.sites,
             &[],
-            SimulatedPace::default(),
+            WrapperDelays::default(),
             1,
             Timestamp(0),
         )

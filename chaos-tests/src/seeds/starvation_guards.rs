@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
@@ -301,7 +301,7 @@ fn plainly_waiting_processors(job: &Job, now: Timestamp) -> Option<u32> {
 }
 
 /// Counts processors at a site that placed jobs will take, or may just have taken.
-fn spoken_for(view: &View, site: &SiteName) -> u32 {
+fn spoken_for(view: &CommittedView, site: &SiteName) -> u32 {
     let holdings = view
         .holdings
         .get(site)
@@ -312,7 +312,7 @@ fn spoken_for(view: &View, site: &SiteName) -> u32 {
 }
 
 /// Returns true if a site takes none of the jobs of this one's owner for a while.
-fn is_barred(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
+fn is_barred(view: &CommittedView, job: JobId, site: &SiteName, now: Timestamp) -> bool {
     let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else {
         return false;
     };

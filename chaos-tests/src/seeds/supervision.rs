@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
+use cospan_actors::supervision::{ActorId, ActorKind, Escalation};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::actor_lives::{Lived, RunLives};
+use cospan_simulator::actor_lives::{RecordedActorEvent, RunActorLives};
 
 /// Deaths count for so long.
 const WINDOW: DurationMs = DurationMs(60_000);
@@ -25,17 +25,17 @@ const TRIED_AGAIN: DurationMs = DurationMs(90_000);
 const WRITTEN: DurationMs = DurationMs(60_000);
 
 /// Returns the number of deaths within the window that is too many, and what follows.
-fn death_limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
+fn death_limit(kind: ActorKind) -> (usize, Escalation) {
     match kind {
-        ActorKind::Journal => (1, SupervisorVerdict::Exit),
+        ActorKind::Journal => (1, Escalation::Exit),
         ActorKind::Intake
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
         | ActorKind::Claimer
-        | ActorKind::Notifier => (5, SupervisorVerdict::Exit),
+        | ActorKind::Notifier => (5, Escalation::Exit),
         ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer | ActorKind::Cluster => {
-            (3, SupervisorVerdict::Hold)
+            (3, Escalation::Hold)
         }
     }
 }
@@ -58,7 +58,7 @@ struct KnownActor {
     /// Lives that it is owed: since when, and after how many deaths that counted.
     owed: VecDeque<(Timestamp, Count)>,
     /// The verdict that is to follow at once.
-    due: Option<(Timestamp, SupervisorVerdict)>,
+    due: Option<(Timestamp, Escalation)>,
     /// Either may follow: a death was just about a minute ago.
     either: bool,
     /// The last pause before a new life, and after how many deaths.
@@ -82,7 +82,7 @@ struct SupervisionJudge {
 
 /// Lists where the supervisor did not do what it should.
 pub(super) fn supervision_mistakes(
-    control_plane_runs: &[RunLives],
+    control_plane_runs: &[RunActorLives],
     held: &HeldTimes,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
@@ -106,19 +106,21 @@ impl SupervisionJudge {
         self.found.push(format!("{text}, at {}", at.0));
     }
 
-    fn note_life(&mut self, at: Timestamp, lived: &Lived) {
+    fn note_life(&mut self, at: Timestamp, lived: &RecordedActorEvent) {
         match lived {
-            Lived::Planted(kind) => {
+            RecordedActorEvent::Planted(kind) => {
                 self.use_up_panic();
                 self.planted = Some((at, *kind));
             }
-            Lived::Died(id) => self.note_death(at, id),
-            Lived::Built(id, anew) => self.note_built(at, id, *anew),
-            Lived::Judged(id, verdict) => self.note_verdict(at, id, *verdict),
-            Lived::Stalled(ActorId::Journal, lasts, _) => self.deaf_until = at + *lasts,
-            Lived::Stalled(..) => {}
-            Lived::DiskFailed => self.disk_failed = Some(at),
-            Lived::Fatal(problem) => {
+            RecordedActorEvent::Died(id) => self.note_death(at, id),
+            RecordedActorEvent::Built(id, anew) => self.note_built(at, id, *anew),
+            RecordedActorEvent::Judged(id, verdict) => self.note_verdict(at, id, *verdict),
+            RecordedActorEvent::Stalled(ActorId::Journal, lasts, _) => {
+                self.deaf_until = at + *lasts
+            }
+            RecordedActorEvent::Stalled(..) => {}
+            RecordedActorEvent::DiskFailed => self.disk_failed = Some(at),
+            RecordedActorEvent::Fatal(problem) => {
                 let exits = self.exit.as_ref().is_some_and(|(exit, _)| *exit == at);
                 let heard_late = self.deaf_until.0 + TICK.0 >= at.0;
                 let of_disk = self
@@ -199,7 +201,7 @@ impl SupervisionJudge {
         }
     }
 
-    fn note_verdict(&mut self, at: Timestamp, id: &ActorId, verdict: SupervisorVerdict) {
+    fn note_verdict(&mut self, at: Timestamp, id: &ActorId, verdict: Escalation) {
         let actor = self.actors.entry(id.clone()).or_default();
         let due = actor.due.take();
         if std::mem::take(&mut actor.either) {
@@ -212,8 +214,8 @@ impl SupervisionJudge {
             .count();
         actor.deaths.clear();
         match verdict {
-            SupervisorVerdict::Hold => actor.held_at = Some(at),
-            SupervisorVerdict::Exit => self.exit = Some((at, id.clone())),
+            Escalation::Hold => actor.held_at = Some(at),
+            Escalation::Exit => self.exit = Some((at, id.clone())),
         }
         if due != Some((at, verdict)) {
             self.complain(
@@ -223,14 +225,14 @@ impl SupervisionJudge {
         }
     }
 
-    fn finish(&mut self, over: Timestamp, plane_run: &RunLives) {
+    fn finish(&mut self, over: Timestamp, plane_run: &RunActorLives) {
         if self.planted.is_some_and(|(at, _)| at < over) {
             self.use_up_panic();
         }
         let last = plane_run
             .lived
             .iter()
-            .filter(|(at, lived)| *at == over && matches!(lived, Lived::Died(_)));
+            .filter(|(at, lived)| *at == over && matches!(lived, RecordedActorEvent::Died(_)));
         // It may have missed deaths of actors that died as the process did.
         if plane_run.counted > self.deaths
             || plane_run.counted + (last.count() as u64) < self.deaths
@@ -265,24 +267,24 @@ impl SupervisionJudge {
     }
 }
 
-fn describe_outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
+fn describe_outstanding(id: &ActorId, verdict: Escalation) -> String {
     let what = match verdict {
-        SupervisorVerdict::Hold => "is not held",
-        SupervisorVerdict::Exit => "does not end the process",
+        Escalation::Hold => "is not held",
+        Escalation::Exit => "does not end the process",
     };
     format!("{id} dies too often and {what}")
 }
 
 /// Lists jobs that were to be held, and whose records do not say so.
 fn not_held_jobs(
-    plane_run: &RunLives,
+    plane_run: &RunActorLives,
     over: Timestamp,
     held: &HeldTimes,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for (at, lived) in &plane_run.lived {
-        let Lived::Judged(ActorId::Job(id), SupervisorVerdict::Hold) = lived else {
+        let RecordedActorEvent::Judged(ActorId::Job(id), Escalation::Hold) = lived else {
             continue;
         };
         let by = *at + WRITTEN;

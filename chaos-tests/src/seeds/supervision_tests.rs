@@ -9,33 +9,36 @@ fn job() -> ActorId {
 
 /// A run of the control plane in which an actor dies at each of these times, and each time is built anew after
 /// these pauses, as long as there are any.
-fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunLives {
+fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunActorLives {
     let mut lived = Vec::new();
     for (number, at) in deaths.iter().enumerate() {
-        lived.push((Timestamp(*at), Lived::Planted(Some(id.kind()))));
-        lived.push((Timestamp(*at), Lived::Died(id.clone())));
+        lived.push((Timestamp(*at), RecordedActorEvent::Planted(Some(id.kind()))));
+        lived.push((Timestamp(*at), RecordedActorEvent::Died(id.clone())));
         if let Some(pause) = pauses.get(number) {
-            lived.push((Timestamp(*at + pause), Lived::Built(id.clone(), true)));
+            lived.push((
+                Timestamp(*at + pause),
+                RecordedActorEvent::Built(id.clone(), true),
+            ));
         }
     }
-    RunLives {
+    RunActorLives {
         lived,
         ended: Some(OVER),
         counted: deaths.len() as u64,
     }
 }
 
-fn then(mut plane_run: RunLives, at: u64, lived: Lived) -> RunLives {
+fn then(mut plane_run: RunActorLives, at: u64, lived: RecordedActorEvent) -> RunActorLives {
     plane_run.lived.push((Timestamp(at), lived));
     plane_run
 }
 
-fn said(plane_run: RunLives) -> Vec<String> {
+fn said(plane_run: RunActorLives) -> Vec<String> {
     let written = BTreeMap::from([(JOB, vec![(Timestamp(1_001), true)])]);
     supervision_mistakes(&[plane_run], &written, &BTreeMap::new())
 }
 
-fn finds(plane_run: RunLives, text: &str) {
+fn finds(plane_run: RunActorLives, text: &str) {
     let said = said(plane_run);
     assert!(
         said.iter().any(|said| said.contains(text)),
@@ -43,13 +46,13 @@ fn finds(plane_run: RunLives, text: &str) {
     );
 }
 
-fn is_right(plane_run: RunLives) {
+fn is_right(plane_run: RunActorLives) {
     assert_eq!(said(plane_run), Vec::<String>::new());
 }
 
 #[test]
 fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_not_before() {
-    let held = |at| Lived::Judged(at, SupervisorVerdict::Hold);
+    let held = |at| RecordedActorEvent::Judged(at, Escalation::Hold);
     is_right(then(
         dying(&job(), &[100, 500, 1_000], &[40, 160]),
         1_000,
@@ -77,7 +80,7 @@ fn deaths_that_are_more_than_a_minute_apart_do_not_count_together() {
     let apart = [100, 70_000, 140_000, 210_000];
     is_right(dying(&job(), &apart, &[40, 40, 40, 40]));
     let early = dying(&job(), &apart[..3], &[40, 40]);
-    let held = Lived::Judged(job(), SupervisorVerdict::Hold);
+    let held = RecordedActorEvent::Judged(job(), Escalation::Hold);
     finds(
         then(early, 140_000, held),
         "gets Hold for 1 deaths in a minute",
@@ -91,7 +94,7 @@ fn at_the_very_minute_either_is_right() {
     let held = then(
         dying(&job(), &deaths, &[40, 160]),
         60_100,
-        Lived::Judged(job(), SupervisorVerdict::Hold),
+        RecordedActorEvent::Judged(job(), Escalation::Hold),
     );
     let written = BTreeMap::from([(JOB, vec![(Timestamp(60_200), true)])]);
     assert_eq!(
@@ -116,9 +119,17 @@ fn a_vital_actor_ends_the_process_at_its_fifth_death_the_journal_at_once() {
     let exits = |id: ActorId, deaths: &[u64], pauses: &[u64], over: u64| {
         let at = deaths.last().copied().unwrap_or_default();
         let plane_run = dying(&id, deaths, pauses);
-        let plane_run = then(plane_run, at, Lived::Judged(id, SupervisorVerdict::Exit));
-        let plane_run = then(plane_run, at, Lived::Fatal("died too often".into()));
-        RunLives {
+        let plane_run = then(
+            plane_run,
+            at,
+            RecordedActorEvent::Judged(id, Escalation::Exit),
+        );
+        let plane_run = then(
+            plane_run,
+            at,
+            RecordedActorEvent::Fatal("died too often".into()),
+        );
+        RunActorLives {
             ended: Some(Timestamp(over)),
             ..plane_run
         }
@@ -159,10 +170,10 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
         then(
             plane_run,
             1_000,
-            Lived::Judged(cluster.clone(), SupervisorVerdict::Hold),
+            RecordedActorEvent::Judged(cluster.clone(), Escalation::Hold),
         )
     };
-    let built = || Lived::Built(cluster.clone(), false);
+    let built = || RecordedActorEvent::Built(cluster.clone(), false);
     is_right(then(held(), 61_000, built()));
     finds(then(held(), 30_000, built()), "is not left alone");
     finds(held(), "is never tried again");
@@ -170,45 +181,53 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
 
 #[test]
 fn every_death_has_a_cause_and_every_panic_in_a_handler_a_victim() {
-    let of_itself = RunLives {
+    let of_itself = RunActorLives {
         counted: 1,
         ended: Some(OVER),
-        ..RunLives::default()
+        ..RunActorLives::default()
     };
-    let of_itself = then(of_itself, 100, Lived::Died(job()));
+    let of_itself = then(of_itself, 100, RecordedActorEvent::Died(job()));
     finds(of_itself, "died of itself");
-    let unharmed = RunLives {
+    let unharmed = RunActorLives {
         ended: Some(OVER),
-        ..RunLives::default()
+        ..RunActorLives::default()
     };
-    let unharmed = then(unharmed, 100, Lived::Planted(Some(ActorKind::Job)));
+    let unharmed = then(
+        unharmed,
+        100,
+        RecordedActorEvent::Planted(Some(ActorKind::Job)),
+    );
     finds(unharmed, "nobody knows that a job died");
-    let uncounted = RunLives {
+    let uncounted = RunActorLives {
         counted: 0,
         ..dying(&job(), &[100], &[40])
     };
     finds(uncounted, "1 actors died, it says 0");
-    let unseen = RunLives {
+    let unseen = RunActorLives {
         counted: 2,
         ended: Some(OVER),
-        ..RunLives::default()
+        ..RunActorLives::default()
     };
     finds(unseen, "0 actors died, it says 2");
 }
 
 #[test]
 fn a_process_ends_for_a_reason_only() {
-    let asks = |before: Option<Lived>| {
-        let plane_run = RunLives {
+    let asks = |before: Option<RecordedActorEvent>| {
+        let plane_run = RunActorLives {
             ended: Some(Timestamp(100)),
-            ..RunLives::default()
+            ..RunActorLives::default()
         };
         let plane_run = before
             .into_iter()
             .fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
-        then(plane_run, 100, Lived::Fatal("it is over".into()))
+        then(
+            plane_run,
+            100,
+            RecordedActorEvent::Fatal("it is over".into()),
+        )
     };
-    is_right(asks(Some(Lived::DiskFailed)));
+    is_right(asks(Some(RecordedActorEvent::DiskFailed)));
     finds(asks(None), "the process ends without a reason: it is over");
 }
 
@@ -218,7 +237,7 @@ fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
     let plane_run = [then(
         plane_run,
         1_000,
-        Lived::Judged(job(), SupervisorVerdict::Hold),
+        RecordedActorEvent::Judged(job(), Escalation::Hold),
     )];
     let says = |held: &[(u64, bool)], ended: Option<u64>| {
         let held = held
@@ -237,14 +256,18 @@ fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
 #[test]
 fn a_process_ends_for_its_disk_as_soon_as_its_journal_hears_of_it() {
     let ends = |heard: u64| {
-        let stalls = Lived::Stalled(ActorId::Journal, DurationMs(300), false);
-        let ends = Lived::Fatal("the disk is gone".into());
-        let lived = [(100, stalls), (200, Lived::DiskFailed), (heard, ends)];
+        let stalls = RecordedActorEvent::Stalled(ActorId::Journal, DurationMs(300), false);
+        let ends = RecordedActorEvent::Fatal("the disk is gone".into());
+        let lived = [
+            (100, stalls),
+            (200, RecordedActorEvent::DiskFailed),
+            (heard, ends),
+        ];
         let lived = lived
             .into_iter()
             .map(|(at, lived)| (Timestamp(at), lived))
             .collect();
-        RunLives {
+        RunActorLives {
             lived,
             ended: Some(Timestamp(heard)),
             counted: 0,

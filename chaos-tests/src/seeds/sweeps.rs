@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use cospan_domain::ids::{InstanceId, JobId, RunnerName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::runner::{Described, Over, Sweep};
+use cospan_domain::runner::{JobDescription, Sweep, SweepSource};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -15,7 +15,7 @@ use super::judge_holds::SeenHolds;
 use super::rare_options::RareOptions;
 use super::seed_scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
 use super::users::UserState;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// Number of the random stream.
 const SWEEPS: u64 = 0x7377_6565_7073;
@@ -102,8 +102,8 @@ fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {
 /// Returns the job of one run, as the sweep runner makes it.
 pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Result<JobSpec> {
     spec.run.runner = Some(RunnerName::new("sweep")?);
-    let over = Over::Array(format!("1-{}", sweep.count).parse()?);
-    let described = Described {
+    let over = SweepSource::Array(format!("1-{}", sweep.count).parse()?);
+    let described = JobDescription {
         spec,
         sweep: Some(Sweep {
             over,
@@ -125,7 +125,7 @@ pub(super) fn over_limit(
     sweeps: &[DrawnSweep],
     known: &UserState,
     holds: &SeenHolds,
-    ledger: &[LedgerEntry],
+    ledger: &[WorldLedgerEntry],
     instance: InstanceId,
 ) -> Vec<String> {
     let spans = spans_at_sites(holds, ledger, instance);
@@ -156,17 +156,19 @@ type SweepRunSpan = (JobId, Timestamp, Timestamp);
 
 fn spans_at_sites(
     holds: &SeenHolds,
-    ledger: &[LedgerEntry],
+    ledger: &[WorldLedgerEntry],
     instance: InstanceId,
 ) -> Vec<SweepRunSpan> {
     let mut spans = BTreeMap::new();
-    for LedgerEntry { at, tag, deed, .. } in ledger.iter().filter(|e| e.tag.instance == instance) {
+    for WorldLedgerEntry { at, tag, deed, .. } in
+        ledger.iter().filter(|e| e.tag.instance == instance)
+    {
         let part = (tag.job, tag.component, tag.attempt);
         match deed {
-            LedgerEvent::Ready if !holds.is_abandoned(&part) => {
+            WorldLedgerEvent::Ready if !holds.is_abandoned(&part) => {
                 spans.insert(part, (tag.job, *at, Timestamp(u64::MAX)));
             }
-            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => {
+            WorldLedgerEvent::Voided | WorldLedgerEvent::HeldTooLong | WorldLedgerEvent::Left => {
                 if let Some((.., until)) = spans.get_mut(&part) {
                     *until = (*until).min(*at);
                 }
@@ -183,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(at: u64, job: u64, deed: LedgerEvent) -> LedgerEntry {
+    fn entry(at: u64, job: u64, deed: WorldLedgerEvent) -> WorldLedgerEntry {
         let component = ComponentIndex(0);
         let attempt = Attempt(1);
         let instance = InstanceId::from_random(7);
@@ -193,7 +195,7 @@ mod tests {
             component,
             attempt,
         };
-        LedgerEntry {
+        WorldLedgerEntry {
             at: Timestamp(at),
             site: SiteName::new("delft").unwrap(),
             tag,
@@ -212,9 +214,9 @@ mod tests {
         known.acknowledged = [(0, JobId(1)), (1, JobId(2))].into();
         let judged = |second_at: u64| {
             let ledger = [
-                entry(10, 1, LedgerEvent::Ready),
-                entry(50, 1, LedgerEvent::Left),
-                entry(second_at, 2, LedgerEvent::Ready),
+                entry(10, 1, WorldLedgerEvent::Ready),
+                entry(50, 1, WorldLedgerEvent::Left),
+                entry(second_at, 2, WorldLedgerEvent::Ready),
             ];
             let holds = SeenHolds::default();
             over_limit(

@@ -6,8 +6,8 @@
 //! clock, and jobs that started once.
 
 use cospan_domain::ids::Attempt;
-use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::job_state::{Job, Setbacks};
+use cospan_domain::job::accounting::JobAccounting;
+use cospan_domain::job::job_state::{Job, SetbackCounts};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::Timestamp;
 
@@ -28,10 +28,10 @@ pub(super) struct Truth {
 
 /// Lists impossible statements of the record.
 pub(super) fn misstated_times(job: &Job, truth: &Truth) -> Vec<String> {
-    if job.setbacks != Setbacks::default() || job.spec.run.restart_scope != RestartScope::Job {
+    if job.setbacks != SetbackCounts::default() || job.spec.run.restart_scope != RestartScope::Job {
         return Vec::new();
     }
-    let stated = Accounting::from_job(job);
+    let stated = JobAccounting::from_job(job);
     let instants = &job.instants;
     let Truth {
         submitted,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::Job;
@@ -22,7 +22,7 @@ pub(super) struct Unseen {
 /// seen had no time to be anywhere.
 pub(super) fn read_unseen(
     store: &dyn Journal,
-    view: &View,
+    view: &CommittedView,
     last: &BTreeMap<JobId, Arc<Job>>,
 ) -> Result<Vec<Unseen>, StoreError> {
     let mut found = Vec::new();

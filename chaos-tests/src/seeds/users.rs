@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cospan_actors::api::command::{
-    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobOutcome, Submission,
+    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobCommandOutcome, JobSubmission,
 };
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::job::spec::{
-    Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, OutputSpec, RequestType,
+    ExecutableSource, FileReference, InputSpec, JobSpec, OutputDestination, OutputSpec,
+    RequestType, UnreachableAction,
 };
 use cospan_domain::runner::RestartScope;
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
@@ -34,7 +35,7 @@ use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::fault_kinds::FaultKind;
-use cospan_simulator::fault_tally::StrikeTally;
+use cospan_simulator::fault_tally::FaultEffectTally;
 use cospan_simulator::jobs::build_job;
 use cospan_simulator::world::world_site::SimulatedCluster;
 
@@ -69,7 +70,7 @@ pub(super) async fn perform_actions(
     plane_run: ControlPlaneRun,
     scenario: Arc<SeedScenario>,
     known: Rc<RefCell<UserState>>,
-    tally: Arc<StrikeTally>,
+    tally: Arc<FaultEffectTally>,
 ) -> Result<()> {
     while !plane_run.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -138,7 +139,7 @@ fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>
                     return false;
                 };
                 outcomes.iter().any(|(_, what)| {
-                    matches!(what, JobOutcome::Refused(why) if why.ends_with("try again"))
+                    matches!(what, JobCommandOutcome::Refused(why) if why.ends_with("try again"))
                 })
             })
 }
@@ -176,7 +177,7 @@ async fn run_command(
     plane_run: &ControlPlaneRun,
     user: &str,
     ask: impl Fn() -> ApiRequest,
-    tally: &StrikeTally,
+    tally: &FaultEffectTally,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new(user).map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
@@ -204,7 +205,7 @@ async fn register_files(
     plane_run: &ControlPlaneRun,
     scenario: &SeedScenario,
     known: &Rc<RefCell<UserState>>,
-    tally: &StrikeTally,
+    tally: &FaultEffectTally,
 ) -> Result<()> {
     for (number, (path, _, sites)) in scenario.files.iter().enumerate() {
         for site in sites {
@@ -259,7 +260,7 @@ fn commands_at_once(
         .iter()
         .map(|site: &usize| -> MakeAsk {
             let site = scenario.sites[*site].name.clone();
-            let order = Operation::Reserve(wish.clone());
+            let order = OperatorCommand::Reserve(wish.clone());
             Box::new(move || ApiRequest::Site(site.clone(), order.clone()))
         })
         .collect())
@@ -366,7 +367,7 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("output-{number}"))?)
 }
 
-fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
+fn submission(number: usize, scenario: &SeedScenario) -> Result<JobSubmission> {
     let drawn = &scenario.jobs[number];
     let mut spec = build_job(
         &drawn.components,
@@ -388,11 +389,11 @@ fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     }
     if let Some(file) = drawn.input {
         for component in &mut spec.components {
-            let file = FileRef {
+            let file = FileReference {
                 name: logical_name(file)?,
                 bound: None,
             };
-            component.inputs.push(Input {
+            component.inputs.push(InputSpec {
                 file,
                 path: RelPath::new("input")?,
                 feed: Default::default(),
@@ -401,17 +402,17 @@ fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     }
     if let Some(file) = draw_executable(scenario.seed, number, scenario) {
         for component in &mut spec.components {
-            let file = FileRef {
+            let file = FileReference {
                 name: logical_name(file)?,
                 bound: None,
             };
-            component.program.executable = Executable::Staged(file);
+            component.program.executable = ExecutableSource::Staged(file);
         }
     }
     if let Some(site) = drawn.output {
         let site = scenario.sites[site].name.clone();
         let register = output_name(number)?;
-        let collect = Collect::ToSite { site, register };
+        let collect = OutputDestination::ToSite { site, register };
         spec.components[0].outputs.push(OutputSpec {
             path: RelPath::new(OUTPUT_PATH)?,
             collect,
@@ -426,8 +427,8 @@ fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     }
     let key = IdempotencyKey::new(&format!("job-{number}"))?;
     let body = Digest(*blake3::hash(&number.to_le_bytes()).as_bytes());
-    let idempotency = Some(Idempotency { key, body });
-    Ok(Submission {
+    let idempotency = Some(SubmissionIdempotency { key, body });
+    Ok(JobSubmission {
         spec: Arc::new(spec),
         idempotency,
         allow_unplaceable: true,
@@ -458,7 +459,7 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
             .extend(rare_options.constraint.clone());
     }
     if rare_options.waits {
-        spec.on_unreachable = OnUnreachable::Wait;
+        spec.on_unreachable = UnreachableAction::Wait;
     }
     spec.priority = rare_options.priority;
     spec.rerunnable = rare_options.rerunnable;
@@ -525,7 +526,10 @@ impl UserState {
             }
             (UserAction::Cancel(_) | UserAction::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
-                    if matches!(outcome, JobOutcome::Done | JobOutcome::Waits(_)) {
+                    if matches!(
+                        outcome,
+                        JobCommandOutcome::Done | JobCommandOutcome::Waits(_)
+                    ) {
                         self.cancelled.entry(id).or_insert(now);
                     }
                 }

@@ -1,6 +1,6 @@
 //! The options of a job for acquiring processors.
 
-use super::QueueLimits;
+use super::QueueTimeLimits;
 
 /// The options of a job for acquiring processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,7 +8,7 @@ pub struct AcquisitionOptions {
     /// The ways that it may take.
     pub mode: AcquisitionMode,
     /// The longest waits of its components at sites.
-    pub limits: QueueLimits,
+    pub limits: QueueTimeLimits,
 }
 
 /// The ways in which a job may acquire processors.

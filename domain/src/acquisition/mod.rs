@@ -13,14 +13,21 @@ mod preferences;
 mod reservation_terms;
 
 pub use acquisition_options::{AcquisitionMode, AcquisitionOptions};
-pub use molding::{InvalidMolding, MOST_OVERHEAD, Molding, OtherShape};
-pub use partition::{Partition, PartitionAccount, PartitionOptions, SitePartitions, most_of_any};
-pub use partition_experience::{Experience, Got, Obtainable, PartitionDemand, Waited};
-pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores};
-pub use reservation_terms::{InvalidTerms, ReservationTerms};
+pub use molding::{AlternativeShape, MOST_OVERHEAD, MoldingError, MoldingOptions};
+pub use partition::{
+    Partition, PartitionAccount, PartitionOptionPrefixes, SitePartitions, most_of_any,
+};
+pub use partition_experience::{
+    ImmediateStart, PartitionDemand, PartitionExperience, PartitionWait, SiteExperience,
+};
+pub use preferences::{
+    BenchmarkScore, BenchmarkScores, JobBenchmark, RankingObjective, RankingPreferences,
+    RankingPreferencesError,
+};
+pub use reservation_terms::{ReservationTerms, ReservationTermsError};
 
 use crate::ids::{InstanceId, JobId};
-use crate::reservation::{ReservationTag, Serial};
+use crate::reservation::{ReservationSerial, ReservationTag};
 use crate::units::{DurationMs, Timestamp};
 
 /// The way in which a placed component gets its processors at its site.
@@ -31,23 +38,23 @@ pub enum Acquisition {
     #[default]
     ClaimNow,
     /// It waits in the site's own queue.
-    Queue(QueueLimits),
+    Queue(QueueTimeLimits),
     /// The site has reserved processors for it.
-    Reserved(ReservationUse),
+    Reserved(UsedReservation),
 }
 
 /// The reservation that a component uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReservationUse {
+pub struct UsedReservation {
     /// Serial within the job, or within the site if jobs share the reservation.
-    pub serial: Serial,
+    pub serial: ReservationSerial,
     pub from: Timestamp,
     pub to: Timestamp,
     /// True for a shared reservation, which belongs to no job: the job named it.
     pub shared: bool,
 }
 
-impl ReservationUse {
+impl UsedReservation {
     /// Returns the tag by which the site knows the reservation.
     pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
         if self.shared {
@@ -64,7 +71,7 @@ impl ReservationUse {
 
 /// The longest waits of a component at its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueueLimits {
+pub struct QueueTimeLimits {
     /// Time from its submission until it must have its processors; then the round is given up.
     pub deadline: DurationMs,
     /// Time for which it holds its processors at its gate while others still wait. Then it gives
@@ -72,7 +79,7 @@ pub struct QueueLimits {
     pub max_hold: DurationMs,
 }
 
-impl Default for QueueLimits {
+impl Default for QueueTimeLimits {
     fn default() -> Self {
         Self {
             deadline: DurationMs::from_secs(86_400),
@@ -83,14 +90,14 @@ impl Default for QueueLimits {
 
 /// The longest times of a claim: at one site, or the longest of all sites of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClaimLimits {
+pub struct ClaimTimeLimits {
     /// Time from its submission until it must be at its gate.
     pub ready_within: DurationMs,
     /// Time for which it holds its processors there.
     pub max_hold: DurationMs,
 }
 
-impl ClaimLimits {
+impl ClaimTimeLimits {
     /// Returns limits that allow whatever either of the two allows.
     pub fn max_with(self, other: Self) -> Self {
         Self {
@@ -103,7 +110,7 @@ impl ClaimLimits {
 impl Acquisition {
     /// Returns the time within which a submitted component must be at its gate; `claims` holds the
     /// limits if it makes a claim.
-    pub fn ready_within(self, claims: ClaimLimits) -> DurationMs {
+    pub fn ready_within(self, claims: ClaimTimeLimits) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.ready_within,
             Acquisition::Queue(limits) => limits.deadline,
@@ -111,7 +118,7 @@ impl Acquisition {
     }
 
     /// Returns the longest time for which it may hold its processors at its gate.
-    pub fn max_hold(self, claims: ClaimLimits) -> DurationMs {
+    pub fn max_hold(self, claims: ClaimTimeLimits) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
             Acquisition::Queue(limits) => limits.max_hold,
@@ -121,7 +128,7 @@ impl Acquisition {
     /// Returns the time after which its wrapper leaves the gate by itself. A component that waited
     /// in a queue is normally told to give its processors back by whoever knows when the others are
     /// expected; it gives up by itself only if nobody does.
-    pub fn wrapper_hold(self, claims: ClaimLimits, slack: DurationMs) -> DurationMs {
+    pub fn wrapper_hold(self, claims: ClaimTimeLimits, slack: DurationMs) -> DurationMs {
         match self {
             Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
             Acquisition::Queue(limits) => limits.max_hold + slack,
@@ -139,7 +146,7 @@ impl Acquisition {
     }
 
     /// Returns the reservation that it uses, if any.
-    pub fn reservation_use(self) -> Option<ReservationUse> {
+    pub fn reservation_use(self) -> Option<UsedReservation> {
         match self {
             Acquisition::Reserved(promised) => Some(promised),
             Acquisition::ClaimNow | Acquisition::Queue(_) => None,

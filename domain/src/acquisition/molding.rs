@@ -10,26 +10,26 @@ pub const MOST_OVERHEAD: u32 = 1_000;
 
 /// The alternatives that a flexible request accepts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Molding {
+pub struct MoldingOptions {
     /// xo: the extra run time over several sites compared with one, in percent.
     pub overhead: u32,
     /// Shapes that may be chosen in place of the one asked for.
-    pub shapes: Vec<OtherShape>,
+    pub shapes: Vec<AlternativeShape>,
 }
 
 /// A number of processors in total, with the run time on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OtherShape {
+pub struct AlternativeShape {
     /// Processors of all components together.
     pub processors: u32,
     /// Longest run time with them, within one site.
     pub run_time: DurationMs,
 }
 
-/// The first mistake in a [`Molding`].
+/// The first mistake in a [`MoldingOptions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum InvalidMolding {
+pub enum MoldingError {
     #[error(
         "only a flexible request has an overhead or other shapes; drop them, or set `request = \"flexible\"`"
     )]
@@ -65,7 +65,7 @@ pub enum InvalidMolding {
     TooLong { given: DurationMs, max: DurationMs },
 }
 
-impl Molding {
+impl MoldingOptions {
     /// Returns xo as a share.
     pub fn overhead_share(&self) -> PerMillion {
         PerMillion(self.overhead.saturating_mul(10_000))
@@ -83,7 +83,10 @@ impl Molding {
     }
 
     /// Lists all shapes, the one that is asked for first.
-    pub fn all_shapes(&self, asked: OtherShape) -> impl Iterator<Item = OtherShape> + '_ {
+    pub fn all_shapes(
+        &self,
+        asked: AlternativeShape,
+    ) -> impl Iterator<Item = AlternativeShape> + '_ {
         [asked].into_iter().chain(self.shapes.iter().copied())
     }
 
@@ -94,29 +97,29 @@ impl Molding {
     /// A shape is invalid, or nobody could choose it.
     pub fn validate(
         &self,
-        asked: OtherShape,
+        asked: AlternativeShape,
         min: u32,
         max: DurationMs,
-    ) -> Result<(), InvalidMolding> {
+    ) -> Result<(), MoldingError> {
         if self.overhead > MOST_OVERHEAD {
-            return Err(InvalidMolding::Overhead(self.overhead));
+            return Err(MoldingError::Overhead(self.overhead));
         }
-        let mut all: Vec<OtherShape> = self.all_shapes(asked).collect();
+        let mut all: Vec<AlternativeShape> = self.all_shapes(asked).collect();
         for shape in &all {
-            let OtherShape {
+            let AlternativeShape {
                 processors,
                 run_time,
             } = *shape;
             let longest = self.run_time_over(run_time, 2);
             match () {
                 () if processors == 0 || run_time == DurationMs::ZERO => {
-                    return Err(InvalidMolding::Zero(processors));
+                    return Err(MoldingError::Zero(processors));
                 }
                 () if processors < min => {
-                    return Err(InvalidMolding::BelowMinimum { processors, min });
+                    return Err(MoldingError::BelowMinimum { processors, min });
                 }
                 () if longest > max => {
-                    return Err(InvalidMolding::TooLong {
+                    return Err(MoldingError::TooLong {
                         given: longest,
                         max,
                     });
@@ -131,14 +134,14 @@ impl Molding {
 }
 
 /// Checks that the larger of two shapes finishes sooner.
-fn check_faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
+fn check_faster(small: AlternativeShape, large: AlternativeShape) -> Result<(), MoldingError> {
     let fewer = small.processors;
     let short = small.run_time;
     let more = large.processors;
     let long = large.run_time;
     match () {
-        () if fewer == more => Err(InvalidMolding::Equal(more)),
-        () if long >= short => Err(InvalidMolding::NoFaster {
+        () if fewer == more => Err(MoldingError::Equal(more)),
+        () if long >= short => Err(MoldingError::NoFaster {
             more,
             long,
             fewer,
@@ -152,17 +155,17 @@ fn check_faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMoldi
 mod tests {
     use super::*;
 
-    const fn shape(processors: u32, secs: u64) -> OtherShape {
-        OtherShape {
+    const fn shape(processors: u32, secs: u64) -> AlternativeShape {
+        AlternativeShape {
             processors,
             run_time: DurationMs::from_secs(secs),
         }
     }
 
-    const ASKED: OtherShape = shape(32, 7_200);
+    const ASKED: AlternativeShape = shape(32, 7_200);
 
-    fn checked(overhead: u32, shapes: &[OtherShape]) -> Result<(), InvalidMolding> {
-        let molding = Molding {
+    fn checked(overhead: u32, shapes: &[AlternativeShape]) -> Result<(), MoldingError> {
+        let molding = MoldingOptions {
             overhead,
             shapes: shapes.to_vec(),
         };
@@ -174,14 +177,14 @@ mod tests {
         assert_eq!(checked(20, &[shape(64, 4_000), shape(16, 8_000)]), Ok(()));
         assert_eq!(
             checked(0, &[shape(64, 40), shape(64, 30)]),
-            Err(InvalidMolding::Equal(64))
+            Err(MoldingError::Equal(64))
         );
         assert_eq!(
             checked(0, &[shape(32, 40)]),
-            Err(InvalidMolding::Equal(32)),
+            Err(MoldingError::Equal(32)),
             "as asked for"
         );
-        let Err(InvalidMolding::NoFaster {
+        let Err(MoldingError::NoFaster {
             more: 64,
             fewer: 32,
             ..
@@ -189,9 +192,9 @@ mod tests {
         else {
             panic!("as long on more processors")
         };
-        assert_eq!(checked(0, &[shape(0, 1)]), Err(InvalidMolding::Zero(0)));
-        assert_eq!(checked(0, &[shape(64, 0)]), Err(InvalidMolding::Zero(64)));
-        let below = InvalidMolding::BelowMinimum {
+        assert_eq!(checked(0, &[shape(0, 1)]), Err(MoldingError::Zero(0)));
+        assert_eq!(checked(0, &[shape(64, 0)]), Err(MoldingError::Zero(64)));
+        let below = MoldingError::BelowMinimum {
             processors: 3,
             min: 4,
         };
@@ -202,9 +205,9 @@ mod tests {
     fn an_overhead_beyond_the_longest_time_of_a_job_is_refused() {
         assert_eq!(
             checked(MOST_OVERHEAD + 1, &[]),
-            Err(InvalidMolding::Overhead(1_001))
+            Err(MoldingError::Overhead(1_001))
         );
-        let Err(InvalidMolding::TooLong { given, .. }) = checked(39, &[]) else {
+        let Err(MoldingError::TooLong { given, .. }) = checked(39, &[]) else {
             panic!("ten thousand seconds and eight")
         };
         assert_eq!(given, DurationMs::from_secs(10_008));
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn only_what_spans_sites_takes_longer() {
-        let molding = Molding {
+        let molding = MoldingOptions {
             overhead: 20,
             shapes: Vec::new(),
         };

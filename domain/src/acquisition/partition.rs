@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ids::SiteName;
-use crate::job::spec::{Override, OverrideScope};
-use crate::labels::Labels;
+use crate::job::spec::{OverrideScope, ProgramOverride};
+use crate::labels::SiteLabels;
 use crate::resources::Resources;
 use crate::units::DurationMs;
 
@@ -41,7 +41,7 @@ pub struct Partition {
 
 /// The prefixes of a batch system's options that choose a partition; the value follows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionOptions {
+pub struct PartitionOptionPrefixes {
     /// Prefixes that choose the partition.
     pub partition: &'static [&'static str],
     /// Prefixes that choose the account.
@@ -50,7 +50,7 @@ pub struct PartitionOptions {
     pub reservation: &'static [&'static str],
 }
 
-impl PartitionOptions {
+impl PartitionOptionPrefixes {
     /// Reads what these options choose; of several the last one counts.
     pub fn parse_options(&self, options: &[Arc<str>]) -> PartitionAccount {
         let partition = last_value(options, self.reservation).map(PartitionAccount::in_reservation);
@@ -63,7 +63,7 @@ impl PartitionOptions {
     /// Lists what a component's overrides choose and where, in the order in which they apply.
     pub fn choices_of(
         &self,
-        at: &BTreeMap<OverrideScope, Override>,
+        at: &BTreeMap<OverrideScope, ProgramOverride>,
     ) -> Vec<(OverrideScope, PartitionAccount)> {
         let chosen = at
             .iter()
@@ -146,7 +146,7 @@ impl PartitionAccount {
         &self,
         chosen: &[(OverrideScope, PartitionAccount)],
         site: &SiteName,
-        labels: &Labels,
+        labels: &SiteLabels,
     ) -> PartitionAccount {
         let there = chosen
             .iter()
@@ -169,7 +169,7 @@ impl fmt::Display for PartitionAccount {
 mod tests {
     use super::*;
 
-    const WORDS: PartitionOptions = PartitionOptions {
+    const WORDS: PartitionOptionPrefixes = PartitionOptionPrefixes {
         partition: &["--partition=", "-p"],
         account: &["--account=", "-A"],
         reservation: &["--reservation="],
@@ -214,9 +214,9 @@ mod tests {
 
     #[test]
     fn a_component_asks_as_its_site_does_unless_it_says_otherwise_there() {
-        let options = |option: &str| Override {
+        let options = |option: &str| ProgramOverride {
             lrm_options: vec![option.into()],
-            ..Override::default()
+            ..ProgramOverride::default()
         };
         let site = |name: &str| SiteName::new(name).unwrap();
         let at = BTreeMap::from([
@@ -229,7 +229,7 @@ mod tests {
         ]);
         let chosen = WORDS.choices_of(&at);
         assert_eq!(chosen.len(), 2, "{chosen:?}");
-        let slurm = Labels::from([("lrm".into(), ["slurm".into()].into())]);
+        let slurm = SiteLabels::from([("lrm".into(), ["slurm".into()].into())]);
         let own = lane("normal", Some("physics"));
         assert_eq!(
             own.resolve_at(&chosen, &site("B"), &slurm),
@@ -239,6 +239,6 @@ mod tests {
             own.resolve_at(&chosen, &site("C"), &slurm),
             lane("long", Some("physics"))
         );
-        assert_eq!(own.resolve_at(&chosen, &site("B"), &Labels::new()), own);
+        assert_eq!(own.resolve_at(&chosen, &site("B"), &SiteLabels::new()), own);
     }
 }

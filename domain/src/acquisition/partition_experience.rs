@@ -28,7 +28,7 @@ pub struct PartitionDemand {
 
 /// A wait for other jobs, or for a limit of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waited {
+pub struct PartitionWait {
     /// The request that waited.
     pub ask: PartitionDemand,
     pub asked_at: Timestamp,
@@ -40,7 +40,7 @@ pub struct Waited {
 
 /// A request that started at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Got {
+pub struct ImmediateStart {
     pub ask: PartitionDemand,
     /// The time of its start.
     pub at: Timestamp,
@@ -48,16 +48,16 @@ pub struct Got {
 
 /// The experience with one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Experience {
+pub struct PartitionExperience {
     /// The largest recent start: by processors, then by time.
-    pub got: Option<Got>,
+    pub got: Option<ImmediateStart>,
     /// Waits, none of which covers another and ends no later than that.
-    pub waits: Vec<Waited>,
+    pub waits: Vec<PartitionWait>,
 }
 
 /// The experience with a site, by partition and account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Obtainable(BTreeMap<PartitionAccount, Experience>);
+pub struct SiteExperience(BTreeMap<PartitionAccount, PartitionExperience>);
 
 impl PartitionDemand {
     /// Makes a request, with the wall time rounded up to minutes.
@@ -75,7 +75,7 @@ impl PartitionDemand {
     }
 }
 
-impl Obtainable {
+impl SiteExperience {
     /// Records a request, made at `asked_at`, that started at once.
     pub fn record_start(
         &mut self,
@@ -89,11 +89,11 @@ impl Obtainable {
         known
             .waits
             .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
-        if known.got.is_none_or(|got: Got| {
+        if known.got.is_none_or(|got: ImmediateStart| {
             at.since(got.at) >= LATELY
                 || (ask.processors, ask.time) >= (got.ask.processors, got.ask.time)
         }) {
-            known.got = Some(Got { ask, at });
+            known.got = Some(ImmediateStart { ask, at });
         }
     }
 
@@ -112,7 +112,7 @@ impl Obtainable {
         for wait in known
             .waits
             .iter_mut()
-            .filter(|wait: &&mut Waited| ask.covers(&wait.ask) && wait.asked_at <= asked_at)
+            .filter(|wait: &&mut PartitionWait| ask.covers(&wait.ask) && wait.asked_at <= asked_at)
         {
             wait.until = wait.until.min(at + at.since(asked_at));
         }
@@ -127,7 +127,7 @@ impl Obtainable {
         asked_at: Timestamp,
         seen_at: Timestamp,
     ) {
-        let wait = Waited {
+        let wait = PartitionWait {
             ask,
             asked_at,
             why: why.clone(),
@@ -162,7 +162,11 @@ impl Obtainable {
     }
 
     /// Returns the wait that keeps us from asking now; of several the one that counts longest.
-    pub fn blocking_wait(&self, lane: &PartitionAccount, ask: &PartitionDemand) -> Option<&Waited> {
+    pub fn blocking_wait(
+        &self,
+        lane: &PartitionAccount,
+        ask: &PartitionDemand,
+    ) -> Option<&PartitionWait> {
         let waits = &self.0.get(lane)?.waits;
         waits
             .iter()
@@ -204,7 +208,9 @@ impl Obtainable {
     }
 
     /// Lists the experience by partition and account.
-    pub fn list_experience(&self) -> impl Iterator<Item = (&PartitionAccount, &Experience)> {
+    pub fn list_experience(
+        &self,
+    ) -> impl Iterator<Item = (&PartitionAccount, &PartitionExperience)> {
         self.0.iter()
     }
 }

@@ -18,8 +18,8 @@ fn short() -> PartitionAccount {
 }
 
 /// After a wait of 64 processors for 30 minutes, asked at the minute 3 and seen at the minute 4.
-fn after_a_wait() -> Obtainable {
-    let mut known = Obtainable::default();
+fn after_a_wait() -> SiteExperience {
+    let mut known = SiteExperience::default();
     let asked_at = Timestamp(3 * MINUTE);
     let seen_at = Timestamp(4 * MINUTE);
     known.record_wait(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
@@ -66,7 +66,7 @@ fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
     );
     assert!(!known.forget_expired(Timestamp(16 * MINUTE - 1)) && known.has_waits());
     assert!(known.forget_expired(Timestamp(16 * MINUTE)));
-    assert_eq!(known, Obtainable::default());
+    assert_eq!(known, SiteExperience::default());
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
 
 #[test]
 fn the_largest_that_started_lately_is_known() {
-    let mut known = Obtainable::default();
-    let got = |known: &Obtainable| {
+    let mut known = SiteExperience::default();
+    let got = |known: &SiteExperience| {
         known
             .list_experience()
             .next()
@@ -147,7 +147,7 @@ proptest! {
         asked in (1..6_u32, 1..6_u64),
         now in 0..40_u64,
     ) {
-        let mut known = Obtainable::default();
+        let mut known = SiteExperience::default();
         let asked = ask(asked.0, asked.1);
         let mut waits = waits;
         waits.sort_by_key(|(.., seen)| *seen);

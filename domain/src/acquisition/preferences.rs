@@ -9,11 +9,11 @@ use crate::units::{DurationMs, PerMillion};
 
 /// A result of a benchmark, in millionths; higher is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Score(pub u64);
+pub struct BenchmarkScore(pub u64);
 
-impl Score {
+impl BenchmarkScore {
     /// The largest score.
-    pub const MAX: Score = Score(1_000_000_000 * Self::ONE);
+    pub const MAX: BenchmarkScore = BenchmarkScore(1_000_000_000 * Self::ONE);
 
     const ONE: u64 = 1_000_000;
 
@@ -31,21 +31,21 @@ impl Score {
 }
 
 /// Results of a site, by benchmark.
-pub type Scores = BTreeMap<Arc<str>, Score>;
+pub type BenchmarkScores = BTreeMap<Arc<str>, BenchmarkScore>;
 
 /// A benchmark that behaves like the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Benchmark {
+pub struct JobBenchmark {
     pub name: Arc<str>,
     /// The result of some reference system; above zero.
-    pub reference: Score,
+    pub reference: BenchmarkScore,
     /// The job's run time on a system with that result.
     pub run_time: DurationMs,
 }
 
 /// The measure by which sites are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Objective {
+pub enum RankingObjective {
     /// The earliest start.
     EarliestStart,
     /// The earliest delivery of the output.
@@ -55,10 +55,10 @@ pub enum Objective {
 
 /// The user's estimates of a job's start, run and end, by which sites are ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Preferences {
-    pub objective: Objective,
+pub struct RankingPreferences {
+    pub objective: RankingObjective,
     /// Benchmarks that estimate the run time; if there are none, `run_time` counts.
-    pub benchmarks: Vec<Benchmark>,
+    pub benchmarks: Vec<JobBenchmark>,
     /// Run time, the same at every site.
     pub run_time: Option<DurationMs>,
     /// Time until the input is at the site, where replicas do not say it.
@@ -70,7 +70,7 @@ pub struct Preferences {
 /// The first mistake in preferences.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum InvalidPreferences {
+pub enum RankingPreferencesError {
     #[error(
         "the reference result of benchmark {0:?} is 0; give the result of the system where the job \
          runs as long as `run_time` says"
@@ -80,10 +80,10 @@ pub enum InvalidPreferences {
     Twice(Arc<str>),
     #[error(
         "{0:?} is no name of a benchmark; use 1 to {max} letters, digits, `-`, `_` and `.`",
-        max = Preferences::NAME_MAX
+        max = RankingPreferences::NAME_MAX
     )]
     Name(Arc<str>),
-    #[error("{0} benchmarks are given; give at most {max}", max = Preferences::BENCHMARKS_MAX)]
+    #[error("{0} benchmarks are given; give at most {max}", max = RankingPreferences::BENCHMARKS_MAX)]
     TooMany(usize),
     #[error(
         "the preferences rank the sites that are asked for a reservation, and the job wants none; \
@@ -97,7 +97,7 @@ pub enum InvalidPreferences {
     Flexible,
 }
 
-impl Preferences {
+impl RankingPreferences {
     /// The longest name of a benchmark, in bytes.
     pub const NAME_MAX: usize = 64;
     /// The most benchmarks.
@@ -107,22 +107,24 @@ impl Preferences {
     ///
     /// # Errors
     /// Returns the first mistake.
-    pub fn validate(&self) -> Result<(), InvalidPreferences> {
+    pub fn validate(&self) -> Result<(), RankingPreferencesError> {
         if self.benchmarks.len() > Self::BENCHMARKS_MAX {
-            return Err(InvalidPreferences::TooMany(self.benchmarks.len()));
+            return Err(RankingPreferencesError::TooMany(self.benchmarks.len()));
         }
         for (index, benchmark) in self.benchmarks.iter().enumerate() {
             if !is_name(&benchmark.name) {
-                return Err(InvalidPreferences::Name(benchmark.name.clone()));
+                return Err(RankingPreferencesError::Name(benchmark.name.clone()));
             }
-            if benchmark.reference == Score(0) {
-                return Err(InvalidPreferences::ReferenceZero(benchmark.name.clone()));
+            if benchmark.reference == BenchmarkScore(0) {
+                return Err(RankingPreferencesError::ReferenceZero(
+                    benchmark.name.clone(),
+                ));
             }
             if self.benchmarks[..index]
                 .iter()
                 .any(|before| before.name == benchmark.name)
             {
-                return Err(InvalidPreferences::Twice(benchmark.name.clone()));
+                return Err(RankingPreferencesError::Twice(benchmark.name.clone()));
             }
         }
         Ok(())
@@ -134,7 +136,7 @@ impl Preferences {
     pub fn estimate_run_time(
         &self,
         missing_factor: PerMillion,
-        results: &Scores,
+        results: &BenchmarkScores,
     ) -> Option<DurationMs> {
         let count = self.benchmarks.len() as f64;
         if self.benchmarks.is_empty() {
@@ -144,7 +146,7 @@ impl Preferences {
             .benchmarks
             .iter()
             .map(|benchmark| match results.get(&benchmark.name) {
-                Some(result) if *result > Score(0) => {
+                Some(result) if *result > BenchmarkScore(0) => {
                     benchmark.run_time.0 as f64 * benchmark.reference.as_f64() / result.as_f64()
                 }
                 Some(_) | None => benchmark.run_time.scaled(missing_factor).0 as f64,
@@ -154,7 +156,7 @@ impl Preferences {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=Preferences::NAME_MAX).contains(&name.len())
+    (1..=RankingPreferences::NAME_MAX).contains(&name.len())
         && name
             .bytes()
             .all(|byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))

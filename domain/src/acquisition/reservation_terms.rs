@@ -33,7 +33,7 @@ pub struct ReservationTerms {
 /// A mistake in the terms: no reservation is possible, whatever the sites answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum InvalidTerms {
+pub enum ReservationTermsError {
     #[error("the latest start of the reservation is before the earliest; give a later one")]
     LatestBeforeEarliest,
     #[error(
@@ -112,14 +112,14 @@ impl ReservationTerms {
     ///
     /// # Errors
     /// No start can satisfy the terms.
-    pub fn validate(&self) -> Result<(), InvalidTerms> {
+    pub fn validate(&self) -> Result<(), ReservationTermsError> {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance;
         let window = latest.since(earliest);
         match () {
-            () if self.window.is_empty() => Err(InvalidTerms::LatestBeforeEarliest),
+            () if self.window.is_empty() => Err(ReservationTermsError::LatestBeforeEarliest),
             () if window < tolerance => {
-                Err(InvalidTerms::ShorterThanTolerance { tolerance, window })
+                Err(ReservationTermsError::ShorterThanTolerance { tolerance, window })
             }
             () => Ok(()),
         }

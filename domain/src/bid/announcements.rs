@@ -7,7 +7,7 @@ use crate::ids::JobId;
 
 /// Requirements by job, of a bounded number of the latest jobs.
 #[derive(Debug, Clone)]
-pub struct Announcements<R> {
+pub struct JobAnnouncements<R> {
     known: BTreeMap<JobId, R>,
     /// Jobs in order of arrival; some may be forgotten already.
     order: VecDeque<JobId>,
@@ -16,14 +16,14 @@ pub struct Announcements<R> {
 
 /// The reason why a site cannot answer an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unheard {
+pub enum AnnouncementRefusal {
     /// The site does not know the requirements, and asks for them.
     Unknown,
     /// The site knows other requirements under the same id.
     Conflict,
 }
 
-impl<R: PartialEq + Clone> Announcements<R> {
+impl<R: PartialEq + Clone> JobAnnouncements<R> {
     /// Makes a memory for at most `most` jobs (at least one).
     pub fn new(most: usize) -> Self {
         Self {
@@ -37,16 +37,20 @@ impl<R: PartialEq + Clone> Announcements<R> {
     /// requirements that count.
     ///
     /// # Errors
-    /// See [`Unheard`]; what was known stays.
-    pub fn announce(&mut self, job: JobId, requirements: Option<&R>) -> Result<&R, Unheard> {
+    /// See [`AnnouncementRefusal`]; what was known stays.
+    pub fn announce(
+        &mut self,
+        job: JobId,
+        requirements: Option<&R>,
+    ) -> Result<&R, AnnouncementRefusal> {
         let Some(new) = requirements else {
-            return self.known.get(&job).ok_or(Unheard::Unknown);
+            return self.known.get(&job).ok_or(AnnouncementRefusal::Unknown);
         };
         if self.known.len() >= self.most && !self.known.contains_key(&job) {
             self.make_room();
         }
         match self.known.entry(job) {
-            Entry::Occupied(known) if known.get() != new => Err(Unheard::Conflict),
+            Entry::Occupied(known) if known.get() != new => Err(AnnouncementRefusal::Conflict),
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
                 self.order.push_back(job);
@@ -90,33 +94,36 @@ mod tests {
 
     #[test]
     fn what_was_announced_once_is_known_by_its_id() {
-        let mut desk = Announcements::new(2);
+        let mut desk = JobAnnouncements::new(2);
         assert_eq!(
             desk.announce(JobId(1), None),
-            Err(Unheard::Unknown),
+            Err(AnnouncementRefusal::Unknown),
             "it asks for them"
         );
         assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(desk.announce(JobId(1), None), Ok(&"six"));
         assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
         desk.forget(JobId(1));
-        assert_eq!(desk.announce(JobId(1), None), Err(Unheard::Unknown));
+        assert_eq!(
+            desk.announce(JobId(1), None),
+            Err(AnnouncementRefusal::Unknown)
+        );
     }
 
     #[test]
     fn an_id_announced_with_other_requirements_is_refused_and_the_first_stay() {
-        let mut desk = Announcements::new(2);
+        let mut desk = JobAnnouncements::new(2);
         assert_eq!(desk.announce(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(
             desk.announce(JobId(1), Some(&"seven")),
-            Err(Unheard::Conflict)
+            Err(AnnouncementRefusal::Conflict)
         );
         assert_eq!(desk.announce(JobId(1), None), Ok(&"six"));
     }
 
     #[test]
     fn a_site_forgets_the_oldest_and_never_grows() {
-        let mut desk = Announcements::new(2);
+        let mut desk = JobAnnouncements::new(2);
         for job in 0..100 {
             assert_eq!(desk.announce(JobId(job), Some(&job)), Ok(&job));
             if job % 3 == 0 {
@@ -125,6 +132,9 @@ mod tests {
             assert!(desk.len() <= 2 && desk.order.len() <= 5);
         }
         assert_eq!(desk.announce(JobId(98), None), Ok(&98));
-        assert_eq!(desk.announce(JobId(1), None), Err(Unheard::Unknown));
+        assert_eq!(
+            desk.announce(JobId(1), None),
+            Err(AnnouncementRefusal::Unknown)
+        );
     }
 }

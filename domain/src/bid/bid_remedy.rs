@@ -1,7 +1,7 @@
 //! Remedies: changes that would bring a site nearer to a job.
 
-use super::dimensions::Goal;
-use super::needs_and_means::{BidNeed, SiteMeans};
+use super::dimensions::RemedyGoal;
+use super::needs_and_means::{BidNeed, SiteSupply};
 use super::site_bid::Bid;
 
 /// Describes what would bring the site nearer in the dimension that adds most to its distance, with
@@ -10,7 +10,7 @@ use super::site_bid::Bid;
 pub fn suggest_remedy(
     bid: &Bid,
     need: &BidNeed,
-    offer: &SiteMeans,
+    offer: &SiteSupply,
     nearest: f64,
     name: &dyn Fn(usize) -> String,
 ) -> Option<String> {
@@ -21,5 +21,5 @@ pub fn suggest_remedy(
     let left = nearest * nearest - beside;
     let is_nearest = bid.distance <= nearest;
     let index = (!is_nearest && left > 0.0).then(|| left.sqrt() / factor);
-    Some(dimension.remedy(need, offer, &Goal { index, name }))
+    Some(dimension.remedy(need, offer, &RemedyGoal { index, name }))
 }

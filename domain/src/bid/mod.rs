@@ -3,7 +3,7 @@
 //!
 //! A site answers [`compute_bid`] for itself, from what it alone knows; whoever places the job only sorts,
 //! with [`bid_order`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
-//! what was announced to it at its [`Announcements`]; [`Resubmissions`] decides when a job is announced
+//! what was announced to it at its [`JobAnnouncements`]; [`BidResubmissions`] decides when a job is announced
 //! again. Absent on purpose: deductions while a round lasts (see [`crate::deduction`]).
 //!
 //! To add a dimension, add its file in `dimensions` and one line in the list of [`Dimension`].
@@ -19,16 +19,16 @@ mod resubmission;
 mod site_bid;
 mod weights;
 
-pub use announcements::{Announcements, Unheard};
+pub use announcements::{AnnouncementRefusal, JobAnnouncements};
 pub use bid_order::rank_bids;
 pub use bid_remedy::suggest_remedy;
 pub use bid_round::BidRound;
-pub use dimensions::{Axis, Dimension};
+pub use dimensions::{Dimension, MapAxis};
 pub use fragment::split_in_order;
-pub use needs_and_means::{BidAmounts, BidNeed, Route, SiteMeans, Terms};
-pub use resubmission::Resubmissions;
-pub use site_bid::{Bid, Decline, SiteBid, compute_bid};
-pub use weights::{Weight, WeightError, Weights};
+pub use needs_and_means::{BidAmounts, BidNeed, BidTerms, InputRoute, SiteSupply};
+pub use resubmission::BidResubmissions;
+pub use site_bid::{Bid, BidRefusal, SiteBid, compute_bid};
+pub use weights::{DimensionWeight, DimensionWeightError, DimensionWeights};
 
 #[cfg(test)]
 mod tests;

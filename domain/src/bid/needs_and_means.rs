@@ -1,6 +1,6 @@
 //! The two sides of a bid: what a job needs, and what a site has.
 
-use super::weights::Weights;
+use super::weights::DimensionWeights;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 /// The run time of a request that gives none.
@@ -21,11 +21,11 @@ pub struct BidAmounts {
 
 /// The terms that determine a job's distance to a site, beside the amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Terms {
+pub struct BidTerms {
     /// The user's estimate of the run time, without staging; above 0.
     pub run_time: DurationMs,
     /// The weight of each dimension.
-    pub weights: Weights,
+    pub weights: DimensionWeights,
     /// The rate at which input that is at the site is read; `None`: in no time.
     pub local_rate: Option<BitsPerSecond>,
 }
@@ -36,12 +36,12 @@ pub struct BidNeed {
     pub amounts: BidAmounts,
     /// Potential of the site with its data; 0 if it has none, or nothing can be sent from there.
     pub source_potential: BitsPerSecond,
-    pub terms: Terms,
+    pub terms: BidTerms,
 }
 
 /// The means of a site for a job, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SiteMeans {
+pub struct SiteSupply {
     /// Free amounts, less deductions. `power` is not read: it follows from the processors.
     pub free: BidAmounts,
     /// Speed of each processor; `None` if unknown.
@@ -49,12 +49,12 @@ pub struct SiteMeans {
     /// Total bandwidth to all other sites.
     pub potential: BitsPerSecond,
     /// The route of each of the job's inputs to the site.
-    pub routes: Vec<Route>,
+    pub routes: Vec<InputRoute>,
 }
 
 /// The route of an input to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum InputRoute {
     /// An input of this size that is there already.
     Here(Bytes),
     /// An input that comes from another site.
@@ -69,28 +69,28 @@ pub enum Route {
     },
 }
 
-impl Default for Terms {
+impl Default for BidTerms {
     fn default() -> Self {
         Self {
             run_time: ASSUMED_RUN_TIME,
-            weights: Weights::default(),
+            weights: DimensionWeights::default(),
             local_rate: None,
         }
     }
 }
 
-impl Route {
+impl InputRoute {
     /// Returns the size of the input.
     pub(super) fn size(&self) -> Bytes {
-        let (Route::Here(size) | Route::From { size, .. }) = self;
+        let (InputRoute::Here(size) | InputRoute::From { size, .. }) = self;
         *size
     }
 
     /// Returns the rate at which it comes from another site.
     pub(super) fn rate(&self) -> Option<BitsPerSecond> {
         match self {
-            Route::Here(_) => None,
-            Route::From {
+            InputRoute::Here(_) => None,
+            InputRoute::From {
                 upload, download, ..
             } => Some(*upload.min(download)),
         }
@@ -104,7 +104,7 @@ impl Route {
 
 impl BidAmounts {
     /// Returns what a site gives of what the job asks for.
-    pub(super) fn given_by(&self, offer: &SiteMeans) -> Self {
+    pub(super) fn given_by(&self, offer: &SiteSupply) -> Self {
         let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);
         let power = Mflops((offer.free.processors - processors).saturating_mul(each.0));

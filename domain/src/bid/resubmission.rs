@@ -11,17 +11,17 @@ use crate::units::{DurationMs, Timestamp};
 /// is known it would now be covered, as another job gave back what it had. The release of a round's
 /// own deductions must not count: it would trigger the next round forever.
 #[derive(Debug, Clone, Default)]
-pub struct Resubmissions(BTreeMap<JobId, EndedRound>);
+pub struct BidResubmissions(BTreeMap<JobId, EndedBidRound>);
 
 #[derive(Debug, Clone, Copy)]
-struct EndedRound {
+struct EndedBidRound {
     at: Timestamp,
     changes: u64,
     /// True if it would be covered by now, and waits only for its interval to end.
     put_off: bool,
 }
 
-impl Resubmissions {
+impl BidResubmissions {
     /// Returns true if the job may be announced now: it is new, or its last round is an interval
     /// ago and changes were reported since. With a `cause` no change is needed: tries are counted,
     /// or the job would be covered.
@@ -47,7 +47,7 @@ impl Resubmissions {
     pub fn record_refusal(&mut self, job: JobId, changes: u64, now: Timestamp) {
         self.0.insert(
             job,
-            EndedRound {
+            EndedBidRound {
                 at: now,
                 changes,
                 put_off: false,
@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn a_job_comes_back_once_something_was_reported_and_not_more_often() {
-        let mut waiting = Resubmissions::default();
-        let may = |waiting: &Resubmissions, changes, now| {
+        let mut waiting = BidResubmissions::default();
+        let may = |waiting: &BidResubmissions, changes, now| {
             waiting.may_announce(JOB, changes, false, INTERVAL, Timestamp(now))
         };
         assert!(may(&waiting, 0, 0), "it is new");

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::dimensions::{Axis, Dimension};
-use super::needs_and_means::{BidAmounts, BidNeed, SiteMeans};
+use super::dimensions::{Dimension, MapAxis};
+use super::needs_and_means::{BidAmounts, BidNeed, SiteSupply};
 use crate::ids::SiteName;
 
 /// A bid: the distance of a site from what a job needs, and what it could give.
@@ -25,7 +25,7 @@ pub struct Bid {
 
 /// The reason why a site does not bid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
-pub enum Decline {
+pub enum BidRefusal {
     /// No processor is free.
     #[error("it has no free processor")]
     NothingFree,
@@ -48,7 +48,7 @@ pub enum Decline {
 pub struct SiteBid {
     pub site: SiteName,
     /// The bid, or the reason for declining.
-    pub answer: Result<Bid, Decline>,
+    pub answer: Result<Bid, BidRefusal>,
     /// The remedy that would bring it nearer; `None` if it declines, or is at the origin.
     pub nearer: Option<String>,
     /// True if the speed of its processors is unknown: it takes part unless a job asks for that.
@@ -59,9 +59,9 @@ pub struct SiteBid {
 ///
 /// # Errors
 /// The site cannot take part.
-pub fn compute_bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
+pub fn compute_bid(need: &BidNeed, offer: &SiteSupply) -> Result<Bid, BidRefusal> {
     if offer.free.processors == 0 {
-        return Err(Decline::NothingFree);
+        return Err(BidRefusal::NothingFree);
     }
     let mut indices = [0.0; Dimension::COUNT];
     for dimension in Dimension::ALL {
@@ -91,17 +91,17 @@ pub fn compute_bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
 }
 
 /// Returns the point for weighted indices on each axis: x, y, and the distance from the origin.
-pub(super) fn map_point(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
+pub(super) fn map_point(on_axes: impl Iterator<Item = (MapAxis, f64)> + Clone) -> (f64, f64, f64) {
     let all = on_axes.clone().map(|(_, part)| part);
     (
-        length_along(on_axes.clone(), Axis::Resources),
-        length_along(on_axes, Axis::Data),
+        length_along(on_axes.clone(), MapAxis::Resources),
+        length_along(on_axes, MapAxis::Data),
         euclidean_length(all),
     )
 }
 
 /// The distance of a point from the origin in the dimensions of one axis.
-fn length_along(on_axes: impl Iterator<Item = (Axis, f64)>, axis: Axis) -> f64 {
+fn length_along(on_axes: impl Iterator<Item = (MapAxis, f64)>, axis: MapAxis) -> f64 {
     let on = on_axes.filter(|(of, _)| *of == axis);
     euclidean_length(on.map(|(_, part)| part))
 }

@@ -9,15 +9,15 @@ use super::dimensions::Dimension;
 
 /// A factor from 0 to 1,000, in thousandths; an integer, so that requests with weights compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Weight(u32);
+pub struct DimensionWeight(u32);
 
 /// A factor for each dimension, at least one of them above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Weights([Weight; Dimension::COUNT]);
+pub struct DimensionWeights([DimensionWeight; Dimension::COUNT]);
 
 /// A mistake in weights.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum WeightError {
+pub enum DimensionWeightError {
     /// It is negative, too large, or not a number.
     #[error("a weight is {0}; it must be from 0 to 1000, with at most three decimals")]
     OutOfRange(String),
@@ -33,11 +33,11 @@ pub enum WeightError {
     AllZero,
 }
 
-impl Weight {
+impl DimensionWeight {
     /// The published weight.
-    pub const ONE: Weight = Weight(1_000);
+    pub const ONE: DimensionWeight = DimensionWeight(1_000);
     /// The weight of a dimension that does not count.
-    pub const ZERO: Weight = Weight(0);
+    pub const ZERO: DimensionWeight = DimensionWeight(0);
 
     const MOST: u32 = 1_000_000;
 
@@ -45,10 +45,12 @@ impl Weight {
     ///
     /// # Errors
     /// It is above 1,000.
-    pub fn from_thousandths(thousandths: u32) -> Result<Self, WeightError> {
+    pub fn from_thousandths(thousandths: u32) -> Result<Self, DimensionWeightError> {
         match thousandths {
             0..=Self::MOST => Ok(Self(thousandths)),
-            _ => Err(WeightError::OutOfRange(Self(thousandths).to_string())),
+            _ => Err(DimensionWeightError::OutOfRange(
+                Self(thousandths).to_string(),
+            )),
         }
     }
 
@@ -56,13 +58,13 @@ impl Weight {
     ///
     /// # Errors
     /// It is below 0, above 1,000, not a number, or has more than three decimals.
-    pub fn new(factor: f64) -> Result<Self, WeightError> {
+    pub fn new(factor: f64) -> Result<Self, DimensionWeightError> {
         let thousandths = (factor * 1_000.0).round();
         let is_exact = (factor * 1_000.0 - thousandths).abs() < 1e-6;
         if is_exact && (0.0..=f64::from(Self::MOST)).contains(&thousandths) {
             return Ok(Self(thousandths as u32));
         }
-        Err(WeightError::OutOfRange(factor.to_string()))
+        Err(DimensionWeightError::OutOfRange(factor.to_string()))
     }
 
     /// Returns the weight in thousandths.
@@ -76,69 +78,72 @@ impl Weight {
     }
 }
 
-impl fmt::Display for Weight {
+impl fmt::Display for DimensionWeight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.factor().fmt(f)
     }
 }
 
-impl FromStr for Weight {
-    type Err = WeightError;
+impl FromStr for DimensionWeight {
+    type Err = DimensionWeightError;
 
-    fn from_str(text: &str) -> Result<Self, WeightError> {
+    fn from_str(text: &str) -> Result<Self, DimensionWeightError> {
         let factor = text
             .parse()
-            .map_err(|_| WeightError::OutOfRange(format!("{text:?}")))?;
+            .map_err(|_| DimensionWeightError::OutOfRange(format!("{text:?}")))?;
         Self::new(factor)
     }
 }
 
-impl Default for Weights {
+impl Default for DimensionWeights {
     fn default() -> Self {
-        Self([Weight::ONE; Dimension::COUNT])
+        Self([DimensionWeight::ONE; Dimension::COUNT])
     }
 }
 
-impl Weights {
+impl DimensionWeights {
     /// Makes weights by name of the dimension; those not named get the published weight.
     ///
     /// # Errors
     /// A name is unknown, or all weights are 0.
     pub fn from_named<'a>(
-        named: impl IntoIterator<Item = (&'a str, Weight)>,
-    ) -> Result<Self, WeightError> {
+        named: impl IntoIterator<Item = (&'a str, DimensionWeight)>,
+    ) -> Result<Self, DimensionWeightError> {
         let mut weights = Self::default();
         for (name, weight) in named {
             let dimension = Dimension::from_name(name).ok_or_else(|| unknown_dimension(name))?;
             weights.0[dimension as usize] = weight;
         }
-        let counts = weights.0.iter().any(|weight| *weight > Weight::ZERO);
+        let counts = weights
+            .0
+            .iter()
+            .any(|weight| *weight > DimensionWeight::ZERO);
         if counts {
             Ok(weights)
         } else {
-            Err(WeightError::AllZero)
+            Err(DimensionWeightError::AllZero)
         }
     }
 
     /// Returns the weight of a dimension.
-    pub fn get(&self, dimension: Dimension) -> Weight {
+    pub fn get(&self, dimension: Dimension) -> DimensionWeight {
         self.0[dimension as usize]
     }
 
     /// Lists all weights by name.
-    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, DimensionWeight)> + '_ {
         Dimension::ALL
             .iter()
             .map(|dimension| (dimension.as_str(), self.get(*dimension)))
     }
 }
 
-fn unknown_dimension(name: &str) -> WeightError {
+fn unknown_dimension(name: &str) -> DimensionWeightError {
     let known: Vec<&str> = Dimension::ALL
         .iter()
         .map(|dimension| dimension.as_str())
         .collect();
-    WeightError::NoSuchDimension {
+    DimensionWeightError::NoSuchDimension {
         name: name.into(),
         known: known.join(", "),
     }

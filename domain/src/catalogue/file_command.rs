@@ -17,11 +17,11 @@ pub enum FileCommand {
         directory: bool,
         /// Places of the content; at least one.
         replicas: Vec<(SiteName, FilePlace)>,
-        by: Asker,
+        by: RequestingKey,
         /// True if the name may stand for other content now, which is then forgotten.
         replace: bool,
         /// Matters if `replace` takes something from unfinished jobs.
-        grip: Grip,
+        grip: TakingPermission,
     },
     /// Adds a replica of the same content.
     AddReplica {
@@ -30,16 +30,16 @@ pub enum FileCommand {
         place: FilePlace,
         /// The digest that was found there.
         digest: Digest,
-        by: Asker,
+        by: RequestingKey,
     },
     /// Removes a replica.
     RemoveReplica {
         site: SiteName,
         /// The place at that site.
         place: FilePlace,
-        by: Asker,
+        by: RequestingKey,
         /// Matters if this is the last replica.
-        grip: Grip,
+        grip: TakingPermission,
     },
     /// Records that a replica was seen with the content while it had this stamp.
     NoteStamp {
@@ -51,12 +51,15 @@ pub enum FileCommand {
         content: Content,
     },
     /// Removes the name.
-    Unregister { by: Asker, grip: Grip },
+    Unregister {
+        by: RequestingKey,
+        grip: TakingPermission,
+    },
 }
 
 impl FileCommand {
     /// Returns who asks; `None` if nothing changes that belongs to anybody.
-    pub(super) fn asker(&self) -> Option<&Asker> {
+    pub(super) fn asker(&self) -> Option<&RequestingKey> {
         match self {
             FileCommand::Register { by, .. }
             | FileCommand::AddReplica { by, .. }
@@ -69,13 +72,13 @@ impl FileCommand {
 
 /// The key that asks, and the files that it may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asker {
+pub struct RequestingKey {
     pub key: KeyName,
     /// True if it may change what other keys registered, too.
     pub reaches_all: bool,
 }
 
-impl Asker {
+impl RequestingKey {
     /// Makes an asker that changes only what its own key registered.
     pub fn own_files_only(key: KeyName) -> Self {
         Self {
@@ -91,7 +94,7 @@ impl Asker {
 
 /// The permission to take something from jobs that need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Grip {
+pub struct TakingPermission {
     /// Number of unfinished jobs that need the content.
     pub needed_by: u32,
     /// True to take it nevertheless.

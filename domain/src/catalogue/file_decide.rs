@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalogue::file_command::{Asker, FileCommand, FileRejection, Grip};
+use crate::catalogue::file_command::{FileCommand, FileRejection, RequestingKey, TakingPermission};
 use crate::catalogue::file_event::{FileEvent, FileEventKind};
 use crate::catalogue::file_state::{CatalogueEntry, FileRecord, FileStamp, MAX_REPLICAS};
 use crate::content::Content;
@@ -100,7 +100,7 @@ struct RegistrationRequest {
     content: Content,
     directory: bool,
     replicas: Vec<CatalogueReplica>,
-    by: Asker,
+    by: RequestingKey,
 }
 
 impl RegistrationRequest {
@@ -143,7 +143,12 @@ impl RegistrationRequest {
             .collect())
     }
 
-    fn replace_entry(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
+    fn replace_entry(
+        self,
+        entry: &CatalogueEntry,
+        replace: bool,
+        grip: TakingPermission,
+    ) -> FileDecision {
         let known = entry.content.digest;
         let given = self.content.digest;
         if !replace {
@@ -160,7 +165,7 @@ impl RegistrationRequest {
     }
 }
 
-impl Grip {
+impl TakingPermission {
     fn check_need(self) -> Result<(), FileRejection> {
         if self.needed_by == 0 || self.force {
             return Ok(());
@@ -184,7 +189,7 @@ fn add_replica(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
     found: Digest,
-    by: Asker,
+    by: RequestingKey,
 ) -> FileDecision {
     let known = entry.content.digest;
     if found != known {
@@ -225,8 +230,8 @@ fn note_stamp(
 fn remove_replica(
     entry: &CatalogueEntry,
     replica: CatalogueReplica,
-    by: Asker,
-    grip: Grip,
+    by: RequestingKey,
+    grip: TakingPermission,
 ) -> FileDecision {
     if !entry.replicas.contains(&replica) {
         return Err(FileRejection::NoSuchReplica);

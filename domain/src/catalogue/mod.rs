@@ -10,15 +10,15 @@ mod tests;
 
 use std::convert::Infallible;
 
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::units::Timestamp;
 
-/// The logical file as a [`Machine`]. It has no effects: files at sites belong to their users, and
+/// The logical file as a [`StateMachine`]. It has no effects: files at sites belong to their users, and
 /// are not moved or deleted with their names.
 #[derive(Debug, Clone, Copy)]
 pub struct FileMachine;
 
-impl Machine for FileMachine {
+impl StateMachine for FileMachine {
     type State = file_state::FileRecord;
     type Command = file_command::FileCommand;
     type Event = file_event::FileEvent;

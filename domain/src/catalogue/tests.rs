@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::file_command::{Asker, FileCommand, FileRejection, Grip};
+use crate::catalogue::file_command::{FileCommand, FileRejection, RequestingKey, TakingPermission};
 use crate::catalogue::file_event::FileEvent;
 use crate::catalogue::file_state::{FileRecord, MAX_REPLICAS};
 use crate::content::Content;
@@ -11,14 +11,14 @@ use crate::ids::{Digest, KeyName, LogicalName, RelPath, SiteName};
 use crate::transfer::file_place::FilePlace;
 use crate::units::Bytes;
 
-type Replica = (SiteName, FilePlace);
+type ReplicaPlace = (SiteName, FilePlace);
 
-struct Bench {
+struct FileTestBench {
     record: FileRecord,
     journal: Vec<FileEvent>,
 }
 
-impl Bench {
+impl FileTestBench {
     fn new() -> Self {
         let name = LogicalName::new("climate/2024.nc").unwrap();
         Self {
@@ -30,7 +30,7 @@ impl Bench {
     fn registered() -> Self {
         let mut bench = Self::new();
         bench
-            .tell(register(1, &[0], false, Grip::default()))
+            .tell(register(1, &[0], false, TakingPermission::default()))
             .unwrap();
         bench
     }
@@ -45,7 +45,7 @@ impl Bench {
         Ok(events.iter().map(|event| event.what.name()).collect())
     }
 
-    fn replicas(&self) -> Vec<Replica> {
+    fn replicas(&self) -> Vec<ReplicaPlace> {
         self.record
             .entry
             .as_ref()
@@ -58,15 +58,15 @@ fn key() -> KeyName {
     KeyName::new("anna").unwrap()
 }
 
-fn asker() -> Asker {
-    Asker::own_files_only(key())
+fn asker() -> RequestingKey {
+    RequestingKey::own_files_only(key())
 }
 
 fn digest(id: u8) -> Digest {
     Digest([id; 32])
 }
 
-fn replica(i: usize) -> Replica {
+fn replica(i: usize) -> ReplicaPlace {
     let path = RelPath::new(&format!("data/{i}")).unwrap();
     (
         SiteName::new(["delft", "leiden"][i % 2]).unwrap(),
@@ -81,7 +81,7 @@ fn content(id: u8) -> Content {
     }
 }
 
-fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileCommand {
+fn register(id: u8, replicas: &[usize], replace: bool, grip: TakingPermission) -> FileCommand {
     FileCommand::Register {
         content: content(id),
         directory: false,
@@ -102,7 +102,7 @@ fn add(i: usize, id: u8) -> FileCommand {
     }
 }
 
-fn remove(i: usize, grip: Grip) -> FileCommand {
+fn remove(i: usize, grip: TakingPermission) -> FileCommand {
     let (site, place) = replica(i);
     FileCommand::RemoveReplica {
         site,
@@ -124,7 +124,7 @@ fn note(i: usize, id: u8, look: u8) -> FileCommand {
 }
 
 fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileCommand {
-    let asker = Asker {
+    let asker = RequestingKey {
         key: KeyName::new(name).unwrap(),
         reaches_all,
     };
@@ -138,21 +138,21 @@ fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileComm
     command
 }
 
-fn needed(jobs: u32) -> Grip {
-    Grip {
+fn needed(jobs: u32) -> TakingPermission {
+    TakingPermission {
         needed_by: jobs,
         force: false,
     }
 }
 
-const FORCED: Grip = Grip {
+const FORCED: TakingPermission = TakingPermission {
     needed_by: 3,
     force: true,
 };
 
 #[test]
 fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
-    let bench = Bench::registered();
+    let bench = FileTestBench::registered();
     let entry = bench.record.entry.as_ref().unwrap();
     assert_eq!(
         entry.content,
@@ -170,29 +170,29 @@ fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
 
 #[test]
 fn registering_the_same_again_adds_only_what_is_new() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     assert_eq!(
-        bench.tell(register(1, &[0], false, Grip::default())),
+        bench.tell(register(1, &[0], false, TakingPermission::default())),
         Ok(vec![])
     );
-    let again = register(1, &[0, 1, 2, 1], false, Grip::default());
+    let again = register(1, &[0, 1, 2, 1], false, TakingPermission::default());
     assert_eq!(bench.tell(again), Ok(vec!["ReplicaAdded", "ReplicaAdded"]));
     assert_eq!(bench.replicas(), [replica(0), replica(2), replica(1)]);
 }
 
 #[test]
 fn a_name_gets_other_content_only_by_explicit_replacement() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     let refused = FileRejection::OtherContent {
         known: digest(1),
         given: digest(2),
     };
     assert_eq!(
-        bench.tell(register(2, &[1], false, Grip::default())),
+        bench.tell(register(2, &[1], false, TakingPermission::default())),
         Err(refused)
     );
     assert_eq!(
-        bench.tell(register(2, &[1], true, Grip::default())),
+        bench.tell(register(2, &[1], true, TakingPermission::default())),
         Ok(vec!["FileRegistered"])
     );
     assert_eq!(
@@ -204,14 +204,14 @@ fn a_name_gets_other_content_only_by_explicit_replacement() {
 
 #[test]
 fn a_file_does_not_become_a_directory_by_accident() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     let FileCommand::Register {
         content,
         replicas,
         by,
         grip,
         ..
-    } = register(1, &[0], false, Grip::default())
+    } = register(1, &[0], false, TakingPermission::default())
     else {
         unreachable!()
     };
@@ -238,7 +238,7 @@ fn a_file_does_not_become_a_directory_by_accident() {
 
 #[test]
 fn a_replica_with_another_digest_is_refused() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     let refused = FileRejection::DigestDiffers {
         known: digest(1),
         found: digest(2),
@@ -250,15 +250,15 @@ fn a_replica_with_another_digest_is_refused() {
 
 #[test]
 fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), ["ReplicaStamped"]);
     assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), [""; 0]);
     assert_eq!(bench.tell(note(1, 1, 1)), Err(FileRejection::NoSuchReplica));
     assert_eq!(bench.tell(note(0, 9, 2)), Err(FileRejection::NoSuchReplica));
-    let stamps = |bench: &Bench| bench.record.entry.as_ref().unwrap().stamps.len();
+    let stamps = |bench: &FileTestBench| bench.record.entry.as_ref().unwrap().stamps.len();
     assert_eq!(stamps(&bench), 1);
     bench
-        .tell(register(2, &[0], true, Grip::default()))
+        .tell(register(2, &[0], true, TakingPermission::default()))
         .unwrap();
     assert_eq!(stamps(&bench), 0, "of other content nothing is known");
 }
@@ -271,7 +271,7 @@ fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
         |grip| remove(0, grip),
         |grip| register(2, &[1], true, grip),
     ] {
-        let mut bench = Bench::registered();
+        let mut bench = FileTestBench::registered();
         let refused = bench.tell(take(needed(3))).unwrap_err();
         assert_eq!(refused, FileRejection::NeededByJobs { jobs: 3 });
         assert!(refused.to_string().starts_with("3 unfinished jobs need it"));
@@ -292,7 +292,7 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
             grip: FORCED,
         },
     ] {
-        let mut bench = Bench::registered();
+        let mut bench = FileTestBench::registered();
         let others = asked_by("otto", false, command.clone());
         assert_eq!(
             bench.tell(others),
@@ -301,7 +301,7 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
         );
         bench.tell(asked_by("otto", true, command)).unwrap();
     }
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     bench
         .tell(FileCommand::Unregister {
             by: asker(),
@@ -318,7 +318,7 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
 
 #[test]
 fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
-    let mut bench = Bench::registered();
+    let mut bench = FileTestBench::registered();
     bench.tell(add(1, 1)).unwrap();
     assert_eq!(bench.tell(remove(0, needed(3))), Ok(vec!["ReplicaRemoved"]));
     assert_eq!(
@@ -329,13 +329,13 @@ fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
 
 #[test]
 fn a_name_outlives_its_last_replica_but_not_its_end() {
-    let mut bench = Bench::registered();
-    bench.tell(remove(0, Grip::default())).unwrap();
+    let mut bench = FileTestBench::registered();
+    bench.tell(remove(0, TakingPermission::default())).unwrap();
     assert!(!bench.record.is_gone());
     bench
         .tell(FileCommand::Unregister {
             by: asker(),
-            grip: Grip::default(),
+            grip: TakingPermission::default(),
         })
         .unwrap();
     assert!(bench.record.is_gone());
@@ -353,28 +353,29 @@ fn a_name_outlives_its_last_replica_but_not_its_end() {
 
 #[test]
 fn replicas_are_at_least_one_and_at_most_so_many() {
-    let mut bench = Bench::new();
+    let mut bench = FileTestBench::new();
     let all: Vec<_> = (0..MAX_REPLICAS).collect();
     assert_eq!(
-        bench.tell(register(1, &[], false, Grip::default())),
+        bench.tell(register(1, &[], false, TakingPermission::default())),
         Err(FileRejection::NoReplica)
     );
     bench
-        .tell(register(1, &all, false, Grip::default()))
+        .tell(register(1, &all, false, TakingPermission::default()))
         .unwrap();
     assert_eq!(
         bench.tell(add(MAX_REPLICAS, 1)),
         Err(FileRejection::TooManyReplicas)
     );
-    let more = register(1, &[MAX_REPLICAS], false, Grip::default());
+    let more = register(1, &[MAX_REPLICAS], false, TakingPermission::default());
     assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
     let all: Vec<_> = (0..=MAX_REPLICAS).collect();
-    let more = register(1, &all, true, Grip::default());
+    let more = register(1, &all, true, TakingPermission::default());
     assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
 }
 
 fn commands() -> impl Strategy<Value = FileCommand> {
-    let grips = (0_u32..2, any::<bool>()).prop_map(|(needed_by, force)| Grip { needed_by, force });
+    let grips = (0_u32..2, any::<bool>())
+        .prop_map(|(needed_by, force)| TakingPermission { needed_by, force });
     let replicas = prop::collection::vec(0_usize..40, 0..5);
     prop_oneof![
         2 => (1_u8..3, replicas, any::<bool>(), grips.clone())
@@ -387,9 +388,9 @@ fn commands() -> impl Strategy<Value = FileCommand> {
 }
 
 /// What a name stands for and where, as a user would keep it in mind.
-type Model = Option<(u8, BTreeSet<Replica>)>;
+type ExpectedEntry = Option<(u8, BTreeSet<ReplicaPlace>)>;
 
-fn follow(model: &mut Model, command: &FileCommand) {
+fn follow(model: &mut ExpectedEntry, command: &FileCommand) {
     match command {
         FileCommand::Register {
             content, replicas, ..
@@ -417,8 +418,8 @@ proptest! {
     fn the_catalogue_keeps_what_was_accepted_and_nothing_else(
         commands in prop::collection::vec(commands(), 0..80),
     ) {
-        let mut bench = Bench::new();
-        let mut model: Model = None;
+        let mut bench = FileTestBench::new();
+        let mut model: ExpectedEntry = None;
         for command in commands {
             let before = bench.record.clone();
             match bench.tell(command.clone()) {
@@ -435,14 +436,14 @@ proptest! {
             prop_assert!(replicas.len() <= MAX_REPLICAS);
             prop_assert!(replicas.is_sorted() && replicas.windows(2).all(|pair| pair[0] != pair[1]));
         }
-        let mut replayed = Bench::new().record;
+        let mut replayed = FileTestBench::new().record;
         bench.journal.iter().for_each(|event| FileMachine::evolve(&mut replayed, event));
         prop_assert_eq!(replayed, bench.record);
     }
 
     #[test]
     fn what_others_ask_changes_nothing(commands in prop::collection::vec(commands(), 0..80)) {
-        let mut bench = Bench::registered();
+        let mut bench = FileTestBench::registered();
         let before = bench.record.clone();
         for command in commands {
             if !matches!(command, FileCommand::NoteStamp { .. }) {
@@ -457,7 +458,7 @@ proptest! {
     fn without_force_a_file_in_use_keeps_its_content_and_a_replica(
         commands in prop::collection::vec(commands(), 0..80),
     ) {
-        let mut bench = Bench::registered();
+        let mut bench = FileTestBench::registered();
         for command in commands {
             let gentle = match command {
                 FileCommand::Register { content, directory, replicas, by, replace, .. } =>

@@ -14,7 +14,7 @@ pub struct ClaimParameters {
     /// The lower bound of L.
     pub l_min: PerMillion,
     /// Least time between two tries.
-    pub min_claim_step: MinClaimStep,
+    pub min_claim_step: MinClaimInterval,
     /// T: the share of a job's components that must be startable for a try to go on.
     pub threshold: PerMillion,
     /// The number of refused claims after which a job fails; `None`: never.
@@ -23,7 +23,7 @@ pub struct ClaimParameters {
 
 /// Least time between two claiming tries of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MinClaimStep {
+pub enum MinClaimInterval {
     /// The longer of 1 s and a 64th of the transfer time, so that a long transfer does not mean
     /// thousands of tries.
     Auto,
@@ -37,7 +37,7 @@ impl Default for ClaimParameters {
             l: PerMillion(750_000),
             l_step: PerMillion(250_000),
             l_min: PerMillion(0),
-            min_claim_step: MinClaimStep::Auto,
+            min_claim_step: MinClaimInterval::Auto,
             threshold: PerMillion::ONE,
             max_claim_tries: None,
         }
@@ -78,7 +78,7 @@ impl ClaimParameters {
             let rule = format!("at most l ({})", format_ratio(self.l));
             return Err(ParameterError::new("l_min", format_ratio(self.l_min), rule));
         }
-        if self.min_claim_step == MinClaimStep::Fixed(DurationMs::ZERO) {
+        if self.min_claim_step == MinClaimInterval::Fixed(DurationMs::ZERO) {
             return Err(ParameterError::new(
                 "min_claim_step",
                 DurationMs::ZERO,
@@ -94,12 +94,12 @@ impl ClaimParameters {
     }
 }
 
-impl MinClaimStep {
+impl MinClaimInterval {
     /// Returns the least step for a job with this transfer time; never zero.
     pub fn for_transfer(self, transfer_time: DurationMs) -> DurationMs {
         match self {
-            MinClaimStep::Auto => DurationMs(transfer_time.0.div_ceil(64).max(1_000)),
-            MinClaimStep::Fixed(step) => DurationMs(step.0.max(1)),
+            MinClaimInterval::Auto => DurationMs(transfer_time.0.div_ceil(64).max(1_000)),
+            MinClaimInterval::Fixed(step) => DurationMs(step.0.max(1)),
         }
     }
 }
@@ -150,8 +150,10 @@ mod tests {
         assert!(error(|p| p.threshold = PerMillion(2_000_000)).starts_with("threshold"));
         assert!(error(|p| p.l_min = PerMillion(800_000)).contains("at most l (0.75)"));
         assert!(
-            error(|p: &mut ClaimParameters| p.min_claim_step = MinClaimStep::Fixed(DurationMs(0)))
-                .starts_with("min_claim_step is 0s")
+            error(
+                |p: &mut ClaimParameters| p.min_claim_step = MinClaimInterval::Fixed(DurationMs(0))
+            )
+            .starts_with("min_claim_step is 0s")
         );
         assert_eq!(ClaimParameters::default().validate(), Ok(()));
         assert_eq!(ClaimParameters::at_start_only().validate(), Ok(()));

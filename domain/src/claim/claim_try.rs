@@ -2,13 +2,13 @@
 //! jobs that give way.
 
 use super::claim_parameters::ClaimParameters;
-use super::preemption::{Victim, choose_victims};
-use super::startable_components::{ClaimPlace, WantedComponent, find_startable};
+use super::preemption::{PreemptibleJob, choose_victims};
+use super::startable_components::{ClaimPlace, UnclaimedComponent, find_startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
-use crate::job::job_state::{Component, Job, JobPhase, Restart, RestartStep};
+use crate::job::job_state::{Component, ComponentRestart, Job, JobPhase, RestartStep};
 use crate::job::spec::{Priority, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -26,7 +26,7 @@ pub struct ClaimTry {
 }
 
 /// The sites as a claim sees them.
-pub trait ClaimField {
+pub trait ClaimableSites {
     /// Returns the place where a component takes its processors at a site.
     fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> ClaimPlace {
         ClaimPlace::site_default(site.clone())
@@ -49,7 +49,7 @@ pub trait ClaimField {
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
 
     /// Lists our jobs there that may give way, with what they hold.
-    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim>;
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<PreemptibleJob>;
 }
 
 /// Plans one try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and takes
@@ -58,7 +58,7 @@ pub fn plan_claim(
     job: &Job,
     parameters: &ClaimParameters,
     now: Timestamp,
-    field: &mut impl ClaimField,
+    field: &mut impl ClaimableSites,
 ) -> ClaimTry {
     if matches!(job.phase, JobPhase::Running { .. }) {
         return plan_restart(job, now, field);
@@ -69,7 +69,7 @@ pub fn plan_claim(
     };
     let mut wanted = list_unclaimed(job, field);
     let waited =
-        |wanted: &WantedComponent| !wanted.queued && field.waited_lately(job, wanted.component);
+        |wanted: &UnclaimedComponent| !wanted.queued && field.waited_lately(job, wanted.component);
     let kept_back: Vec<ComponentIndex> = wanted
         .extract_if(.., |wanted| waited(wanted))
         .map(|wanted| wanted.component)
@@ -109,7 +109,7 @@ const STAYS: DurationMs = DurationMs(60_000);
 
 /// Plans components that are restarted alone: each starts where its input is if it can, or else
 /// gets another site. They preempt nobody.
-fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> ClaimTry {
+fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimableSites) -> ClaimTry {
     let mut plan = ClaimTry {
         round: job.round,
         ..ClaimTry::default()
@@ -149,7 +149,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
     plan
 }
 
-fn stays_put(component: &Component, staged: &Restart, now: Timestamp) -> bool {
+fn stays_put(component: &Component, staged: &ComponentRestart, now: Timestamp) -> bool {
     let brought = component
         .placement
         .as_ref()
@@ -160,7 +160,7 @@ fn stays_put(component: &Component, staged: &Restart, now: Timestamp) -> bool {
 fn place_of(
     job: &Job,
     component: ComponentIndex,
-    field: &impl ClaimField,
+    field: &impl ClaimableSites,
 ) -> Option<(ClaimPlace, Resources)> {
     let placement = job
         .components
@@ -178,11 +178,11 @@ fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     component.is_some_and(|component| !component.acquisition().needs_idle())
 }
 
-fn list_unclaimed(job: &Job, field: &impl ClaimField) -> Vec<WantedComponent> {
+fn list_unclaimed(job: &Job, field: &impl ClaimableSites) -> Vec<UnclaimedComponent> {
     let wanted = job.unclaimed_components().filter_map(|component| {
         let (place, resources) = place_of(job, component, field)?;
         let queued = waits_in_queue(job, component);
-        Some(WantedComponent {
+        Some(UnclaimedComponent {
             component,
             place,
             resources,
@@ -197,7 +197,7 @@ fn move_elsewhere(
     job: &Job,
     component: ComponentIndex,
     time_left: DurationMs,
-    field: &mut impl ClaimField,
+    field: &mut impl ClaimableSites,
     plan: &mut ClaimTry,
 ) -> bool {
     if matches!(job.spec.request, RequestType::Fixed) {
@@ -220,11 +220,11 @@ fn move_elsewhere(
 fn preempt_for(
     job: &Job,
     component: ComponentIndex,
-    field: &mut impl ClaimField,
+    field: &mut impl ClaimableSites,
     plan: &mut ClaimTry,
 ) {
-    let rose = job.promoted && !bug(Bug::PromotedPreempt);
-    let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
+    let rose = job.promoted && !bug(PlantedBug::PromotedPreempt);
+    let did = !job.preempting.is_empty() && !bug(PlantedBug::PreemptInWaves);
     let may_not = job.priority == Priority::SuperLow || rose || did;
     let place = place_of(job, component, field).filter(|_| !may_not);
     let Some((place, need)) = place else { return };

@@ -13,9 +13,11 @@ pub mod queue;
 pub mod schedule;
 pub mod startable_components;
 
-pub use claim_parameters::{ClaimParameters, MinClaimStep};
-pub use claim_try::{ClaimField, ClaimTry, plan_claim};
-pub use preemption::{MAX_PREEMPTIONS, Victim, choose_victims};
+pub use claim_parameters::{ClaimParameters, MinClaimInterval};
+pub use claim_try::{ClaimTry, ClaimableSites, plan_claim};
+pub use preemption::{MAX_PREEMPTIONS, PreemptibleJob, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
-pub use startable_components::{ClaimPlace, StartableComponents, WantedComponent, find_startable};
+pub use startable_components::{
+    ClaimPlace, StartableComponents, UnclaimedComponent, find_startable,
+};

@@ -3,7 +3,7 @@
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -12,7 +12,7 @@ pub const MAX_PREEMPTIONS: u32 = 3;
 
 /// A job of ours that holds processors at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Victim {
+pub struct PreemptibleJob {
     pub job: JobId,
     pub priority: Priority,
     /// The resources that it holds there.
@@ -32,10 +32,10 @@ pub fn choose_victims(
     idle: &Resources,
     need: &Resources,
     priority: Priority,
-    mut candidates: Vec<Victim>,
-) -> Option<Vec<Victim>> {
-    candidates.retain(|victim: &Victim| {
-        if bug(Bug::PreemptEquals) {
+    mut candidates: Vec<PreemptibleJob>,
+) -> Option<Vec<PreemptibleJob>> {
+    candidates.retain(|victim: &PreemptibleJob| {
+        if bug(PlantedBug::PreemptEquals) {
             victim.priority <= priority
         } else {
             victim.priority < priority
@@ -59,7 +59,7 @@ pub fn choose_victims(
     Some(chosen)
 }
 
-fn suffices(idle: &Resources, need: &Resources, victims: &[Victim]) -> bool {
+fn suffices(idle: &Resources, need: &Resources, victims: &[PreemptibleJob]) -> bool {
     let mut have = idle.clone();
     victims
         .iter()
@@ -73,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> Victim {
-        Victim {
+    fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> PreemptibleJob {
+        PreemptibleJob {
             job: JobId(job),
             priority,
             resources: Resources::processors(processors),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     /// The jobs at B of vectors I-1 to I-18.
-    fn at_b() -> Vec<Victim> {
+    fn at_b() -> Vec<PreemptibleJob> {
         vec![
             victim(1, Priority::Low, 2, 100),
             victim(2, Priority::Low, 4, 200),
@@ -94,7 +94,12 @@ mod tests {
         ]
     }
 
-    fn chosen(idle: u32, need: u32, class: Priority, candidates: Vec<Victim>) -> Option<Vec<u64>> {
+    fn chosen(
+        idle: u32,
+        need: u32,
+        class: Priority,
+        candidates: Vec<PreemptibleJob>,
+    ) -> Option<Vec<u64>> {
         let idle = Resources::processors(idle);
         let need = Resources::processors(need);
         let victims = choose_victims(&idle, &need, class, candidates)?;
@@ -149,7 +154,7 @@ mod tests {
             idle in 0..20u32, need in 1..40u32,
             held in proptest::collection::vec((0..4usize, 1..12u32, 0..5u64), 0..8),
         ) {
-            let victims: Vec<Victim> = held.iter().enumerate().map(|(job, &(class, size, start))| {
+            let victims: Vec<PreemptibleJob> = held.iter().enumerate().map(|(job, &(class, size, start))| {
                 victim(job as u64, Priority::ALL[class], size, start)
             }).collect();
             let idle = Resources::processors(idle);
@@ -166,7 +171,7 @@ mod tests {
                     }
                 }
                 None => {
-                    let lower: Vec<Victim> =
+                    let lower: Vec<PreemptibleJob> =
                         victims.into_iter().filter(|victim| victim.priority < class).collect();
                     prop_assert!(!suffices(&idle, &need, &lower));
                 }

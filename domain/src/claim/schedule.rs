@@ -1,6 +1,6 @@
 //! The claiming times of a placed job: JPT, FTT, JST and JCT.
 
-use super::claim_parameters::MinClaimStep;
+use super::claim_parameters::MinClaimInterval;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Claiming times of one round of a job (KOALA, section 4.5).
@@ -13,7 +13,7 @@ pub struct ClaimSchedule {
     /// L of this round.
     pub l: PerMillion,
     /// The least time between two tries.
-    pub min_step: MinClaimStep,
+    pub min_step: MinClaimInterval,
 }
 
 impl ClaimSchedule {
@@ -54,7 +54,7 @@ mod tests {
             placed_at: Timestamp(0),
             transfer_time: DurationMs(transfer_ms),
             l: PerMillion(l_per_mille * 1000),
-            min_step: MinClaimStep::Fixed(DurationMs(1_000)),
+            min_step: MinClaimInterval::Fixed(DurationMs(1_000)),
         }
     }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn by_default_a_long_transfer_does_not_mean_thousands_of_tries() {
         let schedule = ClaimSchedule {
-            min_step: MinClaimStep::Auto,
+            min_step: MinClaimInterval::Auto,
             ..schedule(7_200_000, 0)
         };
         assert_eq!(tries(&schedule).len(), 65);
@@ -143,7 +143,7 @@ mod tests {
                 placed_at: Timestamp(placed),
                 transfer_time: DurationMs(transfer),
                 l: PerMillion(l),
-                min_step: MinClaimStep::Fixed(DurationMs(step)),
+                min_step: MinClaimInterval::Fixed(DurationMs(step)),
             };
             let tries = tries(&schedule);
             prop_assert!(tries.is_sorted_by(|a, b| a < b), "{tries:?}");

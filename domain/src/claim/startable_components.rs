@@ -27,7 +27,7 @@ impl ClaimPlace {
 
 /// A component that holds no processors yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedComponent {
+pub struct UnclaimedComponent {
     pub component: ComponentIndex,
     pub place: ClaimPlace,
     /// The resources that it needs there.
@@ -51,13 +51,13 @@ pub struct StartableComponents {
 /// `idle_at` returns what a site's batch system reports as idle; a site that does not report has
 /// nothing. Those that wait in queues need nothing idle.
 pub fn find_startable(
-    mut wanted: Vec<WantedComponent>,
+    mut wanted: Vec<UnclaimedComponent>,
     mut idle_at: impl FnMut(&ClaimPlace) -> Option<Resources>,
 ) -> StartableComponents {
     wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
     let mut left = std::collections::BTreeMap::new();
     let mut found = StartableComponents::default();
-    for WantedComponent {
+    for UnclaimedComponent {
         component,
         place,
         resources,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn setting(b_idle: u32) -> StartableComponents {
-        let wanted = |component, site: &str, processors| WantedComponent {
+        let wanted = |component, site: &str, processors| UnclaimedComponent {
             component: ComponentIndex(component),
             place: ClaimPlace::site_default(SiteName::new(site).unwrap()),
             resources: Resources::processors(processors),
@@ -135,7 +135,7 @@ mod tests {
     /// Vector I-5: c3 = 12 comes before c2 = 8 and does not fit 11, so c2 does.
     #[test]
     fn larger_components_come_first() {
-        let wanted = |component, processors| WantedComponent {
+        let wanted = |component, processors| UnclaimedComponent {
             component: ComponentIndex(component),
             place: ClaimPlace::site_default(SiteName::new("B").unwrap()),
             resources: Resources::processors(processors),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_site_that_says_nothing_has_nothing_idle() {
-        let wanted = WantedComponent {
+        let wanted = UnclaimedComponent {
             component: ComponentIndex(0),
             place: ClaimPlace::site_default(SiteName::new("C").unwrap()),
             resources: Resources::processors(1),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::site_deductions::DeductionEntry;
-use super::{Deducted, DeductionKey, PlanHolder, PlanNumber, SiteDeductions};
+use super::{DeductedAmounts, DeductionKey, PlanNumber, PlannerLife, SiteDeductions};
 use crate::ids::{JobId, Round, SiteName};
 use crate::units::Timestamp;
 
@@ -12,11 +12,11 @@ use crate::units::Timestamp;
 pub struct DeductionLedger {
     /// Sites in the order in which they were first named.
     sites: Vec<(SiteName, SiteDeductions)>,
-    numbers: BTreeMap<SiteName, LedgerNumber>,
-    plans: BTreeMap<DeductionKey, OpenPlan>,
+    numbers: BTreeMap<SiteName, SiteLedgerNumber>,
+    plans: BTreeMap<DeductionKey, UncommittedPlan>,
     by_lease: BTreeSet<(Timestamp, DeductionKey)>,
     /// Plans whose lease ended and whose holder does not know it yet.
-    lapsed: BTreeMap<PlanHolder, Vec<DeductionKey>>,
+    lapsed: BTreeMap<PlannerLife, Vec<DeductionKey>>,
     last_plan: u64,
     last_holder: u64,
 }
@@ -24,31 +24,31 @@ pub struct DeductionLedger {
 /// The number of a site's ledger, valid as long as these ledgers last: it saves repeated lookups by
 /// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LedgerNumber(usize);
+pub struct SiteLedgerNumber(usize);
 
 /// A plan that is neither committed nor rejected.
 #[derive(Debug, Clone)]
-struct OpenPlan {
-    holder: PlanHolder,
+struct UncommittedPlan {
+    holder: PlannerLife,
     until: Timestamp,
     /// The sites with possible deductions for it.
-    sites: Vec<LedgerNumber>,
+    sites: Vec<SiteLedgerNumber>,
 }
 
 /// A deduction that nobody will end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leak {
+pub struct LeakedDeduction {
     /// The plan that it was made for.
     pub key: DeductionKey,
     pub site: SiteName,
-    pub deducted: Deducted,
+    pub deducted: DeductedAmounts,
 }
 
 impl DeductionLedger {
     /// Registers a new life of an actor that makes plans.
-    pub fn new_holder(&mut self) -> PlanHolder {
+    pub fn new_holder(&mut self) -> PlannerLife {
         self.last_holder += 1;
-        PlanHolder(self.last_holder)
+        PlannerLife(self.last_holder)
     }
 
     /// Opens a plan for this round of a job: until it ends, and at most until `until`, sites may
@@ -57,7 +57,7 @@ impl DeductionLedger {
         &mut self,
         job: JobId,
         round: Round,
-        holder: PlanHolder,
+        holder: PlannerLife,
         until: Timestamp,
     ) -> DeductionKey {
         self.last_plan += 1;
@@ -68,7 +68,7 @@ impl DeductionLedger {
         };
         self.plans.insert(
             key,
-            OpenPlan {
+            UncommittedPlan {
                 holder,
                 until,
                 sites: Vec::new(),
@@ -90,11 +90,11 @@ impl DeductionLedger {
     }
 
     /// Returns the number of this site's ledger.
-    pub fn number_of(&mut self, site: &SiteName) -> LedgerNumber {
+    pub fn number_of(&mut self, site: &SiteName) -> SiteLedgerNumber {
         if let Some(number) = self.numbers.get(site) {
             return *number;
         }
-        let number = LedgerNumber(self.sites.len());
+        let number = SiteLedgerNumber(self.sites.len());
         self.sites.push((site.clone(), SiteDeductions::default()));
         self.numbers.insert(site.clone(), number);
         number
@@ -102,7 +102,12 @@ impl DeductionLedger {
 
     /// Deducts for an open plan, in place of any earlier deduction for it at the site. Returns
     /// false, and deducts nothing, if the plan is no longer open.
-    pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
+    pub fn deduct(
+        &mut self,
+        key: &DeductionKey,
+        site: SiteLedgerNumber,
+        deducted: DeductedAmounts,
+    ) -> bool {
         self.set_deduction(
             key,
             site,
@@ -117,8 +122,8 @@ impl DeductionLedger {
     pub fn deduct_acknowledged(
         &mut self,
         key: &DeductionKey,
-        site: LedgerNumber,
-        deducted: Deducted,
+        site: SiteLedgerNumber,
+        deducted: DeductedAmounts,
     ) -> bool {
         self.set_deduction(
             key,
@@ -133,7 +138,7 @@ impl DeductionLedger {
     fn set_deduction(
         &mut self,
         key: &DeductionKey,
-        site: LedgerNumber,
+        site: SiteLedgerNumber,
         entry: DeductionEntry,
     ) -> bool {
         let Some(open) = self.plans.get_mut(key) else {
@@ -159,8 +164,8 @@ impl DeductionLedger {
     pub fn deduct_more(
         &mut self,
         key: &DeductionKey,
-        site: LedgerNumber,
-        mut more: Deducted,
+        site: SiteLedgerNumber,
+        mut more: DeductedAmounts,
     ) -> bool {
         if let Some(before) = self.ledger(site).and_then(|ledger| ledger.get(key)) {
             more.add_deducted(before);
@@ -169,7 +174,7 @@ impl DeductionLedger {
     }
 
     /// Removes the deduction for a plan at a site.
-    pub fn release_site(&mut self, key: &DeductionKey, site: LedgerNumber) {
+    pub fn release_site(&mut self, key: &DeductionKey, site: SiteLedgerNumber) {
         if let Some((_, ledger)) = self.sites.get_mut(site.0) {
             ledger.remove_entry(key);
         }
@@ -188,7 +193,7 @@ impl DeductionLedger {
     }
 
     /// Ends all plans of a job that this holder made; returns true if there were any.
-    pub fn end_plans_of_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
+    pub fn end_plans_of_job(&mut self, job: JobId, holder: PlannerLife) -> bool {
         let least = DeductionKey {
             job,
             round: Round(0),
@@ -209,7 +214,7 @@ impl DeductionLedger {
     }
 
     /// Ends all plans of a holder whose life is over: nobody waits for them.
-    pub fn end_plans_of_holder(&mut self, holder: PlanHolder) {
+    pub fn end_plans_of_holder(&mut self, holder: PlannerLife) {
         let of_holder = self.plans.iter().filter(|(_, open)| open.holder == holder);
         let ended: Vec<DeductionKey> = of_holder.map(|(key, _)| *key).collect();
         for key in &ended {
@@ -230,7 +235,7 @@ impl DeductionLedger {
     }
 
     /// Takes this holder's plans that ended with their lease since the last call.
-    pub fn take_lapsed(&mut self, holder: PlanHolder) -> Vec<DeductionKey> {
+    pub fn take_lapsed(&mut self, holder: PlannerLife) -> Vec<DeductionKey> {
         self.lapsed.remove(&holder).unwrap_or_default()
     }
 
@@ -239,7 +244,7 @@ impl DeductionLedger {
         self.by_lease.first().map(|(until, _)| *until)
     }
 
-    pub fn ledger(&self, site: LedgerNumber) -> Option<&SiteDeductions> {
+    pub fn ledger(&self, site: SiteLedgerNumber) -> Option<&SiteDeductions> {
         self.sites.get(site.0).map(|(_, ledger)| ledger)
     }
 
@@ -250,13 +255,13 @@ impl DeductionLedger {
     }
 
     /// Returns all that is deducted from a site.
-    pub fn deducted_at(&self, site: &SiteName) -> Option<&Deducted> {
+    pub fn deducted_at(&self, site: &SiteName) -> Option<&DeductedAmounts> {
         self.ledger_of(site).map(SiteDeductions::total_deducted)
     }
 
     /// Returns what is deducted from a site for one job.
-    pub fn deducted_for_job(&self, site: &SiteName, job: JobId) -> Deducted {
-        let mut sum = Deducted::default();
+    pub fn deducted_for_job(&self, site: &SiteName, job: JobId) -> DeductedAmounts {
+        let mut sum = DeductedAmounts::default();
         let entries = self
             .ledger_of(site)
             .into_iter()
@@ -268,7 +273,11 @@ impl DeductionLedger {
     }
 
     /// Returns what is deducted from a site for a plan.
-    pub fn deducted_for_plan(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
+    pub fn deducted_for_plan(
+        &self,
+        key: &DeductionKey,
+        site: &SiteName,
+    ) -> Option<&DeductedAmounts> {
         self.ledger_of(site)?.get(key)
     }
 
@@ -289,7 +298,11 @@ impl DeductionLedger {
 
     /// Lists deductions that no job owns: for a plan that has ended, for one whose lease was over
     /// by `now`, or for one that no job `owns` any more. There must be none.
-    pub fn find_leaks(&self, now: Timestamp, owns: impl Fn(&DeductionKey) -> bool) -> Vec<Leak> {
+    pub fn find_leaks(
+        &self,
+        now: Timestamp,
+        owns: impl Fn(&DeductionKey) -> bool,
+    ) -> Vec<LeakedDeduction> {
         let all = self.sites.iter().flat_map(|(site, ledger)| {
             ledger
                 .entries()
@@ -302,10 +315,12 @@ impl DeductionLedger {
         });
         leaks
             .map(
-                |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {
-                    key: *key,
-                    site: site.clone(),
-                    deducted: deducted.clone(),
+                |(site, key, deducted): (&SiteName, &DeductionKey, &DeductedAmounts)| {
+                    LeakedDeduction {
+                        key: *key,
+                        site: site.clone(),
+                        deducted: deducted.clone(),
+                    }
                 },
             )
             .collect()

@@ -1,7 +1,7 @@
 //! Provisional deductions: what is set aside at sites for plans, and owned by no job yet.
 //!
 //! Each site has one ledger, read by all who hand out anything of it. A deduction belongs to a job,
-//! its round and one plan for it ([`DeductionKey`]), and to whoever made the plan ([`PlanHolder`]). It
+//! its round and one plan for it ([`DeductionKey`]), and to whoever made the plan ([`PlannerLife`]). It
 //! ends in one of four ways: the plan is committed or rejected ([`DeductionLedger::end_plan`]), its holder dies
 //! ([`DeductionLedger::end_plans_of_holder`]), or its lease is over ([`DeductionLedger::end_expired`]). Nothing can be deducted
 //! for a plan that has ended, so that late messages leave nothing behind.
@@ -9,8 +9,8 @@
 mod deduction_ledger;
 mod site_deductions;
 
-pub use deduction_ledger::{DeductionLedger, Leak, LedgerNumber};
-pub use site_deductions::{Deducted, SiteDeductions};
+pub use deduction_ledger::{DeductionLedger, LeakedDeduction, SiteLedgerNumber};
+pub use site_deductions::{DeductedAmounts, SiteDeductions};
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct PlanNumber(pub u64);
 
 /// A life of an actor that makes plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct PlanHolder(pub u64);
+pub struct PlannerLife(pub u64);
 
 impl fmt::Display for DeductionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ use crate::resources::Resources;
 
 /// The amounts of a deduction, by who must not hand them out again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Deducted {
+pub struct DeductedAmounts {
     /// Resources that policies must not place again. It excludes what a job's record already shows
     /// as placed there.
     pub placing: Resources,
@@ -17,7 +17,7 @@ pub struct Deducted {
     pub claiming: Resources,
 }
 
-impl Deducted {
+impl DeductedAmounts {
     /// Makes the deduction for a plan that is proposed.
     pub fn for_proposal(resources: Resources) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Deducted {
 /// The deduction for one plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeductionEntry {
-    pub(super) deducted: Deducted,
+    pub(super) deducted: DeductedAmounts,
     /// True once the site has acknowledged that the plan goes there.
     pub(super) is_held: bool,
 }
@@ -71,17 +71,17 @@ pub(super) struct DeductionEntry {
 pub struct SiteDeductions {
     entries: BTreeMap<DeductionKey, DeductionEntry>,
     /// The sum of all entries, stored because it is read for every plan.
-    sum: Deducted,
+    sum: DeductedAmounts,
 }
 
 impl SiteDeductions {
     /// Returns the sum of all deductions.
-    pub fn total_deducted(&self) -> &Deducted {
+    pub fn total_deducted(&self) -> &DeductedAmounts {
         &self.sum
     }
 
     /// Returns the deduction for a plan.
-    pub fn get(&self, key: &DeductionKey) -> Option<&Deducted> {
+    pub fn get(&self, key: &DeductionKey) -> Option<&DeductedAmounts> {
         self.entries.get(key).map(|entry| &entry.deducted)
     }
 
@@ -91,7 +91,7 @@ impl SiteDeductions {
     }
 
     /// Lists the deductions by plan.
-    pub fn entries(&self) -> impl Iterator<Item = (&DeductionKey, &Deducted)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&DeductionKey, &DeductedAmounts)> {
         self.entries
             .iter()
             .map(|(key, entry)| (key, &entry.deducted))

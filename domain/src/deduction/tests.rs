@@ -25,7 +25,7 @@ fn vector(processors: u32, memory: u64) -> Resources {
 
 /// What may happen.
 #[derive(Debug, Clone)]
-enum Step {
+enum DeductionStep {
     Open {
         job: u64,
         round: u32,
@@ -35,7 +35,7 @@ enum Step {
     Deduct {
         plan: usize,
         site: usize,
-        deducted: Deducted,
+        deducted: DeductedAmounts,
     },
     Release {
         plan: usize,
@@ -50,38 +50,38 @@ enum Step {
     Pass(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = DeductionStep> {
     let deducted = (0..3u8, 1..9u32, 0..9u64).prop_map(|(kind, processors, memory)| {
         let some = vector(processors, memory);
         match kind {
-            0 => Deducted::for_proposal(some),
-            1 => Deducted::for_claim(some),
-            _ => Deducted::for_moved_claim(some),
+            0 => DeductedAmounts::for_proposal(some),
+            1 => DeductedAmounts::for_claim(some),
+            _ => DeductedAmounts::for_moved_claim(some),
         }
     });
     prop_oneof![
         4 => (0..4u64, 0..2u32, 1..4u64, 1..60u64)
-            .prop_map(|(job, round, holder, lease)| Step::Open { job, round, holder, lease }),
+            .prop_map(|(job, round, holder, lease)| DeductionStep::Open { job, round, holder, lease }),
         8 => (0..20usize, 0..3usize, deducted)
-            .prop_map(|(plan, site, deducted)| Step::Deduct { plan, site, deducted }),
-        2 => (0..20usize, 0..3usize).prop_map(|(plan, site)| Step::Release { plan, site }),
-        2 => (0..20usize).prop_map(Step::End),
-        1 => (0..4u64, 1..4u64).prop_map(|(job, holder)| Step::EndJob { job, holder }),
-        1 => (1..4u64).prop_map(Step::HolderDies),
-        2 => (1..20u64).prop_map(Step::Pass),
+            .prop_map(|(plan, site, deducted)| DeductionStep::Deduct { plan, site, deducted }),
+        2 => (0..20usize, 0..3usize).prop_map(|(plan, site)| DeductionStep::Release { plan, site }),
+        2 => (0..20usize).prop_map(DeductionStep::End),
+        1 => (0..4u64, 1..4u64).prop_map(|(job, holder)| DeductionStep::EndJob { job, holder }),
+        1 => (1..4u64).prop_map(DeductionStep::HolderDies),
+        2 => (1..20u64).prop_map(DeductionStep::Pass),
     ]
 }
 
 /// What the ledgers must say, the plain way.
 #[derive(Default)]
-struct Model {
+struct DeductionModel {
     now: u64,
     made: Vec<DeductionKey>,
     open: BTreeMap<DeductionKey, (u64, u64)>,
-    deducted: BTreeMap<(DeductionKey, usize), Deducted>,
+    deducted: BTreeMap<(DeductionKey, usize), DeductedAmounts>,
 }
 
-impl Model {
+impl DeductionModel {
     fn keep(&mut self, kept: impl Fn(&DeductionKey, u64, u64) -> bool) {
         self.open
             .retain(|key, (holder, until)| kept(key, *holder, *until));
@@ -89,21 +89,21 @@ impl Model {
         self.deducted.retain(|(key, _), _| open.contains_key(key));
     }
 
-    fn play(&mut self, ledgers: &mut DeductionLedger, step: Step) {
+    fn play(&mut self, ledgers: &mut DeductionLedger, step: DeductionStep) {
         let known = |made: &Vec<DeductionKey>, plan: usize| made.get(plan).copied();
         match step {
-            Step::Open {
+            DeductionStep::Open {
                 job,
                 round,
                 holder,
                 lease,
             } => {
                 let until = Timestamp(self.now + lease);
-                let key = ledgers.open_plan(JobId(job), Round(round), PlanHolder(holder), until);
+                let key = ledgers.open_plan(JobId(job), Round(round), PlannerLife(holder), until);
                 self.open.insert(key, (holder, until.0));
                 self.made.push(key);
             }
-            Step::Deduct {
+            DeductionStep::Deduct {
                 plan,
                 site: at,
                 deducted,
@@ -117,7 +117,7 @@ impl Model {
                     self.deducted.insert((key, at), deducted);
                 }
             }
-            Step::Release { plan, site: at } => {
+            DeductionStep::Release { plan, site: at } => {
                 let Some(key) = known(&self.made, plan) else {
                     return;
                 };
@@ -125,22 +125,22 @@ impl Model {
                 ledgers.release_site(&key, at_site);
                 self.deducted.remove(&(key, at));
             }
-            Step::End(plan) => {
+            DeductionStep::End(plan) => {
                 let Some(key) = known(&self.made, plan) else {
                     return;
                 };
                 assert_eq!(ledgers.end_plan(&key), self.open.contains_key(&key));
                 self.keep(|other, _, _| *other != key);
             }
-            Step::EndJob { job, holder } => {
-                ledgers.end_plans_of_job(JobId(job), PlanHolder(holder));
+            DeductionStep::EndJob { job, holder } => {
+                ledgers.end_plans_of_job(JobId(job), PlannerLife(holder));
                 self.keep(|key, by, _| key.job.0 != job || by != holder);
             }
-            Step::HolderDies(holder) => {
-                ledgers.end_plans_of_holder(PlanHolder(holder));
+            DeductionStep::HolderDies(holder) => {
+                ledgers.end_plans_of_holder(PlannerLife(holder));
                 self.keep(|_, by, _| by != holder);
             }
-            Step::Pass(time) => {
+            DeductionStep::Pass(time) => {
                 self.now += time;
                 ledgers.end_expired(Timestamp(self.now));
                 let now = self.now;
@@ -154,7 +154,7 @@ fn deduct(
     ledgers: &mut DeductionLedger,
     key: &DeductionKey,
     at: usize,
-    deducted: Deducted,
+    deducted: DeductedAmounts,
 ) -> bool {
     let number = ledgers.number_of(&site(at));
     ledgers.deduct(key, number, deducted)
@@ -172,11 +172,11 @@ proptest! {
         steps in prop::collection::vec(step(), 0..80),
     ) {
         let mut ledgers = DeductionLedger::default();
-        let mut model = Model::default();
+        let mut model = DeductionModel::default();
         for step in steps {
             model.play(&mut ledgers, step);
             for at in 0..SITES.len() {
-                let mut sum = Deducted::default();
+                let mut sum = DeductedAmounts::default();
                 let here = model.deducted.iter().filter(|((_, site), _)| *site == at);
                 here.for_each(|(_, deducted)| sum.add_deducted(deducted));
                 let told = ledgers.deducted_at(&site(at)).cloned().unwrap_or_default();
@@ -190,10 +190,10 @@ proptest! {
             prop_assert_eq!(ledgers.next_end(), next);
         }
         // Everybody dies: nothing is left.
-        (1..4).for_each(|holder| ledgers.end_plans_of_holder(PlanHolder(holder)));
+        (1..4).for_each(|holder| ledgers.end_plans_of_holder(PlannerLife(holder)));
         prop_assert!(ledgers.is_empty());
         for at in 0..SITES.len() {
-            prop_assert!(ledgers.deducted_at(&site(at)).is_none_or(|sum| *sum == Deducted::default()));
+            prop_assert!(ledgers.deducted_at(&site(at)).is_none_or(|sum| *sum == DeductedAmounts::default()));
         }
     }
 }
@@ -207,7 +207,7 @@ fn opened(ledgers: &mut DeductionLedger, job: u64, until: u64) -> DeductionKey {
 fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 1, 5_000);
-    let six = || Deducted::for_proposal(Resources::processors(6));
+    let six = || DeductedAmounts::for_proposal(Resources::processors(6));
     let first = ledgers.number_of(&site(0));
     assert!(ledgers.deduct(&key, first, six()) && ledgers.deduct(&key, first, six()));
     let free = |ledgers: &DeductionLedger| {
@@ -219,7 +219,7 @@ fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     assert!(ledgers.deduct_more(&key, first, six()));
     assert_eq!(
         ledgers.deducted_for_plan(&key, &site(0)),
-        Some(&Deducted::for_proposal(vector_of(12)))
+        Some(&DeductedAmounts::for_proposal(vector_of(12)))
     );
     assert!(
         !ledgers.is_acknowledged(&key, &site(0)) && ledgers.deduct_acknowledged(&key, first, six())
@@ -249,20 +249,23 @@ fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
         &mut ledgers,
         &key,
         1,
-        Deducted::for_moved_claim(vector_of(3)),
+        DeductedAmounts::for_moved_claim(vector_of(3)),
     );
     assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
     ledgers.end_expired(Timestamp(4_999));
-    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(PlanHolder(1)).is_empty());
+    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(PlannerLife(1)).is_empty());
     assert_eq!(
         ledgers.find_leaks(Timestamp(5_001), |_| true).len(),
         1,
         "until somebody looks"
     );
     ledgers.end_expired(Timestamp(5_000));
-    assert_eq!(ledgers.take_lapsed(PlanHolder(1)), [key]);
-    assert!(ledgers.take_lapsed(PlanHolder(1)).is_empty(), "told once");
-    assert_eq!(ledgers.deducted_at(&site(1)), Some(&Deducted::default()));
+    assert_eq!(ledgers.take_lapsed(PlannerLife(1)), [key]);
+    assert!(ledgers.take_lapsed(PlannerLife(1)).is_empty(), "told once");
+    assert_eq!(
+        ledgers.deducted_at(&site(1)),
+        Some(&DeductedAmounts::default())
+    );
     let longer = opened(&mut ledgers, 2, 1_000);
     assert!(
         ledgers.extend_lease(&longer, Timestamp(9_000))
@@ -276,13 +279,13 @@ fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
 fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
     let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 7, 5_000);
-    let deducted = Deducted::for_claim(vector(2, 10));
+    let deducted = DeductedAmounts::for_claim(vector(2, 10));
     deduct(&mut ledgers, &key, 2, deducted.clone());
     assert!(ledgers.find_leaks(Timestamp(0), |_| true).is_empty());
     let leaks = ledgers.find_leaks(Timestamp(0), |key| key.job != JobId(7));
     assert_eq!(
         leaks,
-        [Leak {
+        [LeakedDeduction {
             key,
             site: site(2),
             deducted: deducted.clone()

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use crate::boxed_default::Usual;
+use crate::boxed_default::SharedDefault;
 use crate::job::job_state::Job;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// Times and sums that are recorded during a job's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Instants {
+pub struct JobInstants {
     /// First successful placement.
     pub first_placed: Option<Timestamp>,
     /// Latest successful placement (JPT).
@@ -41,16 +41,16 @@ pub struct Instants {
     pub transfer_volume: Bytes,
 }
 
-impl Usual for Instants {
+impl SharedDefault for JobInstants {
     fn usual() -> &'static Self {
-        static USUAL: LazyLock<Instants> = LazyLock::new(Instants::default);
+        static USUAL: LazyLock<JobInstants> = LazyLock::new(JobInstants::default);
         &USUAL
     }
 }
 
 /// Durations that follow from the instants. A length is `None` until both of its ends are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accounting {
+pub struct JobAccounting {
     /// From entering the placement queue to placement, at the latest visit.
     pub placement_time: Option<DurationMs>,
     /// The sum over all visits.
@@ -65,7 +65,7 @@ pub struct Accounting {
     pub start_delay_ms: Option<i64>,
     /// PGT: from the latest placement to the claim.
     pub gained_time: Option<DurationMs>,
-    /// See [`Instants::gained_processor_ms`].
+    /// See [`JobInstants::gained_processor_ms`].
     pub gained_processor_ms: u64,
     /// PWT, in processors x time: also of rounds that failed.
     pub wasted_processor_ms: u64,
@@ -79,7 +79,7 @@ pub struct Accounting {
     pub transfer_volume: Bytes,
 }
 
-impl Accounting {
+impl JobAccounting {
     /// Computes the accounting of a job in its present state.
     pub fn from_job(job: &Job) -> Self {
         let instants = &job.instants;

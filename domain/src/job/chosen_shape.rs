@@ -1,16 +1,16 @@
 //! The shapes of a flexible job: processors and run time.
 
 use super::job_state::Job;
-use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
-use crate::acquisition::{InvalidMolding, Molding, OtherShape, ReservationUse};
+use super::spec::{JobSpec, JobSpecError, JobSpecLimits, RequestType};
+use crate::acquisition::{AlternativeShape, MoldingError, MoldingOptions, UsedReservation};
 use crate::units::DurationMs;
 
 impl JobSpec {
     /// Iterates over the shapes in which it may run: first the one that is asked for.
-    pub fn shapes(&self) -> impl Iterator<Item = OtherShape> + '_ {
+    pub fn shapes(&self) -> impl Iterator<Item = AlternativeShape> + '_ {
         let processors = self.components.iter().map(|one| one.resources.processors);
         let processors = processors.fold(0, u32::saturating_add);
-        self.run.molding.all_shapes(OtherShape {
+        self.run.molding.all_shapes(AlternativeShape {
             processors,
             run_time: self.wall_time,
         })
@@ -35,11 +35,11 @@ impl JobSpec {
         times.max().unwrap_or(self.wall_time)
     }
 
-    pub(super) fn validate_molding(&self, limits: &SpecLimits) -> Result<(), SpecError> {
+    pub(super) fn validate_molding(&self, limits: &JobSpecLimits) -> Result<(), JobSpecError> {
         let molding = &self.run.molding;
         match &self.request {
-            _ if *molding == Molding::default() => Ok(()),
-            RequestType::Fixed | RequestType::NonFixed => Err(InvalidMolding::NotFlexible.into()),
+            _ if *molding == MoldingOptions::default() => Ok(()),
+            RequestType::Fixed | RequestType::NonFixed => Err(MoldingError::NotFlexible.into()),
             RequestType::Flexible(bounds) => {
                 let Some(asked) = self.shapes().next() else {
                     return Ok(());
@@ -59,7 +59,7 @@ impl Job {
             .components
             .iter()
             .filter_map(|c| c.acquisition().reservation_use());
-        let is_own = promised.any(|ReservationUse { shared, .. }| !shared);
+        let is_own = promised.any(|UsedReservation { shared, .. }| !shared);
         let reservation = self.reservation.as_deref().filter(|_| is_own);
         reservation
             .and_then(|reservation| reservation.split)

@@ -1,15 +1,15 @@
 //! The two ways to feed components: each reads a whole file, or its own chunk of it
 //! (KOALA, model; a chunk is proportional to the component's processors).
 
-use crate::content::{Chunk, Content, FilePart};
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::ComponentIndex;
 use crate::job::job_state::Job;
-use crate::job::spec::{Input, JobSpec, RequestType};
+use crate::job::spec::{InputSpec, JobSpec, RequestType};
 use crate::placed::Placement;
 
 /// The portion of a file that a component reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Feed {
+pub enum InputPortion {
     /// All of it.
     #[default]
     Whole,
@@ -18,12 +18,12 @@ pub enum Feed {
     Chunk,
 }
 
-impl Feed {
+impl InputPortion {
     /// Returns its name in job files.
     pub fn as_str(self) -> &'static str {
         match self {
-            Feed::Whole => "whole",
-            Feed::Chunk => "chunk",
+            InputPortion::Whole => "whole",
+            InputPortion::Chunk => "chunk",
         }
     }
 }
@@ -32,8 +32,16 @@ impl JobSpec {
     /// Returns the chunk that a component reads of an input: `None` if it reads all of it, or is
     /// not bound yet. `placements` are those of all components: for a flexible request the shares
     /// count, for others the processors that each component asks for.
-    pub fn chunk_of(&self, index: usize, input: &Input, placements: &[Placement]) -> Option<Chunk> {
-        let of = input.file.bound.filter(|_| input.feed == Feed::Chunk)?;
+    pub fn chunk_of(
+        &self,
+        index: usize,
+        input: &InputSpec,
+        placements: &[Placement],
+    ) -> Option<FileChunk> {
+        let of = input
+            .file
+            .bound
+            .filter(|_| input.feed == InputPortion::Chunk)?;
         let part = match self.request {
             RequestType::Flexible(_) => {
                 let shares: Vec<u64> = placements
@@ -44,16 +52,15 @@ impl JobSpec {
             }
             RequestType::Fixed | RequestType::NonFixed => self.part_of(index, of),
         };
-        Some(Chunk::of_part(of, part))
+        Some(FileChunk::of_part(of, part))
     }
 
     /// Returns a component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: usize, of: Content) -> FilePart {
+    pub fn part_of(&self, index: usize, of: Content) -> ComponentFilePart {
         let processors = self.components.iter().map(|component| {
-            let takes_part = component
-                .inputs
-                .iter()
-                .any(|input: &Input| input.feed == Feed::Chunk && input.file.bound == Some(of));
+            let takes_part = component.inputs.iter().any(|input: &InputSpec| {
+                input.feed == InputPortion::Chunk && input.file.bound == Some(of)
+            });
             if takes_part {
                 u64::from(component.resources.processors)
             } else {
@@ -66,7 +73,7 @@ impl JobSpec {
 
 impl Job {
     /// Returns a placed component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: ComponentIndex, of: Content) -> FilePart {
+    pub fn part_of(&self, index: ComponentIndex, of: Content) -> ComponentFilePart {
         match self.spec.request {
             RequestType::Flexible(_) => {
                 let shares: Vec<u64> = self
@@ -80,10 +87,10 @@ impl Job {
     }
 }
 
-fn component_part(index: usize, processors: &[u64]) -> FilePart {
+fn component_part(index: usize, processors: &[u64]) -> ComponentFilePart {
     let before = processors.iter().take(index).sum();
     let own = processors.get(index).copied().unwrap_or(0);
-    FilePart {
+    ComponentFilePart {
         before,
         own,
         total: processors.iter().sum(),
@@ -114,7 +121,7 @@ mod tests {
             let mut end = 0;
             let total: u64 = processors.iter().sum();
             for index in 0..processors.len() {
-                let chunk = Chunk::of_part(file(size), component_part(index, &processors));
+                let chunk = FileChunk::of_part(file(size), component_part(index, &processors));
                 prop_assert_eq!(chunk.offset.0, end, "no gap, no overlap");
                 end += chunk.length.0;
                 let exact = u128::from(size) * u128::from(processors[index]) / u128::from(total);

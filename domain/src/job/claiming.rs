@@ -1,11 +1,13 @@
 //! Decides when a job's processors are claimed, and which components still wait for theirs.
 
-use crate::acquisition::ClaimLimits;
+use crate::acquisition::ClaimTimeLimits;
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
 use crate::job::job_parameters::JobParameters;
-use crate::job::job_state::{AttemptState, Component, Job, JobPhase, Restart, RestartStep};
-use crate::planted_bugs::{Bug, bug};
+use crate::job::job_state::{
+    AttemptState, Component, ComponentRestart, Job, JobPhase, RestartStep,
+};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Aborted rounds after which a job claims all of its components or none.
@@ -24,7 +26,7 @@ impl Component {
             && self
                 .restart
                 .as_ref()
-                .is_some_and(|restart: &Restart| restart.step != RestartStep::Staging)
+                .is_some_and(|restart: &ComponentRestart| restart.step != RestartStep::Staging)
     }
 
     /// Returns true if it is restarted alone, and it is time to try for its processors.
@@ -40,7 +42,7 @@ impl Component {
 
 impl Job {
     /// Returns the limits for the claims of its round: the longest of its sites counts.
-    pub fn claim_limits(&self, parameters: &JobParameters) -> ClaimLimits {
+    pub fn claim_limits(&self, parameters: &JobParameters) -> ClaimTimeLimits {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
         parameters.claims_at(placements.map(|placement| &placement.site))
     }
@@ -117,7 +119,7 @@ impl Job {
         &self,
         component: &Component,
         since: Timestamp,
-        claims: ClaimLimits,
+        claims: ClaimTimeLimits,
     ) -> Timestamp {
         let acquisition = component.acquisition();
         let from = if acquisition.is_queued() {
@@ -134,7 +136,7 @@ impl Job {
         &self,
         component: &Component,
         since: Timestamp,
-        claims: ClaimLimits,
+        claims: ClaimTimeLimits,
     ) -> Timestamp {
         match component.run {
             AttemptState::AtGate { since, .. } => since + component.acquisition().max_hold(claims),
@@ -170,7 +172,7 @@ impl Job {
         self.components
             .iter()
             .filter_map(|c| c.restart.as_ref())
-            .any(|restart: &Restart| restart.step == RestartStep::Staging)
+            .any(|restart: &ComponentRestart| restart.step == RestartStep::Staging)
     }
 
     /// Iterates over components that are restarted alone and have not begun again.
@@ -183,7 +185,7 @@ impl Job {
     /// Returns true if it may be preempted by a job of a higher priority: not for ever, and not if
     /// its payload may have begun and must not run twice.
     pub fn may_be_preempted(&self) -> bool {
-        let once = bug(Bug::PreemptOnce);
+        let once = bug(PlantedBug::PreemptOnce);
         let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
         // Reserved processors belong to nobody else.
         let is_promised = self.reservations_begin().is_some();

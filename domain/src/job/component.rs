@@ -9,7 +9,7 @@ use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, LrmId, SiteNam
 use crate::job::job_state::{Job, JobPhase};
 use crate::job::spec::{ComponentSpec, RequestType};
 use crate::placed::Placement;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
@@ -34,12 +34,12 @@ pub struct Component {
     /// take it.
     pub avoid: BTreeSet<SiteName>,
     /// States of its outputs that are brought to sites, by position in the specification.
-    pub collected: Vec<Collected>,
+    pub collected: Vec<OutputCollection>,
     /// The latest attempt whose payload began, of this round or an earlier one.
-    pub began: Option<Began>,
+    pub began: Option<BegunAttempt>,
     /// Set while it is restarted alone, from its failure in a running job until its payload begins
     /// again. Also set if it begins later than the others, and its job has started without it.
-    pub restart: Option<Restart>,
+    pub restart: Option<ComponentRestart>,
     /// The last moment at which its payload may begin with the others of its round, by its site's
     /// clock; set once the start is decided.
     pub start_by: Option<Timestamp>,
@@ -48,12 +48,12 @@ pub struct Component {
     pub not_before: Option<Timestamp>,
     /// The control planes that made its attempts where it was not us, one for each import of the
     /// store, in order.
-    pub origins: Vec<AttemptOrigin>,
+    pub origins: Vec<ImportedAttempts>,
 }
 
 /// Attempts that another control plane made, before its store was imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AttemptOrigin {
+pub struct ImportedAttempts {
     /// That control plane.
     pub instance: InstanceId,
     /// The last attempt that it may have made; earlier ones may be of an earlier origin.
@@ -102,7 +102,7 @@ impl Component {
 
 /// A component that is started again, or for the first time, while the others go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restart {
+pub struct ComponentRestart {
     /// The next step.
     pub step: RestartStep,
     /// The time of this step, or of the claim of its processors.
@@ -126,7 +126,7 @@ pub enum RestartStep {
 
 /// An attempt whose payload began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Began {
+pub struct BegunAttempt {
     pub site: SiteName,
     pub attempt: Attempt,
     /// The begin by its site's clock, where the site reports it.
@@ -162,7 +162,7 @@ pub enum AttemptState {
         /// Look-ups that did not find it.
         absences: u8,
         /// Set while it waits in its site's own queue; `None` while it is expected to start.
-        waits: Option<Waits>,
+        waits: Option<SiteQueueWait>,
     },
     /// The wrapper waits at the gate.
     AtGate {
@@ -201,7 +201,7 @@ pub enum AttemptState {
 
 /// An attempt that waits in its site's own queue, neither starting nor lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Waits {
+pub struct SiteQueueWait {
     /// The time since when, by our clock.
     pub since: Timestamp,
     /// The start that its site expects, by our clock, if it says so.
@@ -310,7 +310,7 @@ pub struct SiteCharge {
 
 /// An output on its way to the site that keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Collected {
+pub struct OutputCollection {
     /// The content, once it was read.
     pub content: Option<Content>,
     /// True once its site has it, whole, and the catalogue knows it.
@@ -380,7 +380,7 @@ impl Job {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         let asked = &self.spec_of(index)?.resources;
-        let share = share.filter(|_| !bug(Bug::SplitAsWhole));
+        let share = share.filter(|_| !bug(PlantedBug::SplitAsWhole));
         Some(share.map_or_else(|| asked.clone(), |share| asked.portion(share)))
     }
 

@@ -9,8 +9,10 @@ use crate::content::Content;
 use crate::ids::{
     Attempt, AttemptTag, ComponentIndex, Digest, InstanceId, JobId, LogicalName, SiteName,
 };
-use crate::job::job_state::{AttemptState, Collected, Component, Job, JobPhase, RestartStep};
-use crate::job::spec::{Collect, OutputSpec};
+use crate::job::job_state::{
+    AttemptState, Component, Job, JobPhase, OutputCollection, RestartStep,
+};
+use crate::job::spec::{OutputDestination, OutputSpec};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -19,7 +21,7 @@ const CORRECTION: DurationMs = DurationMs(5_000);
 
 /// The resources of one component at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
+pub struct ComponentHolding {
     pub component: ComponentIndex,
     /// The last attempt of the component.
     pub attempt: Attempt,
@@ -38,7 +40,7 @@ pub struct Holding {
     pub queued: bool,
 }
 
-impl Holding {
+impl ComponentHolding {
     /// Returns true if the site's own count of what is idle includes it, if the site was asked at
     /// this time and it is `now`. A time that is still to come was noted before the last start of the
     /// control plane, by a clock that has been set back since: whatever was asked after that start
@@ -61,7 +63,7 @@ impl Holding {
 }
 
 /// Lists the resources that a job has at sites, or will claim there.
-pub fn holdings(job: &Job) -> Vec<Holding> {
+pub fn holdings(job: &Job) -> Vec<ComponentHolding> {
     let claims = matches!(
         job.phase,
         JobPhase::Placed { .. } | JobPhase::Claiming { .. }
@@ -79,7 +81,7 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
         })
         .filter_map(|(index, component)| {
             let placement = component.placement.as_ref()?;
-            Some(Holding {
+            Some(ComponentHolding {
                 component: index,
                 attempt: component.attempt,
                 origin: component.origin_of(component.attempt),
@@ -223,22 +225,24 @@ pub fn outputs_to_bring(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, Content, (&SiteName, &LogicalName))> {
     uncollected_outputs(job).filter_map(|(index, at, state, output)| match &output.collect {
-        Collect::ToSite { site, register } => Some((index, at, state.content?, (site, register))),
-        Collect::Fetch => None,
+        OutputDestination::ToSite { site, register } => {
+            Some((index, at, state.content?, (site, register)))
+        }
+        OutputDestination::Fetch => None,
     })
 }
 
 /// Iterates over the outputs that go to a site and are not there yet, by component and position.
 pub(super) fn uncollected_outputs(
     job: &Job,
-) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &OutputSpec)> {
+) -> impl Iterator<Item = (ComponentIndex, u32, &OutputCollection, &OutputSpec)> {
     let collects = matches!(job.phase, JobPhase::Collecting { .. });
     job.specified()
         .filter(move |_| collects)
         .flat_map(|(index, component, spec)| {
             let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));
             let open = outputs.filter(|(_, (state, output))| {
-                !state.done && !matches!(output.collect, Collect::Fetch)
+                !state.done && !matches!(output.collect, OutputDestination::Fetch)
             });
             open.map(move |(at, (state, output))| (index, at, state, output))
         })

@@ -4,20 +4,23 @@
 use std::collections::BTreeSet;
 
 use crate::ids::RelPath;
-use crate::job::spec::{ComponentSpec, SpecError};
+use crate::job::spec::{ComponentSpec, JobSpecError};
 
 /// Longest name of a file, in bytes, at sites of all kinds.
 const NAME_MAX: usize = 255;
 
 /// Checks the paths of all inputs.
-pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
+pub(super) fn check(component: &ComponentSpec) -> Result<(), JobSpecError> {
     let mut paths = BTreeSet::new();
     for path in component.inputs.iter().map(|input| &input.path) {
         if path.as_str().split('/').any(|part| part.len() > NAME_MAX) {
-            return Err(SpecError::LongInput(component.name.clone(), path.clone()));
+            return Err(JobSpecError::LongInput(
+                component.name.clone(),
+                path.clone(),
+            ));
         }
         if !paths.insert(path.as_str()) {
-            return Err(SpecError::DuplicateInput(
+            return Err(JobSpecError::DuplicateInput(
                 component.name.clone(),
                 path.clone(),
             ));
@@ -31,7 +34,11 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
         return Ok(());
     };
     match RelPath::new(&outer) {
-        Ok(outer) => Err(SpecError::NestedInput(component.name.clone(), inner, outer)),
+        Ok(outer) => Err(JobSpecError::NestedInput(
+            component.name.clone(),
+            inner,
+            outer,
+        )),
         // Cannot happen: a part of a path is a path.
         Err(_) => Ok(()),
     }
@@ -47,20 +54,20 @@ fn parent_paths(path: &RelPath) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
     use crate::ids::LogicalName;
-    use crate::job::spec::{Feed, FileRef, Input};
+    use crate::job::spec::{FileReference, InputPortion, InputSpec};
     use crate::job::tests::job_world::spec;
 
-    fn checked(paths: &[&str]) -> Result<(), SpecError> {
+    fn checked(paths: &[&str]) -> Result<(), JobSpecError> {
         let mut component = spec(1).components[0].clone();
         component.inputs = paths
             .iter()
-            .map(|path: &&str| Input {
-                file: FileRef {
+            .map(|path: &&str| InputSpec {
+                file: FileReference {
                     name: LogicalName::new("file").unwrap(),
                     bound: None,
                 },
                 path: RelPath::new(path).unwrap(),
-                feed: Feed::Whole,
+                feed: InputPortion::Whole,
             })
             .collect();
         check(&component)
@@ -71,9 +78,12 @@ mod tests {
         assert_eq!(checked(&["a", "b/c", "ab/d", "b/e"]), Ok(()));
         for paths in [["a", "a/b"], ["a/b/c", "a"]] {
             let refused = checked(&paths).unwrap_err();
-            assert!(matches!(refused, SpecError::NestedInput(..)), "{refused}");
+            assert!(
+                matches!(refused, JobSpecError::NestedInput(..)),
+                "{refused}"
+            );
         }
         let refused = checked(&[&"x".repeat(256)]).unwrap_err();
-        assert!(matches!(refused, SpecError::LongInput(..)), "{refused}");
+        assert!(matches!(refused, JobSpecError::LongInput(..)), "{refused}");
     }
 }

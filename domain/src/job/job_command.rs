@@ -10,9 +10,9 @@ use crate::claim::ClaimTry;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::Priority;
-use crate::placed::{PlacedBy, Placement};
+use crate::placed::{Placement, PlacementOrigin};
 use crate::reservation::flexco::{FlexPlan, PartsPlan};
-use crate::reservation::{Ranking, ReservationOutcome, Serial};
+use crate::reservation::{ReservationOutcome, ReservationSerial, SiteRanking};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job, from a user or another actor.
@@ -28,7 +28,7 @@ pub enum JobCommand {
         /// By component.
         placements: Vec<Placement>,
         /// The policy that chose them; `None` where nobody keeps that.
-        by: Option<PlacedBy>,
+        by: Option<PlacementOrigin>,
     },
     /// The job wants a reservation: these sites may be asked, the best first.
     Reserve {
@@ -38,7 +38,7 @@ pub enum JobCommand {
         /// there.
         unreserved: Vec<Vec<Placement>>,
         /// By component: the ranking of its sites, if the job has preferences.
-        rankings: Vec<Ranking>,
+        rankings: Vec<SiteRanking>,
         /// The job's terms when this was found; the command is stale if they have changed since.
         wish: Option<ReservationTerms>,
     },
@@ -81,7 +81,7 @@ pub enum JobCommand {
         /// The site.
         site: SiteName,
         /// The number of the reservation.
-        serial: Serial,
+        serial: ReservationSerial,
     },
     /// A user wants another start for its reservations, or no reservation any more.
     ChangeReservation {
@@ -108,9 +108,9 @@ pub enum JobCommand {
         freed: Vec<SiteName>,
     },
     /// Checks the clock and the state of others.
-    Look(ExternalState),
+    Look(JobSurroundings),
     /// It is time to claim processors: the claimer's plan, and the state of others.
-    Claim(ClaimTry, ExternalState),
+    Claim(ClaimTry, JobSurroundings),
     /// A job of a higher priority takes the processors.
     Preempt { by: JobId },
     /// A submission was answered.
@@ -118,7 +118,7 @@ pub enum JobCommand {
         component: ComponentIndex,
         attempt: Attempt,
         /// The answer.
-        answer: SubmitAnswer,
+        answer: SubmissionAnswer,
     },
     /// A look-up by tag was answered.
     LookUpAnswered {
@@ -136,9 +136,9 @@ pub enum JobCommand {
         /// The time of the status request.
         asked_at: Timestamp,
         /// Times by the site's clock.
-        times: SiteTimes,
+        times: SiteClockTimes,
         /// The state that the site shows.
-        sighting: Sighting,
+        sighting: AttemptSighting,
     },
     /// The gate of an attempt was decided.
     GateAnswered {
@@ -218,9 +218,9 @@ pub enum JobCommand {
 
 /// State of others that a job depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ExternalState {
+pub struct JobSurroundings {
     /// The state of its input.
-    pub inputs: Inputs,
+    pub inputs: InputState,
     /// Components whose site does not answer, with the time since when.
     pub unreachable: Vec<(ComponentIndex, Timestamp)>,
     /// Components whose site is no longer in the configuration, with the time since when the server
@@ -230,15 +230,15 @@ pub struct ExternalState {
     /// submitted earlier.
     pub yields: Option<(ComponentIndex, JobId)>,
     /// Outputs that cannot be brought to their sites.
-    pub stranded: Vec<Stranded>,
+    pub stranded: Vec<RejectedOutput>,
 }
 
 /// An output that its site does not take: the component, the output's position, and the reason.
-pub type Stranded = (ComponentIndex, u32, Arc<str>);
+pub type RejectedOutput = (ComponentIndex, u32, Arc<str>);
 
 /// The state of the input of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Inputs {
+pub enum InputState {
     /// Nothing is known yet.
     #[default]
     Unknown,
@@ -259,7 +259,7 @@ pub enum Inputs {
 
 /// The answer of a site to a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmitAnswer {
+pub enum SubmissionAnswer {
     /// The site acknowledged it.
     Accepted(LrmId),
     /// The site refused, without blaming the job.
@@ -278,7 +278,7 @@ pub enum SubmitAnswer {
 
 /// Times of an attempt by the clock of its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SiteTimes {
+pub struct SiteClockTimes {
     /// The lead of that clock over ours when the site answered.
     pub clock: ClockSkew,
     /// The begin of the payload, if it has begun and the site says when.
@@ -289,7 +289,7 @@ pub struct SiteTimes {
 
 /// The state of an attempt as its site shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sighting {
+pub enum AttemptSighting {
     /// The site answered and knows nothing of it.
     Absent,
     /// The attempt is being started, or waits for that without being known to.

@@ -3,8 +3,8 @@
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AttemptState, Component, Job, JobPhase, JobReservations, SiteCharge};
-use crate::job::spec::Collect;
-use crate::planted_bugs::{Bug, bug};
+use crate::job::spec::OutputDestination;
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// An effect: a thing to be done. It stays due until an event records its outcome.
@@ -12,12 +12,12 @@ use crate::units::{DurationMs, Timestamp};
 pub struct JobEffect {
     pub component: ComponentIndex,
     pub attempt: Attempt,
-    pub kind: EffectKind,
+    pub kind: JobEffectKind,
 }
 
 /// The kind of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EffectKind {
+pub enum JobEffectKind {
     /// Submit the attempt.
     Submit,
     /// Record that the attempt was not submitted and shall not be.
@@ -38,7 +38,7 @@ pub enum EffectKind {
     Reserve,
 }
 
-impl EffectKind {
+impl JobEffectKind {
     /// Names of all kinds; crash points are generated from them.
     pub const NAMES: [&'static str; 9] = [
         "Submit",
@@ -52,18 +52,27 @@ impl EffectKind {
         "Reserve",
     ];
 
+    /// Returns true if it may be dropped at any moment, and made anew if it is due again. It reads
+    /// whole files, which may take hours.
+    pub fn may_be_dropped(self) -> bool {
+        matches!(
+            self,
+            JobEffectKind::ReadOutput(_) | JobEffectKind::RegisterOutput(_)
+        )
+    }
+
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
-            EffectKind::Submit => Self::NAMES[0],
-            EffectKind::Withdraw => Self::NAMES[1],
-            EffectKind::LookUp => Self::NAMES[2],
-            EffectKind::OpenGate => Self::NAMES[3],
-            EffectKind::End => Self::NAMES[4],
-            EffectKind::RecordCharge => Self::NAMES[5],
-            EffectKind::ReadOutput(_) => Self::NAMES[6],
-            EffectKind::RegisterOutput(_) => Self::NAMES[7],
-            EffectKind::Reserve => Self::NAMES[8],
+            JobEffectKind::Submit => Self::NAMES[0],
+            JobEffectKind::Withdraw => Self::NAMES[1],
+            JobEffectKind::LookUp => Self::NAMES[2],
+            JobEffectKind::OpenGate => Self::NAMES[3],
+            JobEffectKind::End => Self::NAMES[4],
+            JobEffectKind::RecordCharge => Self::NAMES[5],
+            JobEffectKind::ReadOutput(_) => Self::NAMES[6],
+            JobEffectKind::RegisterOutput(_) => Self::NAMES[7],
+            JobEffectKind::Reserve => Self::NAMES[8],
         }
     }
 }
@@ -87,7 +96,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
         effects.push(JobEffect {
             component,
             attempt,
-            kind: EffectKind::Reserve,
+            kind: JobEffectKind::Reserve,
         });
     }
     for (index, component) in job.indexed_components() {
@@ -99,11 +108,11 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             });
         };
         if component.charge.is_some() {
-            push(EffectKind::RecordCharge);
+            push(JobEffectKind::RecordCharge);
         }
         match job.phase {
             JobPhase::Claiming { .. } if component.given_back => {
-                if !bug(Bug::KeepGivenBack) {
+                if !bug(PlantedBug::KeepGivenBack) {
                     push_end_effects(component, now, &mut push);
                 }
             }
@@ -128,10 +137,10 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     effects
 }
 
-fn push_claim_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+fn push_claim_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(JobEffectKind)) {
     match component.run {
-        AttemptState::Intended { .. } => push(EffectKind::Submit),
-        AttemptState::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
+        AttemptState::Intended { .. } => push(JobEffectKind::Submit),
+        AttemptState::Uncertain { look_at, .. } if look_at <= now => push(JobEffectKind::LookUp),
         _ => {}
     }
 }
@@ -142,31 +151,31 @@ fn push_gate_effect(
     job: &Job,
     index: ComponentIndex,
     now: Timestamp,
-    push: &mut impl FnMut(EffectKind),
+    push: &mut impl FnMut(JobEffectKind),
 ) {
     let Some(component) = job.components.get(index.0 as usize) else {
         return;
     };
     let is_late = component.time_past_start(now) > DurationMs::ZERO;
     if component.run.is_confirmed_ready() && !is_late && !job.is_too_early(index, now) {
-        push(EffectKind::OpenGate);
+        push(JobEffectKind::OpenGate);
     }
 }
 
-fn push_end_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+fn push_end_effects(component: &Component, now: Timestamp, push: &mut impl FnMut(JobEffectKind)) {
     match component.run {
-        AttemptState::Intended { .. } => push(EffectKind::Withdraw),
+        AttemptState::Intended { .. } => push(JobEffectKind::Withdraw),
         AttemptState::Uncertain { look_at, .. } => {
-            push(EffectKind::End);
+            push(JobEffectKind::End);
             if look_at <= now {
-                push(EffectKind::LookUp);
+                push(JobEffectKind::LookUp);
             }
         }
         AttemptState::Submitted { .. }
         | AttemptState::AtGate { .. }
         | AttemptState::Opened { .. }
         | AttemptState::Running { .. } => {
-            push(EffectKind::End);
+            push(JobEffectKind::End);
         }
         AttemptState::Idle | AttemptState::Ended { .. } => {}
     }
@@ -176,18 +185,18 @@ fn push_output_effects(
     job: &Job,
     index: ComponentIndex,
     component: &Component,
-    push: &mut impl FnMut(EffectKind),
+    push: &mut impl FnMut(JobEffectKind),
 ) {
     let Some(spec) = job.spec_of(index) else {
         return;
     };
     for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
-        if state.done || matches!(output.collect, Collect::Fetch) {
+        if state.done || matches!(output.collect, OutputDestination::Fetch) {
             continue;
         }
         let kind = match state.content {
-            None => EffectKind::ReadOutput(at as u32),
-            Some(_) => EffectKind::RegisterOutput(at as u32),
+            None => JobEffectKind::ReadOutput(at as u32),
+            Some(_) => JobEffectKind::RegisterOutput(at as u32),
         };
         push(kind);
     }

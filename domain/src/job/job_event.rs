@@ -6,11 +6,12 @@ use crate::acquisition::ReservationTerms;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::job_state::{
-    AbortCause, AfterAbort, Anew, AttemptEnding, JobSplit, SiteCharge, Unreserved,
+    AbortCause, AbortConsequence, AlternativeDivision, AttemptEnding, JobDivision, SiteCharge,
+    UnreservedComponent,
 };
 use crate::job::spec::Priority;
-use crate::placed::{PlacedBy, Placement};
-use crate::reservation::{Coallocation, ReservationOutcome, SearchFailure};
+use crate::placed::{Placement, PlacementOrigin};
+use crate::reservation::{Coallocation, ReservationOutcome, ReservationSearchFailure};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// An event of a job with its time.
@@ -32,7 +33,7 @@ pub enum JobEventKind {
         /// Estimated start (JST).
         start_estimate: Timestamp,
         /// The policy that chose them; `None` in older records.
-        by: Option<PlacedBy>,
+        by: Option<PlacementOrigin>,
     },
     /// Reservations are requested of sites.
     ReservationSought {
@@ -43,7 +44,7 @@ pub enum JobEventKind {
         /// The time by which reservations begin before the reserved start.
         lead: DurationMs,
         /// The division of a flexible job.
-        split: Option<JobSplit>,
+        split: Option<JobDivision>,
     },
     /// A site answered a call about a reservation.
     ReservationAnswered {
@@ -78,13 +79,13 @@ pub enum JobEventKind {
         /// Sites that have more free than before.
         freed: Vec<SiteName>,
         /// The new parts of a flexible job, if they differ from the present ones.
-        anew: Option<Box<Anew>>,
+        anew: Option<Box<AlternativeDivision>>,
     },
     /// The new reservations are confirmed and take the place of the old ones, which are cancelled.
     ReservationMoved,
     /// The new reservations were not to be had: the old ones stay.
     ReservationStayed {
-        failure: SearchFailure,
+        failure: ReservationSearchFailure,
         /// The earliest time at which a site may grant it.
         next: Option<Timestamp>,
     },
@@ -112,12 +113,12 @@ pub enum JobEventKind {
     /// without a reservation.
     UnreservedChosen {
         /// The components, with their placements.
-        claimed: Vec<Unreserved>,
+        claimed: Vec<UnreservedComponent>,
     },
     /// No site granted a reservation to a job that can do without: its processors are claimed as
     /// before, and sites are asked again later.
     ReservationForgone {
-        failure: SearchFailure,
+        failure: ReservationSearchFailure,
         /// The earliest time at which a site may grant it.
         next: Option<Timestamp>,
     },
@@ -269,12 +270,12 @@ pub enum JobEventKind {
     RoundAborted {
         why: AbortCause,
         /// The fate of the job once nothing of the round lives.
-        then: AfterAbort,
+        then: AbortConsequence,
     },
     /// The fate of the job after the abort changed: a cancellation came in between.
     AbortRedirected {
         /// The new fate of the job.
-        then: AfterAbort,
+        then: AbortConsequence,
     },
     /// Nothing of the round lives any more; the job waits for placement again.
     JobRequeued {

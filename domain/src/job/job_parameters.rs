@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::acquisition::ClaimLimits;
+use crate::acquisition::ClaimTimeLimits;
 use crate::claim::ClaimParameters;
 use crate::ids::SiteName;
 use crate::reservation::ranking::MISSING_BENCHMARK_FACTOR;
@@ -20,7 +20,7 @@ pub struct JobParameters {
     /// Longest time at a gate; the wrapper gives up by itself after it.
     pub hold_max: DurationMs,
     /// `claim_timeout` and `hold_max` at sites that have others.
-    pub claims_at: BTreeMap<SiteName, ClaimLimits>,
+    pub claims_at: BTreeMap<SiteName, ClaimTimeLimits>,
     /// From the decision until every component must have begun.
     pub go_grace: DurationMs,
     /// From the decision to the common start time.
@@ -101,8 +101,8 @@ impl Default for JobParameters {
 
 impl JobParameters {
     /// Returns the claim limits at sites that have none of their own.
-    fn claim_limits(&self) -> ClaimLimits {
-        ClaimLimits {
+    fn claim_limits(&self) -> ClaimTimeLimits {
+        ClaimTimeLimits {
             ready_within: self.claim_timeout,
             max_hold: self.hold_max,
         }
@@ -110,8 +110,8 @@ impl JobParameters {
 
     /// Returns the claim limits at these sites together: they have one start, so the longest
     /// counts.
-    pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimLimits {
-        let mut longest = None::<ClaimLimits>;
+    pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimTimeLimits {
+        let mut longest = None::<ClaimTimeLimits>;
         let mut before = None;
         for site in sites {
             // In a large job many consecutive components are at the same site.

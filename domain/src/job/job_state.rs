@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::boxed_default::Sparse;
+use crate::boxed_default::BoxedUnlessDefault;
 use crate::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, Round, SiteName, TargetName,
 };
 use crate::job::spec::{JobSpec, Priority};
-use crate::placed::PlacedBy;
+use crate::placed::PlacementOrigin;
 use crate::units::Timestamp;
 
-pub use super::accounting::Instants;
+pub use super::accounting::JobInstants;
 pub use super::component::{
-    AttemptEnding, AttemptOrigin, AttemptState, Began, Collected, Component, Restart, RestartStep,
-    SiteCharge, Waits,
+    AttemptEnding, AttemptState, BegunAttempt, Component, ComponentRestart, ImportedAttempts,
+    OutputCollection, RestartStep, SiteCharge, SiteQueueWait,
 };
 pub use super::reservations::{
-    Anew, Forward, JobReservations, JobSplit, NoticeKind, Notices, Rescheduling, StartNotice,
-    TermsChange, Unreserved,
+    AlternativeDivision, JobDivision, JobReservations, ReschedulableJob, Rescheduling, StartNotice,
+    StartNoticeKind, StartNotices, TermsChange, UnreservedComponent,
 };
 
 /// A job as it stands in the store.
@@ -30,7 +30,7 @@ pub struct Job {
     /// The key that submitted it.
     pub owner: KeyName,
     /// The client's name for the submission, so that a repeated one is recognised.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<SubmissionIdempotency>,
     /// The time at which it was accepted.
     pub submitted_at: Timestamp,
     /// Priority of its placement queue now; promotion raises it.
@@ -56,11 +56,11 @@ pub struct Job {
     /// Attempts, placements and exits, one entry a component; empty before the first placement.
     pub components: Vec<Component>,
     /// Counts of its returns to the queue, by cause.
-    pub setbacks: Setbacks,
+    pub setbacks: SetbackCounts,
     /// The instants of KOALA's accounting.
-    pub instants: Sparse<Instants>,
+    pub instants: BoxedUnlessDefault<JobInstants>,
     /// The policy that placed it last; `None` before that, and in older records.
-    pub placed_by: Option<PlacedBy>,
+    pub placed_by: Option<PlacementOrigin>,
     /// The terms of its reservations, where a user changed them.
     pub wish: TermsChange,
     /// The reservations that it requests, or has; `None` before the first request.
@@ -73,7 +73,7 @@ pub struct Job {
 
 /// The client's name for a submission, and the digest of what it submitted under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct SubmissionIdempotency {
     /// The name.
     pub key: IdempotencyKey,
     /// Digest of the request's body.
@@ -125,7 +125,7 @@ pub enum JobPhase {
         since: Timestamp,
         why: AbortCause,
         /// The fate of the job once nothing of the round lives.
-        then: AfterAbort,
+        then: AbortConsequence,
     },
     /// The job succeeded. Final.
     Finished { at: Timestamp },
@@ -290,7 +290,7 @@ impl AbortCause {
 
 /// The fate of a job after its round was aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AfterAbort {
+pub enum AbortConsequence {
     /// It returns to its queue.
     Requeue {
         /// No placement is tried before this time.
@@ -310,7 +310,7 @@ pub enum AfterAbort {
 
 /// Counts of a job's returns to its queue, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Setbacks {
+pub struct SetbackCounts {
     /// Claiming tries that failed.
     pub claims: u32,
     /// Rounds that could not be claimed by their start time; each lowers L.

@@ -1,8 +1,10 @@
 //! Estimates the memory that a job takes, so that jobs can be bounded by the memory there is.
 
-use super::spec::{Collect, ComponentSpec, Executable, FileRef, JobSpec, Override};
-use crate::acquisition::Benchmark;
-use crate::labels::Constraint;
+use super::spec::{
+    ComponentSpec, ExecutableSource, FileReference, JobSpec, OutputDestination, ProgramOverride,
+};
+use crate::acquisition::JobBenchmark;
+use crate::labels::LabelConstraint;
 use crate::units::Bytes;
 
 /// Bytes for a job without components: its state, its entries in queues and indexes, its part of
@@ -29,7 +31,7 @@ impl JobSpec {
             .sum();
         let benchmarks = self.run.preferences.iter().flat_map(|it| &it.benchmarks);
         let benchmarks: usize = benchmarks
-            .map(|one| size_of::<Benchmark>() + text_bytes(&one.name))
+            .map(|one| size_of::<JobBenchmark>() + text_bytes(&one.name))
             .sum();
         let own = JOB + self.name.as_deref().map_or(0, text_bytes);
         Bytes((own + components + values + benchmarks) as u64)
@@ -44,8 +46,8 @@ impl ComponentSpec {
             .map(|input| file_bytes(&input.file) + text_bytes(input.path.as_str()));
         let outputs = self.outputs.iter().map(|output| {
             let registered = match &output.collect {
-                Collect::Fetch => 0,
-                Collect::ToSite { register, .. } => text_bytes(register.as_str()),
+                OutputDestination::Fetch => 0,
+                OutputDestination::ToSite { register, .. } => text_bytes(register.as_str()),
             };
             FILE + text_bytes(output.path.as_str()) + registered
         });
@@ -53,9 +55,9 @@ impl ComponentSpec {
             .at
             .values()
             .chain(self.restart.as_deref())
-            .map(Override::footprint);
+            .map(ProgramOverride::footprint);
         let parts = inputs.chain(outputs).chain(overrides).sum::<usize>();
-        let constraints = self.constraints.len() * (size_of::<Constraint>() + 2 * TEXT);
+        let constraints = self.constraints.len() * (size_of::<LabelConstraint>() + 2 * TEXT);
         COMPONENT
             + text_bytes(self.name.as_str())
             + executable_bytes(&self.program.executable)
@@ -65,7 +67,7 @@ impl ComponentSpec {
     }
 }
 
-impl Override {
+impl ProgramOverride {
     fn footprint(&self) -> usize {
         let environment = self.environment.iter();
         let environment: usize = environment
@@ -82,14 +84,14 @@ impl Override {
     }
 }
 
-fn executable_bytes(executable: &Executable) -> usize {
+fn executable_bytes(executable: &ExecutableSource) -> usize {
     match executable {
-        Executable::AtSite(path) => text_bytes(path),
-        Executable::Staged(staged) => file_bytes(staged),
+        ExecutableSource::AtSite(path) => text_bytes(path),
+        ExecutableSource::Staged(staged) => file_bytes(staged),
     }
 }
 
-fn file_bytes(file: &FileRef) -> usize {
+fn file_bytes(file: &FileReference) -> usize {
     FILE + text_bytes(file.name.as_str())
 }
 

@@ -30,16 +30,16 @@ pub mod state_table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use packed::WordPlace;
+pub(crate) use packed::ProgramWordKind;
 
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::units::Timestamp;
 
-/// The job as a [`Machine`].
+/// The job as a [`StateMachine`].
 #[derive(Debug, Clone, Copy)]
 pub struct JobMachine;
 
-impl Machine for JobMachine {
+impl StateMachine for JobMachine {
     type State = job_state::Job;
     type Command = job_command::JobCommand;
     type Event = job_event::JobEvent;

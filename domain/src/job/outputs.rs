@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::spec::{Collect, JobSpec};
+use super::spec::{JobSpec, OutputDestination};
 
 /// Most outputs of a job that are brought to sites: each changes the record of the job, which holds
 /// them all.
@@ -14,19 +14,20 @@ const BROUGHT_MAX: usize = 1_000;
     "the job brings {0} outputs to sites, and may bring {BROUGHT_MAX}; an output may be a \
      directory: have what is much left in one, and name that"
 )]
-pub struct TooManyOutputs(pub usize);
+pub struct OutputCountError(pub usize);
 
 impl JobSpec {
     /// Checks that the job's record can keep all of its outputs.
-    pub(super) fn validate_outputs(&self) -> Result<(), TooManyOutputs> {
+    pub(super) fn validate_outputs(&self) -> Result<(), OutputCountError> {
         let outputs = self
             .components
             .iter()
             .flat_map(|component| &component.outputs);
-        let brought = outputs.filter(|output| matches!(output.collect, Collect::ToSite { .. }));
+        let brought =
+            outputs.filter(|output| matches!(output.collect, OutputDestination::ToSite { .. }));
         match brought.count() {
             ..=BROUGHT_MAX => Ok(()),
-            count => Err(TooManyOutputs(count)),
+            count => Err(OutputCountError(count)),
         }
     }
 }
@@ -35,7 +36,7 @@ impl JobSpec {
 mod tests {
     use super::*;
     use crate::ids::{LogicalName, RelPath, SiteName};
-    use crate::job::spec::{OutputSpec, SpecError, SpecLimits};
+    use crate::job::spec::{JobSpecError, JobSpecLimits, OutputSpec};
     use crate::job::tests::job_world::spec;
 
     #[test]
@@ -45,18 +46,18 @@ mod tests {
             spec.components[0].outputs = (0..count)
                 .map(|n| OutputSpec {
                     path: RelPath::new(&format!("out-{n}")).unwrap(),
-                    collect: Collect::ToSite {
+                    collect: OutputDestination::ToSite {
                         site: SiteName::new("there").unwrap(),
                         register: LogicalName::new(&format!("result-{n}")).unwrap(),
                     },
                 })
                 .collect();
-            spec.validate(&SpecLimits::default())
+            spec.validate(&JobSpecLimits::default())
         };
         assert_eq!(with(BROUGHT_MAX), Ok(()));
         assert_eq!(
             with(60_000),
-            Err(SpecError::Outputs(TooManyOutputs(60_000)))
+            Err(JobSpecError::Outputs(OutputCountError(60_000)))
         );
     }
 }

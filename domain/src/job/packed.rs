@@ -6,7 +6,7 @@ use std::fmt;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::spec::{ComponentSpec, Executable, JobSpec, Program};
+use super::spec::{ComponentSpec, ExecutableSource, JobSpec, Program};
 use crate::ids::RelPath;
 
 /// Bytes from which on a word is a piece of its own.
@@ -19,16 +19,16 @@ const PIECE: usize = 2_048;
 #[derive(Clone)]
 pub struct PackedProgram {
     /// The executable.
-    pub executable: Executable,
-    counts: WordCounts,
+    pub executable: ExecutableSource,
+    counts: ProgramWordCounts,
     /// The words in order: arguments, lines of setup, the directory if there is one, then name and
     /// value of each variable.
-    pieces: Arc<[PackedPiece]>,
+    pieces: Arc<[ProgramPiece]>,
 }
 
 /// Counts of a program's words by kind; all others are names and values of variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WordCounts {
+pub struct ProgramWordCounts {
     /// Arguments.
     pub arguments: u32,
     /// Lines of setup.
@@ -37,39 +37,39 @@ pub struct WordCounts {
     pub has_directory: bool,
 }
 
-impl WordCounts {
+impl ProgramWordCounts {
     fn before_variables(self) -> usize {
         self.arguments as usize + self.setup as usize + usize::from(self.has_directory)
     }
 
     /// Returns the kind of the word with this number; `name` is the word before it.
-    fn word_place(self, number: usize, name: &str) -> WordPlace<'_> {
+    fn word_place(self, number: usize, name: &str) -> ProgramWordKind<'_> {
         let arguments = self.arguments as usize;
         let setup = self.setup as usize;
         let variables = self.before_variables();
         match number {
-            _ if number < arguments => WordPlace::Argument(number),
-            _ if number < arguments + setup => WordPlace::Fixed,
-            _ if number < variables => WordPlace::Directory,
-            _ if (number - variables).is_multiple_of(2) => WordPlace::Fixed,
-            _ => WordPlace::Value(name),
+            _ if number < arguments => ProgramWordKind::Argument(number),
+            _ if number < arguments + setup => ProgramWordKind::Fixed,
+            _ if number < variables => ProgramWordKind::Directory,
+            _ if (number - variables).is_multiple_of(2) => ProgramWordKind::Fixed,
+            _ => ProgramWordKind::Value(name),
         }
     }
 }
 
 /// Consecutive words of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PackedPiece {
+pub enum ProgramPiece {
     /// Short words, each behind its length in bytes and a colon.
     Short(Arc<str>),
     /// A single long word.
     Long(Arc<str>),
 }
 
-impl PackedPiece {
+impl ProgramPiece {
     /// Returns the text, which copies of the piece share.
     pub fn text(&self) -> &Arc<str> {
-        let (PackedPiece::Short(text) | PackedPiece::Long(text)) = self;
+        let (ProgramPiece::Short(text) | ProgramPiece::Long(text)) = self;
         text
     }
 
@@ -83,7 +83,7 @@ impl PackedPiece {
 
 /// The kind of a word, for replacing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WordPlace<'a> {
+pub(crate) enum ProgramWordKind<'a> {
     /// The argument with this number.
     Argument(usize),
     /// The directory.
@@ -100,9 +100,9 @@ impl PackedProgram {
     /// # Errors
     /// They do not have the words that they should have.
     pub fn from_pieces(
-        executable: Executable,
-        counts: WordCounts,
-        pieces: Vec<PackedPiece>,
+        executable: ExecutableSource,
+        counts: ProgramWordCounts,
+        pieces: Vec<ProgramPiece>,
     ) -> Result<Self, &'static str> {
         let program = Self {
             executable,
@@ -110,8 +110,8 @@ impl PackedProgram {
             pieces: pieces.into(),
         };
         let is_whole = program.pieces.iter().all(|piece| match piece {
-            PackedPiece::Long(_) => true,
-            PackedPiece::Short(text) => written_length(piece.words()) == text.len(),
+            ProgramPiece::Long(_) => true,
+            ProgramPiece::Short(text) => written_length(piece.words()) == text.len(),
         });
         let count = program.words().count();
         let before = counts.before_variables();
@@ -122,12 +122,12 @@ impl PackedProgram {
     }
 
     /// Counts of its words by kind.
-    pub fn word_counts(&self) -> WordCounts {
+    pub fn word_counts(&self) -> ProgramWordCounts {
         self.counts
     }
 
     /// The pieces that hold its words.
-    pub fn pieces(&self) -> &[PackedPiece] {
+    pub fn pieces(&self) -> &[ProgramPiece] {
         &self.pieces
     }
 
@@ -169,7 +169,7 @@ impl PackedProgram {
     pub(crate) fn replace_words<E>(
         &mut self,
         with: &str,
-        mut by: impl FnMut(WordPlace<'_>, &str) -> Result<Option<Arc<str>>, E>,
+        mut by: impl FnMut(ProgramWordKind<'_>, &str) -> Result<Option<Arc<str>>, E>,
     ) -> Result<(), E> {
         if !self.pieces.iter().any(|piece| piece.text().contains(with)) {
             return Ok(());
@@ -188,7 +188,7 @@ impl PackedProgram {
                     .unwrap_or_default();
                 continue;
             }
-            let mut packer = Packer::default();
+            let mut packer = WordPacker::default();
             let mut is_other = false;
             for word in piece.words() {
                 let place = self.counts.word_place(number, &before);
@@ -266,7 +266,7 @@ fn long_texts(component: &ComponentSpec) -> impl Iterator<Item = &Arc<str>> {
         .program
         .pieces()
         .iter()
-        .map(PackedPiece::text)
+        .map(ProgramPiece::text)
         .chain(words)
 }
 
@@ -310,12 +310,12 @@ impl From<Program> for PackedProgram {
             directory,
             setup,
         } = program;
-        let counts = WordCounts {
+        let counts = ProgramWordCounts {
             arguments: arguments.len() as u32,
             setup: setup.len() as u32,
             has_directory: directory.is_some(),
         };
-        let mut packer = Packer::default();
+        let mut packer = WordPacker::default();
         arguments
             .iter()
             .chain(&setup)
@@ -343,16 +343,16 @@ impl fmt::Debug for PackedProgram {
 
 /// Cuts words into pieces.
 #[derive(Default)]
-struct Packer {
-    pieces: Vec<PackedPiece>,
+struct WordPacker {
+    pieces: Vec<ProgramPiece>,
     short: String,
 }
 
-impl Packer {
+impl WordPacker {
     fn push_word(&mut self, word: &Arc<str>) {
         if word.len() >= LONG {
             self.close();
-            self.pieces.push(PackedPiece::Long(word.clone()));
+            self.pieces.push(ProgramPiece::Long(word.clone()));
             return;
         }
         // Writing into a text cannot fail.
@@ -365,11 +365,11 @@ impl Packer {
     fn close(&mut self) {
         if !self.short.is_empty() {
             self.pieces
-                .push(PackedPiece::Short(std::mem::take(&mut self.short).into()));
+                .push(ProgramPiece::Short(std::mem::take(&mut self.short).into()));
         }
     }
 
-    fn into_pieces(mut self) -> Vec<PackedPiece> {
+    fn into_pieces(mut self) -> Vec<ProgramPiece> {
         self.close();
         self.pieces
     }
@@ -399,13 +399,13 @@ impl<'a> PackedWord<'a> {
 
 /// Iterates over the words of pieces. Text that is no word ends its piece.
 struct PackedWords<'a> {
-    pieces: std::slice::Iter<'a, PackedPiece>,
+    pieces: std::slice::Iter<'a, ProgramPiece>,
     rest: &'a str,
 }
 
 impl<'a> PackedWords<'a> {
     /// The piece that begins at this position, if one does.
-    fn next_piece(&self) -> Option<&'a PackedPiece> {
+    fn next_piece(&self) -> Option<&'a ProgramPiece> {
         self.pieces
             .as_slice()
             .first()
@@ -423,11 +423,11 @@ impl<'a> Iterator for PackedWords<'a> {
                 return Some(PackedWord::Short(word));
             }
             match self.pieces.next()? {
-                PackedPiece::Long(word) => {
+                ProgramPiece::Long(word) => {
                     self.rest = "";
                     return Some(PackedWord::Long(word));
                 }
-                PackedPiece::Short(text) => self.rest = text,
+                ProgramPiece::Short(text) => self.rest = text,
             }
         }
     }
@@ -468,7 +468,7 @@ mod tests {
         ) {
             let directory = directory.map(|text| RelPath::new(&text).unwrap());
             let environment = names.into_iter().zip(values).collect();
-            let executable = Executable::AtSite("/bin/true".into());
+            let executable = ExecutableSource::AtSite("/bin/true".into());
             let program = Program { executable, arguments, environment, directory, setup };
             let packed = PackedProgram::from(program.clone());
             prop_assert_eq!(&packed.unpack(), &program);
@@ -483,7 +483,7 @@ mod tests {
         let environment = values
             .iter()
             .map(|(name, value)| ((*name).into(), (**value).into()));
-        let executable = Executable::AtSite("/bin/true".into());
+        let executable = ExecutableSource::AtSite("/bin/true".into());
         let environment = environment.collect();
         Program {
             executable,
@@ -508,15 +508,16 @@ mod tests {
         let mut filled = packed.clone();
         let mut seen = Vec::new();
         filled
-            .replace_words("<", |place: WordPlace<'_>, word: &str| {
+            .replace_words("<", |place: ProgramWordKind<'_>, word: &str| {
                 seen.push((format!("{place:?}"), word.to_owned()));
                 Ok::<_, ()>(Some("y".repeat(5_000).into()))
             })
             .unwrap();
-        let place = |place: WordPlace<'_>, word: &str| (format!("{place:?}"), word.to_owned());
+        let place =
+            |place: ProgramWordKind<'_>, word: &str| (format!("{place:?}"), word.to_owned());
         let expected = [
-            place(WordPlace::Argument(500), "<1>"),
-            place(WordPlace::Value("SHORT"), "<2>"),
+            place(ProgramWordKind::Argument(500), "<1>"),
+            place(ProgramWordKind::Value("SHORT"), "<2>"),
         ];
         assert_eq!(seen, expected);
         let mut expected = packed.unpack();
@@ -529,7 +530,7 @@ mod tests {
         let own: usize = filled
             .pieces()
             .iter()
-            .filter(|piece: &&PackedPiece| {
+            .filter(|piece: &&ProgramPiece| {
                 !packed
                     .pieces()
                     .iter()
@@ -543,12 +544,12 @@ mod tests {
     #[test]
     fn pieces_that_are_not_what_they_say_are_refused() {
         let of = |arguments: u32, text: &str| {
-            let counts = WordCounts {
+            let counts = ProgramWordCounts {
                 arguments,
-                ..WordCounts::default()
+                ..ProgramWordCounts::default()
             };
-            let executable = Executable::AtSite("/bin/true".into());
-            PackedProgram::from_pieces(executable, counts, vec![PackedPiece::Short(text.into())])
+            let executable = ExecutableSource::AtSite("/bin/true".into());
+            PackedProgram::from_pieces(executable, counts, vec![ProgramPiece::Short(text.into())])
         };
         assert!(of(2, "1:a3:b:c").is_ok() && of(0, "1:a3:b:c").is_ok());
         for (arguments, text) in [
@@ -564,7 +565,7 @@ mod tests {
 
     #[test]
     fn a_changed_program_is_another_and_its_copies_stay() {
-        let executable = Executable::AtSite("/bin/true".into());
+        let executable = ExecutableSource::AtSite("/bin/true".into());
         let program = Program {
             executable,
             arguments: vec!["a".into()],

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::spec::{ComponentSpec, Executable, Override, Program};
+use super::spec::{ComponentSpec, ExecutableSource, Program, ProgramOverride};
 use crate::content::Content;
 use crate::ids::SiteName;
-use crate::labels::Labels;
+use crate::labels::SiteLabels;
 
 /// A program with the overrides of one site applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct ProgramAtSite {
 
 impl ProgramAtSite {
     /// Applies an override: replaces and adds what it says.
-    pub fn apply(&mut self, change: &Override) {
+    pub fn apply(&mut self, change: &ProgramOverride) {
         let program = &mut self.program;
         if let Some(executable) = &change.executable {
             program.executable = executable.clone();
@@ -44,7 +44,7 @@ impl ProgramAtSite {
 impl ComponentSpec {
     /// Returns the program as it runs at a site: overrides by label are applied first, then those
     /// by name.
-    pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
+    pub fn program_at(&self, site: &SiteName, labels: &SiteLabels) -> ProgramAtSite {
         let mut result = ProgramAtSite {
             program: self.program.unpack(),
             lrm_options: Vec::new(),
@@ -60,7 +60,7 @@ impl ComponentSpec {
     }
 
     /// Returns the contents that must be at `site` before the component can start there, each once.
-    pub fn contents_at(&self, site: &SiteName, labels: &Labels) -> BTreeSet<Content> {
+    pub fn contents_at(&self, site: &SiteName, labels: &SiteLabels) -> BTreeSet<Content> {
         let at_site = self.program_at(site, labels).program.executable;
         let restart = self
             .restart
@@ -68,7 +68,7 @@ impl ComponentSpec {
             .and_then(|change| change.executable.as_ref());
         let staged = std::iter::once(&at_site)
             .chain(restart)
-            .filter_map(Executable::staged_content);
+            .filter_map(ExecutableSource::staged_content);
         self.inputs
             .iter()
             .filter_map(|input| input.file.bound)
@@ -81,7 +81,7 @@ impl ComponentSpec {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::spec::{FileRef, OverrideScope};
+    use super::super::spec::{FileReference, OverrideScope};
     use super::*;
     use crate::ids::{ComponentName, Digest, RelPath};
     use crate::resources::Resources;
@@ -98,28 +98,28 @@ mod tests {
             .collect()
     }
 
-    fn staged(seed: u8) -> (Executable, Content) {
+    fn staged(seed: u8) -> (ExecutableSource, Content) {
         let content = Content {
             digest: Digest([seed; 32]),
             size: Bytes(1),
         };
-        let file = FileRef {
+        let file = FileReference {
             name: "tool".parse().unwrap(),
             bound: Some(content),
         };
-        (Executable::Staged(file), content)
+        (ExecutableSource::Staged(file), content)
     }
 
     /// A component that is otherwise at arm sites, and otherwise again at Leiden.
     fn component() -> ComponentSpec {
         let program = Program {
-            executable: Executable::AtSite("/opt/solve".into()),
+            executable: ExecutableSource::AtSite("/opt/solve".into()),
             arguments: texts(&["--fast"]),
             environment: variables(&[("KIND", "plain"), ("KEPT", "yes")]),
             directory: None,
             setup: texts(&["first"]),
         };
-        let arm = Override {
+        let arm = ProgramOverride {
             executable: Some(staged(1).0),
             arguments: Some(Vec::new()),
             environment: variables(&[("KIND", "arm"), ("ARM", "yes")]),
@@ -127,12 +127,12 @@ mod tests {
             directory: Some(RelPath::new("arm").unwrap()),
             lrm_options: texts(&["--partition=arm"]),
         };
-        let leiden = Override {
-            executable: Some(Executable::AtSite("/opt/leiden".into())),
+        let leiden = ProgramOverride {
+            executable: Some(ExecutableSource::AtSite("/opt/leiden".into())),
             environment: variables(&[("KIND", "leiden")]),
             setup: texts(&["of leiden"]),
             lrm_options: texts(&["--exclusive"]),
-            ..Override::default()
+            ..ProgramOverride::default()
         };
         let at = [
             (OverrideScope::Site("leiden".parse().unwrap()), leiden),
@@ -152,17 +152,17 @@ mod tests {
         }
     }
 
-    fn arm() -> Labels {
-        Labels::from([("arch".into(), ["arm64".into()].into())])
+    fn arm() -> SiteLabels {
+        SiteLabels::from([("arch".into(), ["arm64".into()].into())])
     }
 
-    fn at(site: &str, labels: &Labels) -> ProgramAtSite {
+    fn at(site: &str, labels: &SiteLabels) -> ProgramAtSite {
         component().program_at(&site.parse().unwrap(), labels)
     }
 
     #[test]
     fn a_site_that_no_override_names_runs_the_program_as_it_is() {
-        let plain = at("delft", &Labels::new());
+        let plain = at("delft", &SiteLabels::new());
         assert_eq!(plain.program, component().program.unpack());
         assert_eq!(plain.lrm_options, texts(&[]));
     }
@@ -186,7 +186,10 @@ mod tests {
     fn an_override_by_name_comes_after_those_by_label() {
         let there = at("leiden", &arm());
         let program = there.program;
-        assert_eq!(program.executable, Executable::AtSite("/opt/leiden".into()));
+        assert_eq!(
+            program.executable,
+            ExecutableSource::AtSite("/opt/leiden".into())
+        );
         assert_eq!(&*program.environment["KIND"], "leiden");
         assert_eq!(
             &*program.environment["ARM"], "yes",
@@ -203,14 +206,14 @@ mod tests {
     #[test]
     fn a_staged_executable_is_brought_only_where_it_runs() {
         let component = component();
-        let contents = |site: &str, labels: &Labels| {
+        let contents = |site: &str, labels: &SiteLabels| {
             component
                 .contents_at(&site.parse().unwrap(), labels)
                 .into_iter()
                 .collect::<Vec<_>>()
         };
         assert_eq!(contents("delft", &arm()), [staged(1).1]);
-        assert_eq!(contents("delft", &Labels::new()), []);
+        assert_eq!(contents("delft", &SiteLabels::new()), []);
         assert_eq!(contents("leiden", &arm()), [], "another program runs there");
     }
 }

@@ -1,6 +1,6 @@
 //! The types of requests: who chooses the sites of a job.
 
-use super::spec::{Collect, JobSpec, SpecError};
+use super::spec::{JobSpec, JobSpecError, OutputDestination};
 use crate::ids::{ComponentIndex, ComponentName, SiteName};
 use crate::placed::Placement;
 use crate::resources::Resources;
@@ -14,7 +14,7 @@ pub enum RequestType {
     NonFixed,
     /// The policy also chooses how the processors are split into components: the one
     /// component of the job describes them all, and its processors are their total.
-    Flexible(Flexible),
+    Flexible(FlexibleBounds),
 }
 
 impl RequestType {
@@ -36,7 +36,7 @@ impl RequestType {
 
 /// Bounds of a split (communication-aware placement, "Flexible requests").
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Flexible {
+pub struct FlexibleBounds {
     /// Fewest processors of a component; at least 1.
     pub min_component_size: u32,
     /// Most components, at least 1; `None`: as many as there are sites.
@@ -45,7 +45,7 @@ pub struct Flexible {
     pub splits: Vec<Vec<u32>>,
 }
 
-impl Default for Flexible {
+impl Default for FlexibleBounds {
     fn default() -> Self {
         Self {
             min_component_size: 1,
@@ -55,7 +55,7 @@ impl Default for Flexible {
     }
 }
 
-impl Flexible {
+impl FlexibleBounds {
     /// Returns the fewest processors that any component can get.
     pub fn least_processors(&self) -> u32 {
         let of_splits = self.splits.iter().flatten().copied().min();
@@ -70,14 +70,14 @@ impl Flexible {
         }
     }
 
-    fn validate(&self, name: &ComponentName, total: u32) -> Result<(), SpecError> {
+    fn validate(&self, name: &ComponentName, total: u32) -> Result<(), JobSpecError> {
         if self.min_component_size == 0 || self.max_components == Some(0) {
-            return Err(SpecError::ZeroBound);
+            return Err(JobSpecError::ZeroBound);
         }
         for split in &self.splits {
             let sum: u64 = split.iter().map(|&size| u64::from(size)).sum();
             if split.contains(&0) || sum != u64::from(total) {
-                return Err(SpecError::SplitSum {
+                return Err(JobSpecError::SplitSum {
                     split: split.clone(),
                     total,
                 });
@@ -85,7 +85,7 @@ impl Flexible {
         }
         if self.splits.is_empty() && total < self.min_component_size {
             let min = self.min_component_size;
-            return Err(SpecError::BelowMinimum {
+            return Err(JobSpecError::BelowMinimum {
                 name: name.clone(),
                 total,
                 min,
@@ -137,12 +137,12 @@ impl JobSpec {
     }
 
     /// Checks the rules for flexible requests.
-    pub(super) fn validate_flexible(&self) -> Result<(), SpecError> {
+    pub(super) fn validate_flexible(&self) -> Result<(), JobSpecError> {
         let RequestType::Flexible(bounds) = &self.request else {
             return Ok(());
         };
         let [component] = self.components.as_slice() else {
-            return Err(SpecError::FlexibleComponents {
+            return Err(JobSpecError::FlexibleComponents {
                 count: self.components.len(),
             });
         };
@@ -150,11 +150,11 @@ impl JobSpec {
             .outputs
             .iter()
             .find_map(|output| match &output.collect {
-                Collect::ToSite { register, .. } => Some(register.clone()),
-                Collect::Fetch => None,
+                OutputDestination::ToSite { register, .. } => Some(register.clone()),
+                OutputDestination::Fetch => None,
             });
         match registered {
-            Some(name) => Err(SpecError::FlexibleOutput(name)),
+            Some(name) => Err(JobSpecError::FlexibleOutput(name)),
             None => bounds.validate(&component.name, component.resources.processors),
         }
     }
@@ -164,37 +164,37 @@ impl JobSpec {
 mod tests {
     use super::*;
 
-    fn checked(total: u32, bounds: Flexible) -> Result<(), SpecError> {
+    fn checked(total: u32, bounds: FlexibleBounds) -> Result<(), JobSpecError> {
         bounds.validate(&ComponentName::new("grid").unwrap(), total)
     }
 
     /// Vector FCM-18, and listed splits, for which the bounds do not count.
     #[test]
     fn bounds_that_no_split_could_meet_are_refused() {
-        let min = |min| Flexible {
+        let min = |min| FlexibleBounds {
             min_component_size: min,
-            ..Flexible::default()
+            ..FlexibleBounds::default()
         };
         assert_eq!(checked(5, min(5)), Ok(()));
-        let Err(SpecError::BelowMinimum {
+        let Err(JobSpecError::BelowMinimum {
             total: 4, min: 5, ..
         }) = checked(4, min(5))
         else {
             panic!("a total below the minimum")
         };
-        assert_eq!(checked(4, min(0)), Err(SpecError::ZeroBound));
-        let none = Flexible {
+        assert_eq!(checked(4, min(0)), Err(JobSpecError::ZeroBound));
+        let none = FlexibleBounds {
             max_components: Some(0),
-            ..Flexible::default()
+            ..FlexibleBounds::default()
         };
-        assert_eq!(checked(4, none), Err(SpecError::ZeroBound));
-        let listed = |split: &[u32]| Flexible {
+        assert_eq!(checked(4, none), Err(JobSpecError::ZeroBound));
+        let listed = |split: &[u32]| FlexibleBounds {
             splits: vec![split.to_vec()],
             ..min(9)
         };
         assert_eq!(checked(4, listed(&[3, 1])), Ok(()));
         for split in [&[3, 2][..], &[4, 0], &[]] {
-            let refused = SpecError::SplitSum {
+            let refused = JobSpecError::SplitSum {
                 split: split.to_vec(),
                 total: 4,
             };

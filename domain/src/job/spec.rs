@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquisition::{InvalidMolding, InvalidPreferences, InvalidTerms};
-use crate::boxed_default::Sparse;
+use crate::acquisition::{MoldingError, RankingPreferencesError, ReservationTermsError};
+use crate::boxed_default::BoxedUnlessDefault;
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
-use crate::job::outputs::TooManyOutputs;
-use crate::labels::{Constraint, Labels};
+use crate::job::outputs::OutputCountError;
+use crate::labels::{LabelConstraint, SiteLabels};
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
 use crate::units::DurationMs;
 
-pub use super::chunk::Feed;
+pub use super::chunk::InputPortion;
 use super::inputs;
-pub use super::packed::{PackedPiece, PackedProgram, WordCounts};
+pub use super::packed::{PackedProgram, ProgramPiece, ProgramWordCounts};
 pub use super::program::ProgramAtSite;
-pub use super::request_type::{Flexible, RequestType};
-pub use super::start_offsets::InvalidOffset;
+pub use super::request_type::{FlexibleBounds, RequestType};
+pub use super::start_offsets::StartOffsetError;
 
 /// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
 ///
@@ -43,7 +43,7 @@ pub struct JobSpec {
     /// True if a component may run a second time after it began once.
     pub rerunnable: bool,
     /// Action for a round that has begun when a site stops answering.
-    pub on_unreachable: OnUnreachable,
+    pub on_unreachable: UnreachableAction,
     /// Counted placement tries after which the job fails; `None`: never.
     pub max_placement_tries: Option<u32>,
     /// Refused claims after which the job fails; `None`: never.
@@ -51,7 +51,7 @@ pub struct JobSpec {
     /// Retries after errors of the job itself; 0: none.
     pub max_retries: u32,
     /// The runner and its options, and other options of the run.
-    pub run: Sparse<RunOptions>,
+    pub run: BoxedUnlessDefault<RunOptions>,
 }
 
 /// Priorities of placement queues, most urgent last so that order follows urgency.
@@ -96,7 +96,7 @@ impl fmt::Display for Priority {
 
 /// Action when a site with a running component stops answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OnUnreachable {
+pub enum UnreachableAction {
     /// Wait until it answers, however long.
     Wait,
     /// Place the job again after this time, although the lost component may still run.
@@ -113,17 +113,17 @@ pub struct ComponentSpec {
     /// Resources that it needs.
     pub resources: Resources,
     /// Conditions on the labels of its site.
-    pub constraints: Vec<Constraint>,
+    pub constraints: Vec<LabelConstraint>,
     /// The program that it runs.
     pub program: PackedProgram,
     /// Files that it reads.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputSpec>,
     /// Files that it leaves.
     pub outputs: Vec<OutputSpec>,
     /// Overrides for certain sites: applied in order, later ones win.
-    pub at: BTreeMap<OverrideScope, Override>,
+    pub at: BTreeMap<OverrideScope, ProgramOverride>,
     /// Override for when it is started again after every payload of the job had begun.
-    pub restart: Option<Box<Override>>,
+    pub restart: Option<Box<ProgramOverride>>,
     /// Time from the start of its job until it begins; zero: it begins with the job.
     pub start_after: DurationMs,
 }
@@ -132,7 +132,7 @@ pub struct ComponentSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The executable.
-    pub executable: Executable,
+    pub executable: ExecutableSource,
     /// Arguments, handed over byte for byte.
     pub arguments: Vec<Arc<str>>,
     /// Variables added to its environment.
@@ -145,34 +145,34 @@ pub struct Program {
 
 /// The origin of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Executable {
+pub enum ExecutableSource {
     /// It is found at the site: an absolute path, or a name looked up in `PATH`.
     AtSite(Arc<str>),
     /// It is brought to the site like an input file.
-    Staged(FileRef),
+    Staged(FileReference),
 }
 
-impl Executable {
+impl ExecutableSource {
     /// Returns the path or the logical name that its user gave.
     pub fn as_str(&self) -> &str {
         match self {
-            Executable::AtSite(path) => path,
-            Executable::Staged(file) => file.name.as_str(),
+            ExecutableSource::AtSite(path) => path,
+            ExecutableSource::Staged(file) => file.name.as_str(),
         }
     }
 
     /// Returns the content that must be brought for it, if it is staged.
     pub fn staged_content(&self) -> Option<Content> {
         match self {
-            Executable::Staged(file) => file.bound,
-            Executable::AtSite(_) => None,
+            ExecutableSource::Staged(file) => file.bound,
+            ExecutableSource::AtSite(_) => None,
         }
     }
 }
 
 /// A logical file and, once bound, its content at submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileRef {
+pub struct FileReference {
     pub name: LogicalName,
     /// The content that the name pointed to when the job was submitted.
     pub bound: Option<Content>,
@@ -180,12 +180,12 @@ pub struct FileRef {
 
 /// A file that a component reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
-    pub file: FileRef,
+pub struct InputSpec {
+    pub file: FileReference,
     /// The path below the work directory.
     pub path: RelPath,
     /// The portion that the component reads.
-    pub feed: Feed,
+    pub feed: InputPortion,
 }
 
 /// A file that a component leaves.
@@ -193,12 +193,12 @@ pub struct Input {
 pub struct OutputSpec {
     /// The path below the work directory.
     pub path: RelPath,
-    pub collect: Collect,
+    pub collect: OutputDestination,
 }
 
 /// The destination of an output file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Collect {
+pub enum OutputDestination {
     /// It stays with the attempt until the user fetches it.
     Fetch,
     /// It is copied to a site and becomes a logical file there.
@@ -221,7 +221,7 @@ pub enum OverrideScope {
 
 impl OverrideScope {
     /// Returns true if a site of this name with these labels is one of them.
-    pub fn holds_at(&self, site: &SiteName, labels: &Labels) -> bool {
+    pub fn holds_at(&self, site: &SiteName, labels: &SiteLabels) -> bool {
         match self {
             OverrideScope::Site(name) => name == site,
             OverrideScope::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
@@ -240,9 +240,9 @@ impl fmt::Display for OverrideScope {
 
 /// Changes to a program at certain sites; fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Override {
+pub struct ProgramOverride {
     /// Another executable.
-    pub executable: Option<Executable>,
+    pub executable: Option<ExecutableSource>,
     /// Other arguments.
     pub arguments: Option<Vec<Arc<str>>>,
     /// Variables added or replaced.
@@ -257,14 +257,14 @@ pub struct Override {
 
 /// Bounds that a submission must keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpecLimits {
+pub struct JobSpecLimits {
     /// Most components of a job.
     pub max_components: u32,
     /// Longest wall time.
     pub max_wall_time: DurationMs,
 }
 
-impl Default for SpecLimits {
+impl Default for JobSpecLimits {
     fn default() -> Self {
         Self {
             max_components: 1_000,
@@ -276,7 +276,7 @@ impl Default for SpecLimits {
 /// Errors of a job specification, whatever the sites are like.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum SpecError {
+pub enum JobSpecError {
     #[error("the job has no components; give it at least one [[component]]")]
     NoComponents,
     #[error("the job has {count} components; at most {max} are allowed (max_components)")]
@@ -330,17 +330,17 @@ pub enum SpecError {
     #[error("component {0:?} has an empty executable")]
     NoExecutable(ComponentName),
     #[error(transparent)]
-    Outputs(#[from] TooManyOutputs),
+    Outputs(#[from] OutputCountError),
     #[error(transparent)]
     Runner(#[from] RunnerError),
     #[error(transparent)]
-    Reservation(#[from] InvalidTerms),
+    Reservation(#[from] ReservationTermsError),
     #[error(transparent)]
-    Offset(#[from] InvalidOffset),
+    Offset(#[from] StartOffsetError),
     #[error(transparent)]
-    Molding(#[from] InvalidMolding),
+    Molding(#[from] MoldingError),
     #[error(transparent)]
-    Preferences(#[from] InvalidPreferences),
+    Preferences(#[from] RankingPreferencesError),
 }
 
 impl JobSpec {
@@ -348,18 +348,18 @@ impl JobSpec {
     ///
     /// # Errors
     /// The first thing that is wrong, with what to do about it.
-    pub fn validate(&self, limits: &SpecLimits) -> Result<(), SpecError> {
+    pub fn validate(&self, limits: &JobSpecLimits) -> Result<(), JobSpecError> {
         if self.components.is_empty() {
-            return Err(SpecError::NoComponents);
+            return Err(JobSpecError::NoComponents);
         }
         if self.components.len() > limits.max_components as usize {
-            return Err(SpecError::TooManyComponents {
+            return Err(JobSpecError::TooManyComponents {
                 count: self.components.len(),
                 max: limits.max_components,
             });
         }
         if self.wall_time == DurationMs::ZERO || self.wall_time > limits.max_wall_time {
-            return Err(SpecError::WallTime {
+            return Err(JobSpecError::WallTime {
                 given: self.wall_time,
                 max: limits.max_wall_time,
             });
@@ -367,7 +367,7 @@ impl JobSpec {
         let mut names = BTreeSet::new();
         for component in &self.components {
             if !names.insert(&component.name) {
-                return Err(SpecError::DuplicateComponent(component.name.clone()));
+                return Err(JobSpecError::DuplicateComponent(component.name.clone()));
             }
             component.validate(&self.request)?;
         }
@@ -422,16 +422,19 @@ impl JobSpec {
 }
 
 impl ComponentSpec {
-    fn validate(&self, request: &RequestType) -> Result<(), SpecError> {
+    fn validate(&self, request: &RequestType) -> Result<(), JobSpecError> {
         if self.resources.processors == 0 {
-            return Err(SpecError::NoProcessors(self.name.clone()));
+            return Err(JobSpecError::NoProcessors(self.name.clone()));
         }
         match (request, &self.site) {
             (RequestType::Fixed, None) => {
-                return Err(SpecError::FixedWithoutSite(self.name.clone()));
+                return Err(JobSpecError::FixedWithoutSite(self.name.clone()));
             }
             (RequestType::NonFixed | RequestType::Flexible(_), Some(site)) => {
-                return Err(SpecError::SiteWithoutFixed(self.name.clone(), site.clone()));
+                return Err(JobSpecError::SiteWithoutFixed(
+                    self.name.clone(),
+                    site.clone(),
+                ));
             }
             (RequestType::Fixed, Some(_))
             | (RequestType::NonFixed | RequestType::Flexible(_), None) => {}
@@ -443,7 +446,7 @@ impl ComponentSpec {
             .iter()
             .find(|output| !paths.insert(&output.path))
         {
-            return Err(SpecError::DuplicateOutput(
+            return Err(JobSpecError::DuplicateOutput(
                 self.name.clone(),
                 twice.path.clone(),
             ));
@@ -451,19 +454,19 @@ impl ComponentSpec {
         self.validate_program()
     }
 
-    fn validate_program(&self) -> Result<(), SpecError> {
+    fn validate_program(&self) -> Result<(), JobSpecError> {
         let program = &self.program;
         let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
         for executable in std::iter::once(&program.executable).chain(executables) {
             match executable {
-                Executable::AtSite(path) if path.is_empty() => {
-                    return Err(SpecError::NoExecutable(self.name.clone()));
+                ExecutableSource::AtSite(path) if path.is_empty() => {
+                    return Err(JobSpecError::NoExecutable(self.name.clone()));
                 }
-                Executable::AtSite(path) if path.contains('\0') => {
-                    return Err(SpecError::Nul(self.name.clone(), "the executable"));
+                ExecutableSource::AtSite(path) if path.contains('\0') => {
+                    return Err(JobSpecError::Nul(self.name.clone(), "the executable"));
                 }
-                Executable::AtSite(_) | Executable::Staged(_) => {}
+                ExecutableSource::AtSite(_) | ExecutableSource::Staged(_) => {}
             }
         }
         let others = overrides.clone().flat_map(|o| o.arguments.iter().flatten());
@@ -472,39 +475,39 @@ impl ComponentSpec {
             .chain(others.map(|word| &**word))
             .any(|a| a.contains('\0'))
         {
-            return Err(SpecError::Nul(self.name.clone(), "an argument"));
+            return Err(JobSpecError::Nul(self.name.clone(), "an argument"));
         }
         let others = overrides.flat_map(|o| &o.environment);
         let others = others.map(|(key, value)| (&**key, &**value));
         for (key, value) in program.variables().chain(others) {
             if !is_variable_name(key) {
-                return Err(SpecError::VariableName(self.name.clone(), key.into()));
+                return Err(JobSpecError::VariableName(self.name.clone(), key.into()));
             }
             if value.contains('\0') {
-                return Err(SpecError::Nul(self.name.clone(), "a variable"));
+                return Err(JobSpecError::Nul(self.name.clone(), "a variable"));
             }
         }
         Ok(())
     }
 
     /// Iterates over all overrides of its program.
-    pub(super) fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
+    pub(super) fn overrides(&self) -> impl Iterator<Item = &ProgramOverride> + Clone {
         self.at.values().chain(self.restart.as_deref())
     }
 
     /// Iterates over the files that must be at the site before it can start: inputs, and
     /// executables that are staged (also those of overrides).
-    pub fn file_refs(&self) -> impl Iterator<Item = &FileRef> {
+    pub fn file_refs(&self) -> impl Iterator<Item = &FileReference> {
         let staged = std::iter::once(&self.program.executable)
             .chain(self.overrides().filter_map(|o| o.executable.as_ref()))
             .filter_map(|executable| match executable {
-                Executable::Staged(file) => Some(file),
-                Executable::AtSite(_) => None,
+                ExecutableSource::Staged(file) => Some(file),
+                ExecutableSource::AtSite(_) => None,
             });
         self.inputs.iter().map(|input| &input.file).chain(staged)
     }
 
-    fn file_refs_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
+    fn file_refs_mut(&mut self) -> impl Iterator<Item = &mut FileReference> {
         let staged = std::iter::once(&mut self.program.executable)
             .chain(
                 self.at
@@ -513,8 +516,8 @@ impl ComponentSpec {
                     .filter_map(|o| o.executable.as_mut()),
             )
             .filter_map(|executable| match executable {
-                Executable::Staged(file) => Some(file),
-                Executable::AtSite(_) => None,
+                ExecutableSource::Staged(file) => Some(file),
+                ExecutableSource::AtSite(_) => None,
             });
         self.inputs
             .iter_mut()

@@ -6,8 +6,8 @@
 
 use thiserror::Error;
 
-use super::job_state::{AttemptState, Component, Job, Restart, RestartStep};
-use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
+use super::job_state::{AttemptState, Component, ComponentRestart, Job, RestartStep};
+use super::spec::{JobSpec, JobSpecError, JobSpecLimits, RequestType};
 use crate::ids::{ComponentIndex, ComponentName};
 use crate::runner::runner_of;
 use crate::units::{DurationMs, Timestamp};
@@ -15,7 +15,7 @@ use crate::units::{DurationMs, Timestamp};
 /// The reason why a component cannot begin later than the others.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum InvalidOffset {
+pub enum StartOffsetError {
     #[error(
         "component {0:?} has `start_after`, but the job is promised no start to count it from; say \
          when it may start (`[reservation]` with `earliest`, `wanted = \"always\"`, or `--start`), \
@@ -85,7 +85,7 @@ impl JobSpec {
     }
 
     /// Checks that the components that begin later can do so.
-    pub(super) fn validate_offsets(&self, limits: &SpecLimits) -> Result<(), SpecError> {
+    pub(super) fn validate_offsets(&self, limits: &JobSpecLimits) -> Result<(), JobSpecError> {
         let mut later = self
             .components
             .iter()
@@ -97,16 +97,18 @@ impl JobSpec {
         let max = limits.max_wall_time;
         let runner = runner_of(self)?;
         Err(match self.run.reservation {
-            _ if matches!(self.request, RequestType::Flexible(_)) => InvalidOffset::Flexible(name),
-            None => InvalidOffset::NoReservation(name),
-            Some(wish) if wish.reserve_after.is_some() => InvalidOffset::IfNeeded(name),
-            Some(wish) if wish.flexible => InvalidOffset::Moved(name),
-            Some(wish) if wish.unreserved => InvalidOffset::Unreserved(name),
-            _ if !runner.components_are_independent() => InvalidOffset::WithRunner {
+            _ if matches!(self.request, RequestType::Flexible(_)) => {
+                StartOffsetError::Flexible(name)
+            }
+            None => StartOffsetError::NoReservation(name),
+            Some(wish) if wish.reserve_after.is_some() => StartOffsetError::IfNeeded(name),
+            Some(wish) if wish.flexible => StartOffsetError::Moved(name),
+            Some(wish) if wish.unreserved => StartOffsetError::Unreserved(name),
+            _ if !runner.components_are_independent() => StartOffsetError::WithRunner {
                 name,
                 runner: runner.name(),
             },
-            _ if later.count() + 1 == self.components.len() => InvalidOffset::NoneAtStart,
+            _ if later.count() + 1 == self.components.len() => StartOffsetError::NoneAtStart,
             _ => match self
                 .components
                 .iter()
@@ -116,7 +118,7 @@ impl JobSpec {
                 Some(component) => {
                     let name = component.name.clone();
                     let given = component.start_after;
-                    InvalidOffset::TooLong { name, given, max }
+                    StartOffsetError::TooLong { name, given, max }
                 }
             },
         }
@@ -185,7 +187,7 @@ impl Job {
                 .claims_alone_from(index)
                 .max(reserved.unwrap_or_default());
             let step = RestartStep::Staged;
-            let restart = Restart {
+            let restart = ComponentRestart {
                 step,
                 since: at,
                 tries: 0,

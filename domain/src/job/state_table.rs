@@ -7,7 +7,7 @@ use crate::job::job_state::PhaseKind;
 
 /// A transition: in phase `from`, the event leads to phase `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Transition {
+pub struct PhaseTransition {
     pub from: PhaseKind,
     /// The name of the event.
     pub event: &'static str,
@@ -18,7 +18,7 @@ pub struct Transition {
 
 macro_rules! table {
     ($($from:ident $event:ident $to:ident : $when:literal;)*) => {
-        &[$(Transition {
+        &[$(PhaseTransition {
             from: PhaseKind::$from,
             event: stringify!($event),
             to: PhaseKind::$to,
@@ -28,7 +28,7 @@ macro_rules! table {
 }
 
 /// Every transition that changes the phase. What is not listed never happens.
-pub const TRANSITIONS: &[Transition] = table! {
+pub const TRANSITIONS: &[PhaseTransition] = table! {
     Queued JobPlaced Placed: "every component has a site";
     Queued JobFailed Failed: "more tries than max_placement_tries, or no site grants its reservation";
     Queued RoundAborted Aborting: "a user cancels, or wants another start or none, while sites are asked for reservations";

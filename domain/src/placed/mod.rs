@@ -10,7 +10,7 @@ pub use policy_rule::PlacementRule;
 pub use reason_code::ReasonCode;
 
 use crate::acquisition::Acquisition;
-use crate::content::{Chunk, Content};
+use crate::content::{Content, FileChunk};
 use crate::ids::{PolicyName, SiteName};
 use crate::units::DurationMs;
 
@@ -35,12 +35,12 @@ pub struct ContentSource {
     pub content: Content,
     pub from: SiteName,
     /// If it is a chunk of a file: of which, and which one.
-    pub chunk: Option<Chunk>,
+    pub chunk: Option<FileChunk>,
 }
 
 /// The policy and rule that placed a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlacedBy {
+pub struct PlacementOrigin {
     pub policy: PolicyName,
     /// The rule that counts for the whole job.
     pub rule: PlacementRule,

@@ -3,7 +3,7 @@
 use super::grid::GridSite;
 use super::placement_request::PlacementRequest;
 use crate::ids::KeyName;
-use crate::site::barred_owners_record::Ban;
+use crate::site::barred_owners_record::OwnerBan;
 
 impl PlacementRequest {
     /// Marks the request as that of an owner who may be barred at some site.
@@ -20,7 +20,7 @@ impl PlacementRequest {
 
 impl GridSite {
     /// Returns what bars this owner, and nobody else, from the site.
-    pub fn owner_bar(&self, owner: Option<&KeyName>) -> Option<&Ban> {
+    pub fn owner_bar(&self, owner: Option<&KeyName>) -> Option<&OwnerBan> {
         let mut bans = self
             .bans
             .iter()
@@ -39,7 +39,7 @@ mod tests {
     fn a_site_that_is_closed_to_one_owner_takes_the_others_jobs() {
         let mallory = KeyName::new("mallory").unwrap();
         let mut delft = site("delft", 8);
-        delft.bans = [(mallory.clone(), Ban::Probed)].into();
+        delft.bans = [(mallory.clone(), OwnerBan::Probed)].into();
         let anybodys = sizes(&[4]);
         let theirs = anybodys.clone().with_owner(&mallory);
         let others = anybodys.clone().with_owner(&KeyName::new("alice").unwrap());

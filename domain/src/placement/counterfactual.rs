@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
-use super::grid::{GridSite, GridSnapshot, SiteShape};
+use super::grid::{GridSite, GridSnapshot, SiteProperties};
 use super::placement_request::ComponentRequest;
-use super::reason::{Reason, Suitability};
-use super::remaining::Remaining;
-use super::site_quota::{Quota, QuotaBasis};
+use super::reason::{RefusalReason, SiteSuitability};
+use super::remaining::RemainingResources;
+use super::site_quota::{QuotaBasis, SiteQuota};
 use super::site_search::PlacementSearch;
-use crate::labels::{Constraint, LabelRule, Labels};
+use crate::labels::{LabelConstraint, LabelRule, SiteLabels};
 use crate::reservation::IdleDrop;
 use crate::resources::Resources;
 use crate::units::{Bytes, Mflops, PerMillion};
 
 /// A grid in which a component has its place, and what is left of it.
-pub(super) struct Supposed {
+pub(super) struct SupposedGrid {
     pub(super) grid: GridSnapshot,
-    pub(super) remaining: Remaining,
+    pub(super) remaining: RemainingResources,
     /// Resources that are assumed idle, by site index.
     pub(super) made_up: Vec<Resources>,
 }
@@ -30,8 +30,8 @@ impl PlacementSearch<'_> {
     pub(super) fn suppose_placed(
         &self,
         component: usize,
-        remaining: &Remaining,
-    ) -> Option<Supposed> {
+        remaining: &RemainingResources,
+    ) -> Option<SupposedGrid> {
         let name = self.nearest_refusal_of(component, remaining).site?;
         let index = self.grid.index_of(&name)?;
         // Resources can be assumed only for the site's own partition.
@@ -41,7 +41,8 @@ impl PlacementSearch<'_> {
         {
             return None;
         }
-        let Suitability::Refused(reasons) = self.site_verdict(component, index, remaining).outcome
+        let SiteSuitability::Refused(reasons) =
+            self.site_verdict(component, index, remaining).outcome
         else {
             return None;
         };
@@ -61,7 +62,7 @@ impl PlacementSearch<'_> {
         raise_speed(&mut sites[index], self.component(component));
         let grid = self.grid.with_sites(sites);
         remaining.refit(index, before, &grid, self.request.holding_time());
-        if reasons.contains(&Reason::SiteFull) {
+        if reasons.contains(&RefusalReason::SiteFull) {
             remaining.add_room(index);
         }
         let mut made_up = self.made_up.clone();
@@ -69,7 +70,7 @@ impl PlacementSearch<'_> {
         made_up[index].add(&lacked);
         let fits = remaining.covers(index, need);
         fits.then(|| self.take_component(component, index, &mut remaining));
-        fits.then_some(Supposed {
+        fits.then_some(SupposedGrid {
             grid,
             remaining,
             made_up,
@@ -77,7 +78,7 @@ impl PlacementSearch<'_> {
     }
 
     /// Returns the same search on the supposed sites.
-    pub(super) fn on_supposed<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
+    pub(super) fn on_supposed<'s>(&'s self, supposed: &'s SupposedGrid) -> PlacementSearch<'s> {
         let mut search = self.on_grid(&supposed.grid);
         search.history = self.history;
         search.made_up.clone_from(&supposed.made_up);
@@ -89,12 +90,12 @@ impl PlacementSearch<'_> {
 /// room for.
 fn lift_reasons(
     site: &mut GridSite,
-    reasons: &[Reason],
+    reasons: &[RefusalReason],
     promised: &Resources,
 ) -> Option<Resources> {
     if reasons
         .iter()
-        .any(|reason| matches!(reason, Reason::Reserved { .. }))
+        .any(|reason| matches!(reason, RefusalReason::Reserved { .. }))
     {
         site.ebbs = Arc::default();
     }
@@ -104,45 +105,45 @@ fn lift_reasons(
     let mut is_quota_short = false;
     for reason in reasons {
         match reason {
-            Reason::NotEnoughIdle { resource, missing, .. } => {
+            RefusalReason::NotEnoughIdle { resource, missing, .. } => {
                 lacked.add(&single_resource(resource, *missing));
             }
-            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => is_quota_short = true,
-            Reason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
-            Reason::Waited { .. } => site.waits = None,
-            Reason::StagingFull { needed, left } => {
+            RefusalReason::QuotaReached { .. } | RefusalReason::QuotaTooSmall { .. } => is_quota_short = true,
+            RefusalReason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
+            RefusalReason::Waited { .. } => site.waits = None,
+            RefusalReason::StagingFull { needed, left } => {
                 let more = needed.0.saturating_sub(left.0);
                 site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));
             }
-            Reason::Closed(_) => site.acceptance = super::PlacementAcceptance::Open,
-            Reason::OwnerKeptOff(_) => site.bans = Arc::default(),
-            Reason::TooSmall { resource, needed, largest } => {
+            RefusalReason::Closed(_) => site.acceptance = super::PlacementAcceptance::Open,
+            RefusalReason::OwnerKeptOff(_) => site.bans = Arc::default(),
+            RefusalReason::TooSmall { resource, needed, largest } => {
                 let more = single_resource(resource, needed.saturating_sub(*largest));
                 shape.largest_component.add(&more);
             }
-            Reason::TooLong { time, .. } => {
+            RefusalReason::TooLong { time, .. } => {
                 let lanes = shape.lanes.iter_mut();
                 for partition in lanes.flat_map(|lanes| lanes.partitions.values_mut()) {
                     partition.longest = partition.longest.map(|longest| longest.max(*time));
                 }
             }
-            Reason::LabelMismatch(constraint) => satisfy_constraint(&mut shape.labels, constraint),
+            RefusalReason::LabelMismatch(constraint) => satisfy_constraint(&mut shape.labels, constraint),
             // Lifted above.
-            Reason::Reserved { .. }
+            RefusalReason::Reserved { .. }
             // These concern the component, its policy, or its files.
-            | Reason::Avoided
-            | Reason::NoSplit { .. }
-            | Reason::NotInHistory
-            | Reason::NoGflops { .. }
-            | Reason::NoBandwidth { .. }
-            | Reason::ReplicaUnreachable { .. }
-            | Reason::NoReplica { .. }
-            | Reason::ForOtherKeys(_)
-            | Reason::NoSuchSite(_)
-            | Reason::NotTheNamedSite(_)
-            | Reason::NoSites
-            | Reason::PolicyUnsuited { .. }
-            | Reason::PolicyUnknown(_) => {}
+            | RefusalReason::Avoided
+            | RefusalReason::NoSplit { .. }
+            | RefusalReason::NotInHistory
+            | RefusalReason::NoGflops { .. }
+            | RefusalReason::NoBandwidth { .. }
+            | RefusalReason::ReplicaUnreachable { .. }
+            | RefusalReason::NoReplica { .. }
+            | RefusalReason::ForOtherKeys(_)
+            | RefusalReason::NoSuchSite(_)
+            | RefusalReason::NotTheNamedSite(_)
+            | RefusalReason::NoSites
+            | RefusalReason::PolicyUnsuited { .. }
+            | RefusalReason::PolicyUnknown(_) => {}
         }
     }
     idle.add(&lacked);
@@ -183,7 +184,7 @@ fn single_resource(resource: &str, count: u64) -> Resources {
     }
 }
 
-fn satisfy_constraint(labels: &mut Labels, constraint: &Constraint) {
+fn satisfy_constraint(labels: &mut SiteLabels, constraint: &LabelConstraint) {
     let values = labels.entry(constraint.key.clone()).or_default();
     match &constraint.rule {
         LabelRule::Is(value) => drop(values.insert(value.clone())),
@@ -196,12 +197,12 @@ fn satisfy_constraint(labels: &mut Labels, constraint: &Constraint) {
 /// Returns the least quota that leaves room for what is deducted; no quota at all if the whole site
 /// would not.
 fn least_quota(
-    quota: Quota,
-    shape: &SiteShape,
+    quota: SiteQuota,
+    shape: &SiteProperties,
     idle: &Resources,
     ours: &Resources,
     promised: &Resources,
-) -> Quota {
+) -> SiteQuota {
     let others = promised
         .others
         .iter()
@@ -216,14 +217,14 @@ fn least_quota(
         };
         let held = taken.saturating_add(promised);
         if held > total {
-            return Quota::NONE;
+            return SiteQuota::NONE;
         }
         let least = (u128::from(held) * 1_000_000).div_ceil(u128::from(total.max(1)));
         share = share.max(PerMillion(
             u32::try_from(least).unwrap_or(PerMillion::ONE.0),
         ));
     }
-    Quota { share, ..quota }
+    SiteQuota { share, ..quota }
 }
 
 /// The amount of a resource by name, or of processors.

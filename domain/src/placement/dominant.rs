@@ -7,7 +7,7 @@ use std::ops::ControlFlow::Continue;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, find_policy};
-use super::remaining::Remaining;
+use super::remaining::RemainingResources;
 use super::site_search::PlacementSearch;
 use crate::content::Content;
 use crate::placed::{DominantRefusal, Placement, ReasonCode};
@@ -108,7 +108,7 @@ fn worst_code(
     search: &PlacementSearch<'_>,
     component: usize,
     site: usize,
-    remaining: &Remaining,
+    remaining: &RemainingResources,
 ) -> Option<ReasonCode> {
     let mut worst = None;
     let _ = search.obstacles(component, site, remaining, &mut |code, _, _| {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot};
-use super::history::PairHistory;
+use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, try_to_place};
-use super::reason::{PlacementRefusal, Silent};
-use super::remaining::Remaining;
+use super::reason::{PlacementRefusal, SilentObserver};
+use super::remaining::RemainingResources;
 use crate::ids::SiteName;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -22,7 +22,7 @@ const MOST_TRIES: usize = 4_000_000;
 
 /// Work of ours that is bound to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
+pub struct ExpectedRelease {
     /// The latest time of its end.
     pub at: Timestamp,
     pub site: SiteName,
@@ -34,7 +34,7 @@ pub struct Release {
 
 /// A job that waits for its placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiter {
+pub struct PlacementWaiter {
     pub request: Arc<PlacementRequest>,
     /// The earliest time at which it may be placed.
     pub not_before: Timestamp,
@@ -44,7 +44,7 @@ pub struct Waiter {
 
 /// The forecast of a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forecast {
+pub struct PlacementForecast {
     /// The latest time of the placement.
     pub at: Timestamp,
     pub plan: PlacementPlan,
@@ -76,18 +76,18 @@ pub fn estimate_wait(
 /// happens before, or so much is to be placed, that nothing can be said.
 pub fn forecast(
     grid: &GridSnapshot,
-    history: &PairHistory,
-    releases: Vec<Release>,
-    ahead: &[Waiter],
-    job: &Waiter,
+    history: &SitePairHistory,
+    releases: Vec<ExpectedRelease>,
+    ahead: &[PlacementWaiter],
+    job: &PlacementWaiter,
     now: Timestamp,
-) -> Result<Forecast, Option<PlacementRefusal>> {
+) -> Result<PlacementForecast, Option<PlacementRefusal>> {
     let mut future = FutureGrid::new(grid, history, releases, now);
-    let mut before: Vec<&Waiter> = ahead.iter().collect();
+    let mut before: Vec<&PlacementWaiter> = ahead.iter().collect();
     for _ in 0..MOST_STEPS {
         let refusal = match future.try_placements(&mut before, job) {
             Ok(plan) if job.not_before <= future.now => {
-                return Ok(Forecast {
+                return Ok(PlacementForecast {
                     at: future.now,
                     plan,
                     ended: future.ended,
@@ -114,9 +114,9 @@ pub fn forecast(
 /// The grid at a future instant.
 struct FutureGrid<'a> {
     grid: &'a GridSnapshot,
-    history: PairHistory,
+    history: SitePairHistory,
     sites: Vec<GridSite>,
-    ends: BTreeMap<Timestamp, Vec<Release>>,
+    ends: BTreeMap<Timestamp, Vec<ExpectedRelease>>,
     now: Timestamp,
     ended: usize,
     /// Pairs of component and site that were tried.
@@ -126,11 +126,11 @@ struct FutureGrid<'a> {
 impl<'a> FutureGrid<'a> {
     fn new(
         grid: &'a GridSnapshot,
-        history: &PairHistory,
-        releases: Vec<Release>,
+        history: &SitePairHistory,
+        releases: Vec<ExpectedRelease>,
         now: Timestamp,
     ) -> Self {
-        let mut ends: BTreeMap<Timestamp, Vec<Release>> = BTreeMap::new();
+        let mut ends: BTreeMap<Timestamp, Vec<ExpectedRelease>> = BTreeMap::new();
         for release in releases {
             // Work that should have ended already may end at any time, but not in the past.
             ends.entry(release.at.max(now + DurationMs(1)))
@@ -153,17 +153,17 @@ impl<'a> FutureGrid<'a> {
     /// Places what is ahead of the job as far as it fits, then the job.
     fn try_placements(
         &mut self,
-        before: &mut Vec<&Waiter>,
-        job: &Waiter,
+        before: &mut Vec<&PlacementWaiter>,
+        job: &PlacementWaiter,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = self.grid.with_sites(self.sites.clone());
-        let mut remaining = Remaining::of_grid(&grid);
+        let mut remaining = RemainingResources::of_grid(&grid);
         let tries = &mut self.tries;
         let sites = self.sites.len();
-        let mut place = |waiter: &Waiter| {
+        let mut place = |waiter: &PlacementWaiter| {
             *tries += waiter.request.components().len().max(1) * sites;
             let history = &mut self.history;
-            let observer = &mut Silent;
+            let observer = &mut SilentObserver;
             let mut context = PlacementContext {
                 grid: &grid,
                 remaining: &mut remaining,
@@ -190,14 +190,14 @@ impl<'a> FutureGrid<'a> {
     }
 
     /// Takes the resources of a job that is placed first until it ends.
-    fn occupy(&mut self, waiter: &Waiter, plan: &PlacementPlan) {
+    fn occupy(&mut self, waiter: &PlacementWaiter, plan: &PlacementPlan) {
         let end = self.now + plan.transfer_time + waiter.longest;
         for (name, resources) in waiter.request.used_by_plan(plan) {
             if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {
                 site.pending.add(&resources);
                 site.ours.add(&resources);
             }
-            let release = Release {
+            let release = ExpectedRelease {
                 at: end,
                 site: name,
                 resources,
@@ -222,7 +222,7 @@ impl<'a> FutureGrid<'a> {
         true
     }
 
-    fn end_release(&mut self, release: &Release) {
+    fn end_release(&mut self, release: &ExpectedRelease) {
         self.ended += 1;
         let site = self.sites.iter_mut().find(|site| site.name == release.site);
         let Some(site) = site else { return };

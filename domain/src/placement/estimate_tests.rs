@@ -8,9 +8,9 @@ fn at(secs: u64) -> Timestamp {
     Timestamp(secs * 1_000)
 }
 
-fn release(secs: u64, site: &str, processors: u32) -> Release {
+fn release(secs: u64, site: &str, processors: u32) -> ExpectedRelease {
     let resources = Resources::processors(processors);
-    Release {
+    ExpectedRelease {
         at: at(secs),
         site: site_name(site),
         resources,
@@ -18,9 +18,9 @@ fn release(secs: u64, site: &str, processors: u32) -> Release {
     }
 }
 
-fn waiter(sizes_of: &[u32], longest_secs: u64) -> Waiter {
+fn waiter(sizes_of: &[u32], longest_secs: u64) -> PlacementWaiter {
     let longest = DurationMs::from_secs(longest_secs);
-    Waiter {
+    PlacementWaiter {
         request: sizes(sizes_of).into(),
         not_before: Timestamp(0),
         longest,
@@ -36,11 +36,11 @@ fn ours(name: &str, idle: u32, held: u32) -> GridSite {
 
 fn looked_ahead(
     grid: &GridSnapshot,
-    releases: Vec<Release>,
-    ahead: &[Waiter],
-    job: &Waiter,
+    releases: Vec<ExpectedRelease>,
+    ahead: &[PlacementWaiter],
+    job: &PlacementWaiter,
 ) -> Result<(u64, usize), Option<ReasonCode>> {
-    let found = forecast(grid, &PairHistory::All, releases, ahead, job, at(0));
+    let found = forecast(grid, &SitePairHistory::All, releases, ahead, job, at(0));
     let told = found.map(|forecast| (forecast.at.0 / 1_000, forecast.ended));
     told.map_err(|refusal| refusal.map(|refusal| refusal.reason.code()))
 }
@@ -90,7 +90,7 @@ fn what_is_promised_and_not_seen_yet_is_given_back_too() {
         pending: Resources::processors(4),
         ..ours("A", 6, 4)
     };
-    let unseen = Release {
+    let unseen = ExpectedRelease {
         visible: false,
         ..release(9, "A", 4)
     };
@@ -119,7 +119,7 @@ fn jobs_before_it_are_placed_first_and_end_too() {
 #[test]
 fn a_job_that_backs_off_waits_for_its_time() {
     let grid = grid([ours("A", 4, 0)]);
-    let later = Waiter {
+    let later = PlacementWaiter {
         not_before: at(40),
         ..waiter(&[4], 1)
     };
@@ -170,12 +170,12 @@ proptest! {
         let held = |index: usize| ends.iter().filter(|e| e.0 == index).map(|e| e.1).sum::<u32>();
         let sites: Vec<GridSite> =
             (0..idle.len()).map(|index| ours(NAMES[index], idle[index], held(index))).collect();
-        let releases: Vec<Release> =
+        let releases: Vec<ExpectedRelease> =
             ends.iter().map(|&(index, size, secs)| release(secs, NAMES[index], size)).collect();
-        let ahead: Vec<Waiter> = before.iter().map(|&size| waiter(&[size], 10)).collect();
+        let ahead: Vec<PlacementWaiter> = before.iter().map(|&size| waiter(&[size], 10)).collect();
         let grid = grid(sites.clone());
         let job = waiter(&parts, 10);
-        let found = forecast(&grid, &PairHistory::All, releases.clone(), &ahead, &job, at(0));
+        let found = forecast(&grid, &SitePairHistory::All, releases.clone(), &ahead, &job, at(0));
         if let Ok(told) = found {
             for (name, used) in job.request.used_by_plan(&told.plan) {
                 let site = sites.iter().find(|site| site.name == name).unwrap();

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::network::{BandwidthKind, Exchange, Network};
-use super::site_quota::Quota;
-use crate::acquisition::{Obtainable, SitePartitions};
+use super::network::{BandwidthKind, MessageTime, SiteNetwork};
+use super::site_quota::SiteQuota;
+use crate::acquisition::{SiteExperience, SitePartitions};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
-use crate::labels::Labels;
+use crate::labels::SiteLabels;
 use crate::reservation::IdleDrop;
 use crate::resources::Resources;
-use crate::site::barred_owners_record::Ban;
+use crate::site::barred_owners_record::OwnerBan;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
 /// The known state of all sites, their files and the links between them.
@@ -22,10 +22,10 @@ pub struct GridSnapshot {
     usable: Vec<Resources>,
     /// Indexes of sites that have reserved something for others later.
     ebbing: Vec<usize>,
-    network: Arc<Network>,
+    network: Arc<SiteNetwork>,
     positions: Vec<Option<usize>>,
-    replicas: Arc<dyn Replicas>,
-    staged: Arc<dyn StagedLookup>,
+    replicas: Arc<dyn ReplicaLookup>,
+    staged: Arc<dyn StagedContentLookup>,
 }
 
 /// The known state of one site.
@@ -33,10 +33,10 @@ pub struct GridSnapshot {
 pub struct GridSite {
     pub name: SiteName,
     /// The capacity of the site; `None` until its first answer.
-    pub shape: Option<Arc<SiteShape>>,
+    pub shape: Option<Arc<SiteProperties>>,
     pub acceptance: PlacementAcceptance,
     /// The reported idle resources; `None` if unknown, and then nothing is placed.
-    pub idle: Option<Belief>,
+    pub idle: Option<LoadReport>,
     /// The idle resources of each of its partitions.
     pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
     /// The times at which less of that is left, as it is reserved for others.
@@ -46,7 +46,7 @@ pub struct GridSite {
     /// Resources that our running components hold there.
     pub ours: Resources,
     /// The bound on what we may fill of it.
-    pub quota: Quota,
+    pub quota: SiteQuota,
     /// The number of further jobs that it takes; `None`: no limit.
     pub room: Option<u32>,
     /// Bytes that may still be staged there; `None`: no limit.
@@ -56,19 +56,19 @@ pub struct GridSite {
     /// Speed of each of its processors; `None` if unknown.
     pub power_per_processor: Option<Mflops>,
     /// Recent waits of jobs there although enough was idle; `None` if there were none.
-    pub waits: Option<Arc<Obtainable>>,
+    pub waits: Option<Arc<SiteExperience>>,
     /// The owners whose jobs, and nobody else's, stay away from it.
-    pub bans: Arc<[(KeyName, Ban)]>,
+    pub bans: Arc<[(KeyName, OwnerBan)]>,
 }
 
 /// The properties of a site other than its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SiteShape {
+pub struct SiteProperties {
     /// All resources, in use or not.
     pub total: Resources,
     /// The most that one component can get.
     pub largest_component: Resources,
-    pub labels: Labels,
+    pub labels: SiteLabels,
     /// True if components may wait in its own queue for hours.
     pub queues: bool,
     /// True if that is the only way in: nothing is claimed there, however much is idle.
@@ -81,7 +81,7 @@ pub struct SiteShape {
 
 /// A report of a site's load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Belief {
+pub struct LoadReport {
     /// Resources that were free for one more submission.
     pub idle: Resources,
     /// The time of the request, by our clock.
@@ -96,12 +96,12 @@ pub enum PlacementAcceptance {
     /// Only jobs that may try it out after errors.
     ProbesOnly,
     /// No job, for this reason.
-    Closed(Hindrance),
+    Closed(PlacementHindrance),
 }
 
 /// A reason why a site takes no placements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hindrance {
+pub enum PlacementHindrance {
     /// It has not answered since our start, or never said what is idle.
     Unknown,
     /// It does not answer.
@@ -131,12 +131,12 @@ pub enum Hindrance {
 
 /// The contents that are staged at sites, or will be for what was placed before: they take no more
 /// room. Looked up only where room is bounded. Implemented by what counts it.
-pub trait StagedLookup: fmt::Debug + Send + Sync {
+pub trait StagedContentLookup: fmt::Debug + Send + Sync {
     /// Returns true if this content is staged at this site.
     fn has(&self, site: &SiteName, content: &Content) -> bool;
 }
 
-impl StagedLookup for BTreeMap<SiteName, BTreeSet<Content>> {
+impl StagedContentLookup for BTreeMap<SiteName, BTreeSet<Content>> {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
         self.get(site)
             .is_some_and(|contents| contents.contains(content))
@@ -144,12 +144,12 @@ impl StagedLookup for BTreeMap<SiteName, BTreeSet<Content>> {
 }
 
 /// The index of replicas by content. Implemented by the catalogue.
-pub trait Replicas: fmt::Debug + Send + Sync {
+pub trait ReplicaLookup: fmt::Debug + Send + Sync {
     /// Calls `visit` once for every site that has this whole content.
     fn visit_sites(&self, digest: &Digest, visit: &mut dyn FnMut(&SiteName));
 }
 
-impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
+impl ReplicaLookup for BTreeMap<Digest, BTreeSet<SiteName>> {
     fn visit_sites(&self, digest: &Digest, visit: &mut dyn FnMut(&SiteName)) {
         self.get(digest).into_iter().flatten().for_each(visit);
     }
@@ -157,11 +157,11 @@ impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
 
 impl PlacementAcceptance {
     /// Returns what keeps a job from being placed here, if anything.
-    pub fn hindrance(self, may_probe: bool) -> Option<Hindrance> {
+    pub fn hindrance(self, may_probe: bool) -> Option<PlacementHindrance> {
         match self {
             PlacementAcceptance::Open => None,
             PlacementAcceptance::ProbesOnly if may_probe => None,
-            PlacementAcceptance::ProbesOnly => Some(Hindrance::Probing),
+            PlacementAcceptance::ProbesOnly => Some(PlacementHindrance::Probing),
             PlacementAcceptance::Closed(hindrance) => Some(hindrance),
         }
     }
@@ -174,12 +174,16 @@ impl PlacementAcceptance {
             PlacementAcceptance::Open => true,
             PlacementAcceptance::ProbesOnly => false,
             PlacementAcceptance::Closed(hindrance) => match hindrance {
-                Hindrance::Probing | Hindrance::Unusable => false,
-                Hindrance::Draining | Hindrance::Drained | Hindrance::Frozen => false,
-                Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
-                Hindrance::Maintenance | Hindrance::CredentialsExpired => true,
-                Hindrance::NoQueue => false,
-                Hindrance::QueueOnly => true,
+                PlacementHindrance::Probing | PlacementHindrance::Unusable => false,
+                PlacementHindrance::Draining
+                | PlacementHindrance::Drained
+                | PlacementHindrance::Frozen => false,
+                PlacementHindrance::Unknown
+                | PlacementHindrance::Unreachable
+                | PlacementHindrance::Isolated => true,
+                PlacementHindrance::Maintenance | PlacementHindrance::CredentialsExpired => true,
+                PlacementHindrance::NoQueue => false,
+                PlacementHindrance::QueueOnly => true,
             },
         }
     }
@@ -191,13 +195,13 @@ impl GridSite {
         Self {
             name,
             shape: None,
-            acceptance: PlacementAcceptance::Closed(Hindrance::Unknown),
+            acceptance: PlacementAcceptance::Closed(PlacementHindrance::Unknown),
             idle: None,
             idle_in: Arc::default(),
             ebbs: Arc::default(),
             pending: Resources::default(),
             ours: Resources::default(),
-            quota: Quota::NONE,
+            quota: SiteQuota::NONE,
             room: None,
             staging_left: None,
             serves_files: false,
@@ -243,8 +247,8 @@ impl GridSnapshot {
     /// counts.
     pub fn new(
         sites: impl IntoIterator<Item = GridSite>,
-        network: Arc<Network>,
-        replicas: Arc<dyn Replicas>,
+        network: Arc<SiteNetwork>,
+        replicas: Arc<dyn ReplicaLookup>,
     ) -> Self {
         let sites: BTreeMap<SiteName, GridSite> = sites
             .into_iter()
@@ -273,7 +277,7 @@ impl GridSnapshot {
     }
 
     /// Sets the contents that are staged at the sites.
-    pub fn with_staged(self, staged: Arc<dyn StagedLookup>) -> Self {
+    pub fn with_staged(self, staged: Arc<dyn StagedContentLookup>) -> Self {
         Self { staged, ..self }
     }
 
@@ -335,10 +339,10 @@ impl GridSnapshot {
     }
 
     /// Returns how long a message between components takes between sites, by index.
-    pub(super) fn exchange_between(&self, from: usize, to: usize) -> Exchange {
+    pub(super) fn exchange_between(&self, from: usize, to: usize) -> MessageTime {
         match (self.positions[from], self.positions[to]) {
             (Some(from), Some(to)) => self.network.exchange_at(from, to),
-            _ => Exchange::NEVER,
+            _ => MessageTime::NEVER,
         }
     }
 
@@ -347,7 +351,7 @@ impl GridSnapshot {
         self.staged.has(site, content)
     }
 
-    pub fn replicas(&self) -> &dyn Replicas {
+    pub fn replicas(&self) -> &dyn ReplicaLookup {
         &*self.replicas
     }
 }

@@ -7,7 +7,7 @@ use crate::ids::SiteName;
 /// H: the pairs of an execution site and a file site that Close-to-Files considers. It grows with
 /// each placement and is volatile: after a restart it is the seed again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum PairHistory {
+pub enum SitePairHistory {
     /// Every pair, also of sites that join later.
     #[default]
     All,
@@ -15,20 +15,20 @@ pub enum PairHistory {
     Pairs(BTreeSet<(SiteName, SiteName)>),
 }
 
-impl PairHistory {
+impl SitePairHistory {
     /// Returns true if it has the pair.
     pub fn contains_pair(&self, execution: &SiteName, file: &SiteName) -> bool {
         match self {
-            PairHistory::All => true,
-            PairHistory::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
+            SitePairHistory::All => true,
+            SitePairHistory::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
         }
     }
 
     /// Adds a pair; returns true if it is new.
     pub fn insert_pair(&mut self, execution: SiteName, file: SiteName) -> bool {
         match self {
-            PairHistory::All => false,
-            PairHistory::Pairs(pairs) => pairs.insert((execution, file)),
+            SitePairHistory::All => false,
+            SitePairHistory::Pairs(pairs) => pairs.insert((execution, file)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Placement: choosing the site of each component, and the sources of its files.
 //!
 //! A policy reads an immutable [`GridSnapshot`] and a [`PlacementRequest`], takes what it uses from
-//! a working copy ([`Remaining`]), and answers with a whole [`PlacementPlan`] or a [`PlacementRefusal`] that changed
-//! nothing. The same code explains itself to an [`Observer`]. Absent on purpose: anything that
+//! a working copy ([`RemainingResources`]), and answers with a whole [`PlacementPlan`] or a [`PlacementRefusal`] that changed
+//! nothing. The same code explains itself to an [`VerdictObserver`]. Absent on purpose: anything that
 //! claims processors (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
 //!
 //! To add a policy, add its file in [`policies`] and one line in the list there.
@@ -36,27 +36,30 @@ pub mod unplaceable;
 
 pub use dominant::dominant_refusal;
 pub use grid::{
-    Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance, Replicas, SiteShape,
-    StagedLookup,
+    GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementHindrance, ReplicaLookup,
+    SiteProperties, StagedContentLookup,
 };
-pub use history::PairHistory;
+pub use history::SitePairHistory;
 pub use missing_links::{MissingLink, find_missing_link};
-pub use network::{BandwidthKind, BidBandwidths, Link, Network};
+pub use network::{BandwidthKind, BidBandwidthChoice, SiteLink, SiteNetwork};
 pub use part_placement::{place_parts, sites_for_parts};
-pub use partition_pool::Pool;
-pub use placement_by_bids::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
+pub use partition_pool::PartitionPool;
+pub use placement_by_bids::{AnnouncedNeed, BidRoundBasis, BidWithResources, takes_bids};
 pub use placement_plan::PlacementPlan;
 pub use placement_request::{ComponentRequest, PlacementRequest};
 pub use policy::{
-    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place_on_idle,
+    PlacementContext, PlacementDefaults, Policy, PolicyChoiceError, find_policy, place_on_idle,
     policy_for, try_to_place,
 };
-pub use reason::{Observer, PlacementRefusal, Reason, Recorder, Silent, SiteVerdict, Suitability};
-pub use remaining::Remaining;
+pub use reason::{
+    PlacementRefusal, RefusalReason, SilentObserver, SiteSuitability, SiteVerdict, VerdictObserver,
+    VerdictRecorder,
+};
+pub use remaining::RemainingResources;
 pub use reservation_sites::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
 pub use site_queues::place_in_queues_instead;
-pub use site_quota::{Quota, QuotaBasis};
-pub use unplaceable::{Unplaceable, check_placeable, find_closed_site, may_try_out};
+pub use site_quota::{QuotaBasis, SiteQuota};
+pub use unplaceable::{UnplaceableError, check_placeable, find_closed_site, may_try_out};
 
 #[cfg(test)]
 pub(crate) mod testing;

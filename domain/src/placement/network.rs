@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ids::SiteName;
-use crate::transfer::link_bandwidth::Links;
+use crate::transfer::link_bandwidth::LinkBandwidths;
 use crate::units::{BitsPerSecond, Bytes, DurationUs};
 
 /// The default size of an exchange between two components.
@@ -13,12 +13,12 @@ pub const DEFAULT_MESSAGE: Bytes = Bytes(1_000_000);
 /// Measured or configured bandwidth and latency of ordered pairs of sites. An unknown pair carries
 /// nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Network {
+pub struct SiteNetwork {
     /// Sites with at least one link, by name.
     names: Vec<SiteName>,
     /// Row: from; column: to. As measured, else as configured.
     bandwidth: Vec<BitsPerSecond>,
-    exchange: Vec<Exchange>,
+    exchange: Vec<MessageTime>,
     /// The bandwidth at which the site of the row sends.
     upload: Vec<BitsPerSecond>,
     /// The sum of each row of `upload`.
@@ -30,13 +30,13 @@ pub struct Network {
     /// The number of links that carry something; `unmeasured` counts those not measured.
     links: usize,
     unmeasured: usize,
-    bids: BidBandwidths,
+    bids: BidBandwidthChoice,
     message: Bytes,
 }
 
 /// The choice of bandwidths by which sites bid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BidBandwidths {
+pub enum BidBandwidthChoice {
     /// All of one kind: measured if every link is, else configured.
     #[default]
     OneKind,
@@ -69,13 +69,13 @@ impl BandwidthKind {
 /// The time of a message between two components from one site to another, in nanoseconds: the
 /// latency of its first bit, then the transmission of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Exchange(u64);
+pub struct MessageTime(u64);
 
-impl Exchange {
+impl MessageTime {
     /// The time within a site.
-    pub const NONE: Exchange = Exchange(0);
+    pub const NONE: MessageTime = MessageTime(0);
     /// The time over a link that carries nothing.
-    pub const NEVER: Exchange = Exchange(u64::MAX);
+    pub const NEVER: MessageTime = MessageTime(u64::MAX);
 
     fn of_message(message: Bytes, bandwidth: BitsPerSecond, latency: DurationUs) -> Self {
         let nanoseconds = u128::from(message.0) * 8_000_000_000;
@@ -83,7 +83,7 @@ impl Exchange {
             None => Self::NEVER,
             Some(sent) => {
                 let time = sent + u128::from(latency.0) * 1_000;
-                Exchange(u64::try_from(time).unwrap_or(u64::MAX - 1))
+                MessageTime(u64::try_from(time).unwrap_or(u64::MAX - 1))
             }
         }
     }
@@ -91,7 +91,7 @@ impl Exchange {
 
 /// A link, in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct SiteLink {
     /// The site where it begins.
     pub from: SiteName,
     /// The site where it ends.
@@ -104,17 +104,17 @@ pub struct Link {
     pub latency: DurationUs,
 }
 
-impl Default for Network {
+impl Default for SiteNetwork {
     fn default() -> Self {
         Self::new([], DEFAULT_MESSAGE)
     }
 }
 
-impl Network {
+impl SiteNetwork {
     /// Makes a network from links; of several for one pair the last one counts. `message` is the
     /// size of an exchange between two components.
-    pub fn new(links: impl IntoIterator<Item = Link>, message: Bytes) -> Self {
-        let links: Vec<Link> = links.into_iter().collect();
+    pub fn new(links: impl IntoIterator<Item = SiteLink>, message: Bytes) -> Self {
+        let links: Vec<SiteLink> = links.into_iter().collect();
         let ends = links.iter().flat_map(|link| [&link.from, &link.to]);
         let mut index: BTreeMap<SiteName, usize> = ends.map(|name| (name.clone(), 0)).collect();
         index
@@ -126,7 +126,7 @@ impl Network {
         let mut network = Self {
             names: index.into_keys().collect(),
             bandwidth: vec![BitsPerSecond(0); pairs],
-            exchange: vec![Exchange::NEVER; pairs],
+            exchange: vec![MessageTime::NEVER; pairs],
             upload: vec![BitsPerSecond(0); pairs],
             potential: vec![BitsPerSecond(0); sites],
             nominal: Arc::default(),
@@ -134,7 +134,7 @@ impl Network {
             is_measured: vec![false; pairs],
             links: 0,
             unmeasured: 0,
-            bids: BidBandwidths::default(),
+            bids: BidBandwidthChoice::default(),
             message,
         };
         for link in links {
@@ -150,7 +150,7 @@ impl Network {
     }
 
     /// Chooses the bandwidths by which sites bid.
-    pub fn with_bids_by(self, bids: BidBandwidths) -> Self {
+    pub fn with_bids_by(self, bids: BidBandwidthChoice) -> Self {
         Self { bids, ..self }
     }
 
@@ -162,7 +162,7 @@ impl Network {
         Self::new(
             links.into_iter().map(|(from, to, bandwidth)| {
                 let latency = DurationUs(0);
-                Link {
+                SiteLink {
                     from,
                     to,
                     bandwidth,
@@ -175,7 +175,7 @@ impl Network {
     }
 
     /// Makes a network from the measured or configured rates.
-    pub fn from_rates(links: &Links) -> Self {
+    pub fn from_rates(links: &LinkBandwidths) -> Self {
         Self::from_links(
             links
                 .all_pairs()
@@ -184,7 +184,7 @@ impl Network {
     }
 
     /// Updates a configured link; `is_measured` says where the values come from.
-    pub fn set_link(&mut self, link: &Link, is_measured: bool) {
+    pub fn set_link(&mut self, link: &SiteLink, is_measured: bool) {
         let Some(pair) = self.write_link(link) else {
             return;
         };
@@ -198,7 +198,7 @@ impl Network {
         self.is_measured[pair] = is_measured;
     }
 
-    fn write_link(&mut self, link: &Link) -> Option<usize> {
+    fn write_link(&mut self, link: &SiteLink) -> Option<usize> {
         let pair = self.pair_index(&link.from, &link.to)?;
         if link.from != link.to {
             let row = &mut self.potential[pair / self.names.len()].0;
@@ -208,7 +208,7 @@ impl Network {
         }
         self.upload[pair] = link.upload;
         self.bandwidth[pair] = link.bandwidth;
-        self.exchange[pair] = Exchange::of_message(self.message, link.bandwidth, link.latency);
+        self.exchange[pair] = MessageTime::of_message(self.message, link.bandwidth, link.latency);
         Some(pair)
     }
 
@@ -239,8 +239,8 @@ impl Network {
         match self.bids {
             _ if self.unmeasured == self.links => BandwidthKind::Nominal,
             _ if self.unmeasured == 0 => BandwidthKind::Measured,
-            BidBandwidths::Latest => BandwidthKind::Mixed,
-            BidBandwidths::OneKind => BandwidthKind::Nominal,
+            BidBandwidthChoice::Latest => BandwidthKind::Mixed,
+            BidBandwidthChoice::OneKind => BandwidthKind::Nominal,
         }
     }
 
@@ -261,7 +261,7 @@ impl Network {
     }
 
     /// Returns the time of an exchange, by positions.
-    pub(super) fn exchange_at(&self, from: usize, to: usize) -> Exchange {
+    pub(super) fn exchange_at(&self, from: usize, to: usize) -> MessageTime {
         self.exchange[from * self.names.len() + to]
     }
 
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_link_has_a_direction_and_an_unknown_one_carries_nothing() {
-        let network = Network::from_links([
+        let network = SiteNetwork::from_links([
             (name("b"), name("a"), BitsPerSecond(5)),
             (name("a"), name("c"), BitsPerSecond(7)),
         ]);
@@ -291,21 +291,21 @@ mod tests {
 
     #[test]
     fn an_exchange_takes_the_latency_and_the_time_of_its_bits() {
-        let link = |to: &str, mbit: u64, latency_ms: u64| Link {
+        let link = |to: &str, mbit: u64, latency_ms: u64| SiteLink {
             from: name("a"),
             to: name(to),
             bandwidth: BitsPerSecond(mbit * 1_000_000),
             upload: BitsPerSecond(mbit * 1_000_000),
             latency: DurationUs(latency_ms * 1_000),
         };
-        let mut network = Network::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
-        assert_eq!(network.exchange_at(0, 1), Exchange(85_000_000));
-        assert_eq!(network.exchange_at(0, 2), Exchange::NEVER);
-        assert_eq!(network.exchange_at(1, 0), Exchange::NEVER);
+        let mut network = SiteNetwork::new([link("b", 100, 5), link("c", 0, 5)], Bytes(1_000_000));
+        assert_eq!(network.exchange_at(0, 1), MessageTime(85_000_000));
+        assert_eq!(network.exchange_at(0, 2), MessageTime::NEVER);
+        assert_eq!(network.exchange_at(1, 0), MessageTime::NEVER);
         network.set_link(&link("b", 10, 3), true);
         assert_eq!(
             network.exchange_at(0, 1),
-            Exchange(803_000_000),
+            MessageTime(803_000_000),
             "as measured"
         );
         network.set_link(&link("z", 1, 0), true);

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow::{self, Continue};
 use std::sync::Arc;
 
-use super::grid::{GridSite, Hindrance, SiteShape};
+use super::grid::{GridSite, PlacementHindrance, SiteProperties};
 use super::placement_request::ComponentRequest;
-use super::reason::Reason;
-use super::remaining::Remaining;
+use super::reason::RefusalReason;
+use super::remaining::RemainingResources;
 use super::site_quota::QuotaBasis;
 use super::site_search::PlacementSearch;
-use crate::acquisition::{Obtainable, PartitionAccount, PartitionDemand, Waited};
+use crate::acquisition::{PartitionAccount, PartitionDemand, PartitionWait, SiteExperience};
 use crate::placed::ReasonCode;
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{Bytes, DurationMs};
@@ -18,9 +18,9 @@ use crate::units::{Bytes, DurationMs};
 /// to describe it. `Break` ends the search for more. Reasons are built only on request, so that
 /// choosing allocates nothing.
 pub(super) type ObstacleSink<'r> =
-    dyn FnMut(ReasonCode, u64, &dyn Fn() -> Reason) -> ControlFlow<()> + 'r;
+    dyn FnMut(ReasonCode, u64, &dyn Fn() -> RefusalReason) -> ControlFlow<()> + 'r;
 
-pub(super) type RememberedObstacle = (ReasonCode, u64, Reason);
+pub(super) type RememberedObstacle = (ReasonCode, u64, RefusalReason);
 
 /// Returns the worst obstacle that `look` reports; of equally bad ones the first.
 pub(super) fn worst_of(
@@ -42,19 +42,19 @@ impl PlacementSearch<'_> {
         &self,
         component: usize,
         index: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let request = self.component(component);
         let site = &self.grid.sites()[index];
         if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
             report(ReasonCode::NotTheNamedSite, 0, &|| {
-                Reason::NotTheNamedSite(named.clone())
+                RefusalReason::NotTheNamedSite(named.clone())
             })?;
         }
         report_misfits(request, self.whole.time(), site, report)?;
         if let Some(hindrance) = closing_hindrance(site, self.tries_out) {
-            report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
+            report(hindrance.into(), 0, &|| RefusalReason::Closed(hindrance))?;
         }
         // Most requests have no input.
         if let Some(shape) = site
@@ -73,15 +73,15 @@ impl PlacementSearch<'_> {
         }
         if let Some(ban) = site.owner_bar(self.whole.owner()) {
             report(ReasonCode::OwnerKeptOff, 0, &|| {
-                Reason::OwnerKeptOff(ban.clone())
+                RefusalReason::OwnerKeptOff(ban.clone())
             })?;
         }
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
-            report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
+            report(ReasonCode::Avoided, 0, &|| RefusalReason::Avoided)?;
         }
         self.report_staging(component, index, remaining, report)?;
         if !remaining.has_room(index) {
-            report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
+            report(ReasonCode::SiteFull, 0, &|| RefusalReason::SiteFull)?;
         }
         if site.shape.is_some() && site.idle.is_some() {
             let need = &request.resources;
@@ -91,7 +91,7 @@ impl PlacementSearch<'_> {
             }
         }
         if let Some((lane, wait)) = self.current_wait(request, site) {
-            report(ReasonCode::Waited, 0, &|| Reason::Waited {
+            report(ReasonCode::Waited, 0, &|| RefusalReason::Waited {
                 lane: lane.clone(),
                 wait: wait.clone(),
             })?;
@@ -105,7 +105,7 @@ impl PlacementSearch<'_> {
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
-    ) -> Option<(PartitionAccount, &'s Waited)> {
+    ) -> Option<(PartitionAccount, &'s PartitionWait)> {
         let (waits, lane, time) = self.partition_demand(component, site)?;
         let ask = PartitionDemand {
             processors: component.resources.processors,
@@ -129,7 +129,7 @@ impl PlacementSearch<'_> {
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
-    ) -> Option<(&'s Obtainable, PartitionAccount, DurationMs)> {
+    ) -> Option<(&'s SiteExperience, PartitionAccount, DurationMs)> {
         let waits = site.waits.as_deref()?;
         let shape = site.shape.as_ref()?;
         let lane =
@@ -147,7 +147,7 @@ impl PlacementSearch<'_> {
         &self,
         component: usize,
         index: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let site = &self.grid.sites()[index];
@@ -162,7 +162,7 @@ impl PlacementSearch<'_> {
             return Continue(());
         }
         report(ReasonCode::StagingFull, needed.0 - left.0, &|| {
-            Reason::StagingFull { needed, left }
+            RefusalReason::StagingFull { needed, left }
         })
     }
 
@@ -170,12 +170,12 @@ impl PlacementSearch<'_> {
         &self,
         need: &Resources,
         site: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let left = remaining.processors()[site];
         if left < need.processors {
-            let short = Short::new(
+            let short = MissingResource::new(
                 ResourceKind::Processors,
                 need.processors.into(),
                 left.into(),
@@ -185,7 +185,7 @@ impl PlacementSearch<'_> {
         for (name, &needed) in &need.others {
             let left = remaining.other(site, name);
             if left < needed {
-                let short = Short::new(ResourceKind::Other(name), needed, left);
+                let short = MissingResource::new(ResourceKind::Other(name), needed, left);
                 self.report_shortage(&short.with_kept(remaining.kept_at(site)), site, report)?;
             }
         }
@@ -195,11 +195,11 @@ impl PlacementSearch<'_> {
     /// Reports a resource that is short, because of the site's load, our quota, or both.
     fn report_shortage(
         &self,
-        short: &Short<'_>,
+        short: &MissingResource<'_>,
         index: usize,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
-        let Short {
+        let MissingResource {
             kind, needed, left, ..
         } = *short;
         let site = &self.grid.sites()[index];
@@ -227,7 +227,7 @@ impl PlacementSearch<'_> {
             && needed <= site.quota.share_of_total(total)
         {
             report(ReasonCode::QuotaReached, needed - by_quota, &|| {
-                Reason::QuotaReached {
+                RefusalReason::QuotaReached {
                     resource: kind.name(),
                     needed,
                     usable: by_quota,
@@ -241,7 +241,7 @@ impl PlacementSearch<'_> {
             let made_up = self.made_up.get(index);
             let made_up = made_up.map_or(0, |resources| kind.count(resources));
             report(ReasonCode::NotEnoughIdle, missing, &|| {
-                Reason::NotEnoughIdle {
+                RefusalReason::NotEnoughIdle {
                     resource: kind.name(),
                     needed,
                     idle: idle.saturating_sub(made_up),
@@ -259,12 +259,12 @@ impl PlacementSearch<'_> {
     /// Reports resources that are idle now, but not for as long as the component needs them.
     fn report_reserved(
         &self,
-        short: &Short<'_>,
+        short: &MissingResource<'_>,
         promised: u64,
         index: usize,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
-        let Short {
+        let MissingResource {
             kind,
             needed,
             left,
@@ -289,7 +289,7 @@ impl PlacementSearch<'_> {
         report(
             ReasonCode::Reserved,
             (needed + kept).saturating_sub(left),
-            &|| Reason::Reserved {
+            &|| RefusalReason::Reserved {
                 resource: kind.name(),
                 needed,
                 lasts: self.request.holding_time(),
@@ -314,7 +314,7 @@ pub(super) fn report_misfits(
     // This holds for any site.
     if let Some(keys) = component.barred.get(&site.name) {
         report(ReasonCode::ForOtherKeys, 0, &|| {
-            Reason::ForOtherKeys(keys.clone())
+            RefusalReason::ForOtherKeys(keys.clone())
         })?;
     }
     let Some(shape) = &site.shape else {
@@ -326,17 +326,17 @@ pub(super) fn report_misfits(
         .filter(|c| !c.holds(&shape.labels))
     {
         report(ReasonCode::LabelMismatch, 0, &|| {
-            Reason::LabelMismatch(constraint.clone())
+            RefusalReason::LabelMismatch(constraint.clone())
         })?;
     }
     let need = &component.resources;
     let pool = site.pool_of(component);
     let has = match &pool {
-        Some(pool) => Has {
+        Some(pool) => SiteCapacity {
             largest: &pool.total,
             total: &pool.total,
         },
-        None => Has {
+        None => SiteCapacity {
             largest: &shape.largest_component,
             total: &shape.total,
         },
@@ -360,7 +360,7 @@ fn report_too_long(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     site: &GridSite,
-    shape: &SiteShape,
+    shape: &SiteProperties,
     report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     let (Some(time), Some(lanes)) = (time, &shape.lanes) else {
@@ -373,7 +373,7 @@ fn report_too_long(
         .longest_time_in(&lane)
         .filter(|longest| *longest < time)
     {
-        Some(longest) => report(ReasonCode::TooLong, 0, &|| Reason::TooLong {
+        Some(longest) => report(ReasonCode::TooLong, 0, &|| RefusalReason::TooLong {
             lane: lane.clone(),
             time,
             longest,
@@ -393,12 +393,14 @@ fn report_too_slow(
         return Continue(());
     }
     let Some(each) = site.power_per_processor else {
-        return report(ReasonCode::NoGflops, 0, &|| Reason::NoGflops { needed });
+        return report(ReasonCode::NoGflops, 0, &|| RefusalReason::NoGflops {
+            needed,
+        });
     };
     let largest = u64::from(component.resources.processors).saturating_mul(each.0) / 1_000;
     if needed > largest {
         report(ReasonCode::TooSmall, needed - largest, &|| {
-            Reason::TooSmall {
+            RefusalReason::TooSmall {
                 resource: GFLOPS.into(),
                 needed,
                 largest,
@@ -410,7 +412,7 @@ fn report_too_slow(
 
 /// The capacity of a site, or of the partition that a component asks for, when it is empty.
 #[derive(Clone, Copy)]
-struct Has<'a> {
+struct SiteCapacity<'a> {
     /// The most for one component.
     largest: &'a Resources,
     total: &'a Resources,
@@ -420,13 +422,13 @@ fn report_too_small(
     kind: ResourceKind<'_>,
     needed: u64,
     site: &GridSite,
-    has: Has<'_>,
+    has: SiteCapacity<'_>,
     report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     let largest = kind.count(has.largest);
     if needed > largest {
         report(ReasonCode::TooSmall, needed - largest, &|| {
-            Reason::TooSmall {
+            RefusalReason::TooSmall {
                 resource: kind.name(),
                 needed,
                 largest,
@@ -439,7 +441,7 @@ fn report_too_small(
     let quota = site.quota.share_of_total(kind.count(has.total));
     if needed > quota {
         report(ReasonCode::QuotaTooSmall, needed - quota, &|| {
-            Reason::QuotaTooSmall {
+            RefusalReason::QuotaTooSmall {
                 resource: kind.name(),
                 needed,
                 quota,
@@ -450,15 +452,15 @@ fn report_too_small(
 }
 
 /// Returns what closes the site to the job; a site of unknown shape or load is closed.
-fn closing_hindrance(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
-    site.acceptance
-        .hindrance(may_probe)
-        .or_else(|| (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown))
+fn closing_hindrance(site: &GridSite, may_probe: bool) -> Option<PlacementHindrance> {
+    site.acceptance.hindrance(may_probe).or_else(|| {
+        (site.shape.is_none() || site.idle.is_none()).then_some(PlacementHindrance::Unknown)
+    })
 }
 
 /// A resource that is short.
 #[derive(Clone, Copy)]
-struct Short<'a> {
+struct MissingResource<'a> {
     kind: ResourceKind<'a>,
     needed: u64,
     /// The amount left now.
@@ -467,7 +469,7 @@ struct Short<'a> {
     kept: u64,
 }
 
-impl<'a> Short<'a> {
+impl<'a> MissingResource<'a> {
     fn new(kind: ResourceKind<'a>, needed: u64, left: u64) -> Self {
         Self {
             kind,

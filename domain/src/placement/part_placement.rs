@@ -3,7 +3,7 @@
 
 use super::grid::{GridSite, GridSnapshot};
 use super::placement_request::PlacementRequest;
-use super::policy::DefaultPolicies;
+use super::policy::PlacementDefaults;
 use super::reservation_sites::plan_request;
 use crate::ids::SiteName;
 use crate::job::job_state::Job;
@@ -15,7 +15,7 @@ use crate::placed::Placement;
 pub fn sites_for_parts<'a>(
     job: &Job,
     grid: &'a GridSnapshot,
-    defaults: &DefaultPolicies,
+    defaults: &PlacementDefaults,
 ) -> Vec<(&'a GridSite, Placement)> {
     let RequestType::Flexible(bounds) = &job.spec.request else {
         return Vec::new();
@@ -43,7 +43,7 @@ pub fn place_parts(
     job: &Job,
     parts: &[(SiteName, u32)],
     grid: &GridSnapshot,
-    defaults: &DefaultPolicies,
+    defaults: &PlacementDefaults,
 ) -> Option<Vec<Placement>> {
     let sizes: Vec<u32> = parts.iter().map(|(_, count)| *count).collect();
     let requests = PlacementRequest::of_parts(job, &sizes, defaults);
@@ -87,18 +87,18 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::job::spec::Flexible;
+    use crate::job::spec::FlexibleBounds;
     use crate::job::tests::job_world::{JobWorld, spec};
     use crate::placement::reservation_sites::could_be_reserved;
     use crate::placement::testing::{grid, site, sizes};
-    use crate::placement::{SiteShape, rank_to_reserve};
-    use crate::site::barred_owners_record::Ban;
+    use crate::placement::{SiteProperties, rank_to_reserve};
+    use crate::site::barred_owners_record::OwnerBan;
 
     fn granting(name: &str) -> GridSite {
         let site = site(name, 8);
         let shape = site.shape.as_deref().cloned();
         let shape = shape.map(|shape| {
-            Arc::new(SiteShape {
+            Arc::new(SiteProperties {
                 reservations: true,
                 ..shape
             })
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn a_site_that_takes_none_of_its_owners_jobs_takes_no_part() {
         let mut spec = spec(1);
-        spec.request = RequestType::Flexible(Flexible::default());
+        spec.request = RequestType::Flexible(FlexibleBounds::default());
         let job = JobWorld::new(spec).job;
-        let bans = [(job.owner.clone(), Ban::Probed)].into();
+        let bans = [(job.owner.clone(), OwnerBan::Probed)].into();
         let grid = grid([
             GridSite {
                 bans,
@@ -119,7 +119,7 @@ mod tests {
             },
             granting("leiden"),
         ]);
-        let defaults = DefaultPolicies::default();
+        let defaults = PlacementDefaults::default();
         let taking = sites_for_parts(&job, &grid, &defaults);
         let names: Vec<&str> = taking.iter().map(|(site, _)| site.name.as_str()).collect();
         assert_eq!(names, ["leiden"]);
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_site_could_promise_what_it_takes_nothing_of_for_a_while() {
         let owner = JobWorld::new(spec(1)).job.owner;
-        let bans = [(owner.clone(), Ban::Probed)].into();
+        let bans = [(owner.clone(), OwnerBan::Probed)].into();
         let grid = grid([GridSite {
             bans,
             ..granting("delft")

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::grid::GridSite;
 use super::obstacles::ObstacleSink;
 use super::placement_request::ComponentRequest;
-use super::reason::Reason;
-use super::remaining::Remaining;
+use super::reason::RefusalReason;
+use super::remaining::RemainingResources;
 use super::site_search::PlacementSearch;
 use crate::acquisition::most_of_any;
 use crate::placed::ReasonCode;
@@ -16,7 +16,7 @@ use crate::resources::Resources;
 
 /// A partition of a site, or several, other than the site's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
+pub struct PartitionPool {
     /// The name as the component gives it.
     pub name: Arc<str>,
     /// All resources that may be used, in use or not.
@@ -27,7 +27,7 @@ pub struct Pool {
 
 impl GridSite {
     /// Returns the pool that a component asks for at this site; `None`: the site's own partition.
-    pub fn pool_of(&self, component: &ComponentRequest) -> Option<Pool> {
+    pub fn pool_of(&self, component: &ComponentRequest) -> Option<PartitionPool> {
         // Most components name no partition.
         if component.lanes.is_empty() {
             return None;
@@ -39,7 +39,7 @@ impl GridSite {
             .resolve_at(&component.lanes, &self.name, &shape.labels);
         let name = lanes.foreign_partition(&lane)?.clone();
         let idle = most_of_any(&name, |name| self.idle_in.get(name));
-        Some(Pool {
+        Some(PartitionPool {
             total: lanes.usable_total(&name),
             idle,
             name,
@@ -50,7 +50,12 @@ impl GridSite {
 impl PlacementSearch<'_> {
     /// Returns what is left of a pool. Deductions for our jobs are not known by partition, so all
     /// of them count: soon the site counts them itself.
-    pub(super) fn left_of(&self, pool: &Pool, index: usize, remaining: &Remaining) -> Resources {
+    pub(super) fn left_of(
+        &self,
+        pool: &PartitionPool,
+        index: usize,
+        remaining: &RemainingResources,
+    ) -> Resources {
         let site = &self.grid.sites()[index];
         let mut left = site
             .quota
@@ -66,7 +71,7 @@ impl PlacementSearch<'_> {
     pub(super) fn processors_left<'r>(
         &self,
         component: usize,
-        remaining: &'r Remaining,
+        remaining: &'r RemainingResources,
     ) -> Cow<'r, [u32]> {
         let component = self.component(component);
         if component.lanes.is_empty() {
@@ -86,10 +91,10 @@ impl PlacementSearch<'_> {
     /// Reports the resources that a pool lacks for a component.
     pub(super) fn report_pool_shortages(
         &self,
-        pool: &Pool,
+        pool: &PartitionPool,
         need: &Resources,
         index: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
         report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let left = self.left_of(pool, index, remaining);
@@ -113,7 +118,7 @@ impl PlacementSearch<'_> {
             if missing == 0 {
                 let usable = count_resource(&left, &resource);
                 report(ReasonCode::QuotaReached, needed - usable, &|| {
-                    Reason::QuotaReached {
+                    RefusalReason::QuotaReached {
                         resource: resource.clone(),
                         needed,
                         usable,
@@ -122,7 +127,7 @@ impl PlacementSearch<'_> {
                 continue;
             }
             report(ReasonCode::NotEnoughIdle, missing, &|| {
-                Reason::NotEnoughIdle {
+                RefusalReason::NotEnoughIdle {
                     resource: resource.clone(),
                     needed,
                     idle,

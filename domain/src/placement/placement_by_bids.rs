@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use super::dominant::dominant_refusal;
 use super::grid::GridSnapshot;
-use super::history::PairHistory;
+use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 use super::policies::{MultipleResources, multiple_resources as mrs};
 use super::policy::PlacementContext;
-use super::reason::{PlacementRefusal, Silent};
-use super::remaining::Remaining;
+use super::reason::{PlacementRefusal, SilentObserver};
+use super::remaining::RemainingResources;
 use super::site_search::PlacementSearch;
 use crate::acquisition::AcquisitionMode;
-use crate::bid::{Bid, BidAmounts, BidNeed, Decline, compute_bid};
-use crate::placed::PlacedBy;
+use crate::bid::{Bid, BidAmounts, BidNeed, BidRefusal, compute_bid};
+use crate::placed::PlacementOrigin;
 use crate::resources::{MEMORY, Resources};
 use crate::units::{BitsPerSecond, Mflops};
 
@@ -39,9 +39,9 @@ pub struct AnnouncedNeed {
 }
 
 /// The common ground of all sites in one round: where the job's data is, and the links, whose
-/// bandwidths are of one kind (see [`crate::placement::BidBandwidths`]).
+/// bandwidths are of one kind (see [`crate::placement::BidBandwidthChoice`]).
 #[derive(Debug, Clone)]
-pub struct BidBasis {
+pub struct BidRoundBasis {
     grid: Arc<GridSnapshot>,
     replicas: Vec<Vec<usize>>,
     source_potential: BitsPerSecond,
@@ -49,7 +49,7 @@ pub struct BidBasis {
 
 /// A bid, and the resources that the site gives: at most what is free and asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GivenBid {
+pub struct BidWithResources {
     pub bid: Bid,
     /// Resources that the site has deducted for the job until the round is over.
     pub resources: Resources,
@@ -83,10 +83,10 @@ impl AnnouncedNeed {
     /// The site cannot take part.
     pub fn answer_at(
         &self,
-        ground: &BidBasis,
+        ground: &BidRoundBasis,
         index: usize,
         free: &Resources,
-    ) -> Result<GivenBid, Decline> {
+    ) -> Result<BidWithResources, BidRefusal> {
         let search = PlacementSearch::with_replicas(&self.request, &ground.grid, &ground.replicas);
         let amounts = BidAmounts {
             processors: free.processors.into(),
@@ -99,7 +99,7 @@ impl AnnouncedNeed {
             source_potential: ground.source_potential,
             ..self.need
         };
-        Ok(GivenBid {
+        Ok(BidWithResources {
             bid: compute_bid(&need, &offer)?,
             resources: self.cap_to_need(free),
         })
@@ -109,9 +109,9 @@ impl AnnouncedNeed {
     /// to have must not go to jobs tried later, which would otherwise pass this one.
     pub fn lower_remaining(
         &self,
-        answers: &[Result<GivenBid, Decline>],
+        answers: &[Result<BidWithResources, BidRefusal>],
         grid: &GridSnapshot,
-        left: &mut Remaining,
+        left: &mut RemainingResources,
     ) {
         left.begin_request();
         // Resources reserved for others are free for a job that ends before then.
@@ -125,7 +125,7 @@ impl AnnouncedNeed {
                     None => count < u64::from(self.whole.processors),
                     Some(name) => count < self.whole.other(name),
                 }),
-                Err(Decline::Silent | Decline::NothingFree) => {
+                Err(BidRefusal::Silent | BidRefusal::NothingFree) => {
                     left.limit_site(site, &Resources::default(), |_, _| true);
                 }
                 Err(_) => {}
@@ -159,10 +159,10 @@ impl AnnouncedNeed {
     /// The bids, in order, do not cover the job.
     pub fn place_by_answers(
         &self,
-        ground: &BidBasis,
-        answers: &[Result<GivenBid, Decline>],
-        left: &Remaining,
-    ) -> Result<(PlacementPlan, PlacedBy), PlacementRefusal> {
+        ground: &BidRoundBasis,
+        answers: &[Result<BidWithResources, BidRefusal>],
+        left: &RemainingResources,
+    ) -> Result<(PlacementPlan, PlacementOrigin), PlacementRefusal> {
         let given = answers
             .iter()
             .map(|answer| Some(&answer.as_ref().ok()?.resources));
@@ -174,8 +174,8 @@ impl AnnouncedNeed {
         let mut context = PlacementContext {
             grid: &ground.grid,
             remaining: &mut remaining,
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         let search = PlacementSearch::new(&self.request, &ground.grid);
         let plan = mrs::place_answered(&search, &mut context, bids.collect())?;
@@ -184,7 +184,7 @@ impl AnnouncedNeed {
     }
 }
 
-impl BidBasis {
+impl BidRoundBasis {
     /// Makes the ground for a round about this request.
     pub fn new(request: &PlacementRequest, grid: Arc<GridSnapshot>) -> Self {
         let search = PlacementSearch::new(request, &grid);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::PolicyName;
-use crate::placed::{DominantRefusal, PlacedBy, Placement, PlacementRule};
+use crate::placed::{DominantRefusal, Placement, PlacementOrigin, PlacementRule};
 use crate::units::{DurationMs, Timestamp};
 
 /// A placement for every component of a job. There is no partial plan.
@@ -27,8 +27,8 @@ impl PlacementPlan {
     }
 
     /// Returns what placed the job, to be kept with it.
-    pub fn placed_by(&self, refused: Option<DominantRefusal>) -> PlacedBy {
-        PlacedBy {
+    pub fn placed_by(&self, refused: Option<DominantRefusal>) -> PlacementOrigin {
+        PlacementOrigin {
             policy: self.policy.clone(),
             rule: self.rule,
             refused,

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use crate::acquisition::{
     AcquisitionMode, AcquisitionOptions, PartitionAccount, PartitionDemand, ReservationTerms,
 };
-use crate::bid::Terms;
-use crate::content::{Chunk, Content, FilePart};
+use crate::bid::BidTerms;
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
 use crate::job::job_state::Job;
-use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, OverrideScope, RequestType};
-use crate::labels::{Constraint, Labels};
+use crate::job::spec::{
+    ComponentSpec, ExecutableSource, InputPortion, JobSpec, OverrideScope, RequestType,
+};
+use crate::labels::{LabelConstraint, SiteLabels};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::DurationMs;
 
 use super::placement_plan::PlacementPlan;
-use super::policy::{DefaultPolicies, find_policy, policy_for};
+use super::policy::{PlacementDefaults, find_policy, policy_for};
 
 /// The requirements of a job, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +42,7 @@ pub struct PlacementRequest {
     time: Option<DurationMs>,
     /// The terms of distances; the defaults where the policy measures none, so that jobs that
     /// differ in nothing else stay alike.
-    terms: Terms,
+    terms: BidTerms,
     /// The longest time for which it holds its resources; rounded up, so that jobs that differ
     /// little stay alike.
     lasts: DurationMs,
@@ -56,14 +58,14 @@ pub struct ComponentRequest {
     /// The computing power of its processors together, in GFLOPS; 0 if it does not matter.
     pub gflops: u64,
     /// The constraints on its site's labels.
-    pub constraints: Vec<Constraint>,
+    pub constraints: Vec<LabelConstraint>,
     /// The site, in a fixed request.
     pub site: Option<SiteName>,
     /// Contents that it reads whole, wherever it runs.
     pub inputs: BTreeSet<Content>,
     /// Chunks that it reads, by their content; for a flexible request's total the files that they
     /// are cut from.
-    pub chunks: BTreeMap<Content, Chunk>,
+    pub chunks: BTreeMap<Content, FileChunk>,
     /// The executable, if that is staged.
     pub executable: Option<Content>,
     /// Sites with another executable, in order of application; `None` for one that is at the site.
@@ -134,7 +136,7 @@ impl PlacementRequest {
             acquisition,
             gflops,
             time: None,
-            terms: Terms::default(),
+            terms: BidTerms::default(),
             lasts: DurationMs::ZERO,
             owner: None,
         }
@@ -143,7 +145,7 @@ impl PlacementRequest {
     /// Makes the request of a job whose inputs are bound; `defaults` serve jobs that name no
     /// policy. A flexible request avoids every site where one of its components failed, since
     /// another split has other components.
-    pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Self {
+    pub fn of_job(job: &Job, defaults: &PlacementDefaults) -> Self {
         Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
             RequestType::Flexible(_) => job
                 .components
@@ -165,7 +167,7 @@ impl PlacementRequest {
     /// where a component failed, by component index.
     pub fn of_spec(
         spec: &JobSpec,
-        defaults: &DefaultPolicies,
+        defaults: &PlacementDefaults,
         avoid: impl Fn(usize) -> BTreeSet<SiteName>,
     ) -> Self {
         let components = spec.components.iter().enumerate();
@@ -190,7 +192,7 @@ impl PlacementRequest {
     }
 
     /// Bars the sites that this owner may not use.
-    pub fn for_owner(mut self, owner: &KeyName, defaults: &DefaultPolicies) -> Self {
+    pub fn for_owner(mut self, owner: &KeyName, defaults: &PlacementDefaults) -> Self {
         let barred = defaults.sites_closed_to(owner);
         if !barred.is_empty() {
             self.bar_sites(&barred);
@@ -223,17 +225,17 @@ impl PlacementRequest {
     }
 
     /// Sets the terms of distances.
-    pub fn with_terms(self, terms: Terms) -> Self {
+    pub fn with_terms(self, terms: BidTerms) -> Self {
         Self { terms, ..self }
     }
 
     /// Sets the terms that the job wants, if its policy measures distances.
-    fn with_terms_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
+    fn with_terms_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
         if !find_policy(&self.policy).is_ok_and(|policy| policy.takes_bids()) {
             return self;
         }
         let weights = spec.run.weights.unwrap_or(defaults.weights);
-        let terms = Terms {
+        let terms = BidTerms {
             run_time: spec.wall_time,
             weights,
             local_rate: defaults.local_rate,
@@ -242,7 +244,7 @@ impl PlacementRequest {
     }
 
     /// Sets the wall time of the job, if any site has partitions.
-    fn with_time_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
+    fn with_time_of(self, spec: &JobSpec, defaults: &PlacementDefaults) -> Self {
         let time = defaults
             .lanes
             .map(|_| PartitionDemand::new(0, spec.wall_time).time);
@@ -273,7 +275,7 @@ impl PlacementRequest {
 
     /// Makes a request for one component alone, which is not split further (KOALA, section 4.5,
     /// step 2). If the job's policy places flexible requests only, the default for others serves.
-    pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
+    pub fn of_one(job: &Job, index: ComponentIndex, defaults: &PlacementDefaults) -> Option<Self> {
         let avoid = job
             .components
             .get(index.0 as usize)
@@ -309,7 +311,7 @@ impl PlacementRequest {
 
     /// Makes requests for parts of a flexible job of these sizes, each for itself and not split
     /// further, with its owner. They avoid every site where one of its components failed.
-    pub fn of_parts(job: &Job, sizes: &[u32], defaults: &DefaultPolicies) -> Vec<Self> {
+    pub fn of_parts(job: &Job, sizes: &[u32], defaults: &PlacementDefaults) -> Vec<Self> {
         let Some(spec) = job.spec.components.first() else {
             return Vec::new();
         };
@@ -376,7 +378,7 @@ impl PlacementRequest {
     }
 
     /// Returns the terms by which its distance to a site is measured.
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &BidTerms {
         &self.terms
     }
 
@@ -482,7 +484,7 @@ impl ComponentRequest {
     /// parts.
     fn portion_of(&self, before: u32, own: u32) -> Self {
         let total = self.resources.processors.into();
-        let part = FilePart {
+        let part = ComponentFilePart {
             before: before.into(),
             own: own.into(),
             total,
@@ -490,7 +492,7 @@ impl ComponentRequest {
         let chunks = self
             .chunks
             .values()
-            .map(|chunk| Chunk::of_part(chunk.of, part));
+            .map(|chunk| FileChunk::of_part(chunk.of, part));
         let gflops = self.resources.part_of(self.gflops, own);
         Self {
             resources: self.resources.portion(own),
@@ -504,7 +506,7 @@ impl ComponentRequest {
     fn of_component(
         component: &ComponentSpec,
         avoid: BTreeSet<SiteName>,
-        part_of: impl Fn(Content) -> FilePart,
+        part_of: impl Fn(Content) -> ComponentFilePart,
     ) -> Self {
         let executable_at = component.at.iter().filter_map(|(place, change)| {
             change
@@ -517,9 +519,10 @@ impl ComponentRequest {
             gflops: component.resources.other(GFLOPS),
             constraints: component.constraints.clone(),
             site: component.site.clone(),
-            inputs: bound_inputs(component, Feed::Whole).collect(),
+            inputs: bound_inputs(component, InputPortion::Whole).collect(),
             chunks: chunks_by_content(
-                bound_inputs(component, Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of))),
+                bound_inputs(component, InputPortion::Chunk)
+                    .map(|of| FileChunk::of_part(of, part_of(of))),
             ),
             executable: staged_content(&component.program.executable),
             executable_at: executable_at.collect(),
@@ -530,7 +533,7 @@ impl ComponentRequest {
     }
 
     /// Sets the partitions that its specification names, if any site has partitions.
-    fn with_partitions_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
+    fn with_partitions_of(self, component: &ComponentSpec, defaults: &PlacementDefaults) -> Self {
         let lanes = defaults
             .lanes
             .map(|words| words.choices_of(&component.at))
@@ -564,7 +567,7 @@ impl ComponentRequest {
     pub fn contents_at<'a>(
         &'a self,
         site: &SiteName,
-        labels: &Labels,
+        labels: &SiteLabels,
     ) -> impl Iterator<Item = Content> + use<'a> {
         let mut changes = self.executable_at.iter().rev();
         let change = changes.find(|(place, _)| place.holds_at(site, labels));
@@ -583,15 +586,15 @@ fn round_up(number: u64) -> u64 {
 }
 
 /// The content of an executable that must be brought to its site.
-fn staged_content(executable: &Executable) -> Option<Content> {
+fn staged_content(executable: &ExecutableSource) -> Option<Content> {
     match executable {
-        Executable::Staged(file) => file.bound,
-        Executable::AtSite(_) => None,
+        ExecutableSource::Staged(file) => file.bound,
+        ExecutableSource::AtSite(_) => None,
     }
 }
 
 /// The contents of inputs that are fed so.
-fn bound_inputs(component: &ComponentSpec, feed: Feed) -> impl Iterator<Item = Content> {
+fn bound_inputs(component: &ComponentSpec, feed: InputPortion) -> impl Iterator<Item = Content> {
     let fed = component
         .inputs
         .iter()
@@ -600,7 +603,7 @@ fn bound_inputs(component: &ComponentSpec, feed: Feed) -> impl Iterator<Item = C
 }
 
 /// Maps chunks by their content.
-fn chunks_by_content(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
+fn chunks_by_content(chunks: impl Iterator<Item = FileChunk>) -> BTreeMap<Content, FileChunk> {
     chunks.map(|chunk| (chunk.content(), chunk)).collect()
 }
 

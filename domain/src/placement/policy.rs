@@ -6,17 +6,17 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::grid::GridSnapshot;
-use super::history::PairHistory;
+use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 pub use super::policies::POLICIES;
 use super::policies::{FlexibleClusterMinimization, WorstFit};
-use super::reason::{Observer, PlacementRefusal, Reason};
-use super::remaining::Remaining;
+use super::reason::{PlacementRefusal, RefusalReason, VerdictObserver};
+use super::remaining::RemainingResources;
 use super::site_queues::place_as_wanted;
 use super::site_search::{PlacementSearch, SiteChoice};
-use crate::acquisition::PartitionOptions;
-use crate::bid::Weights;
+use crate::acquisition::PartitionOptionPrefixes;
+use crate::bid::DimensionWeights;
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
 use crate::job::job_parameters::JobParameters;
 use crate::job::spec::RequestType;
@@ -68,16 +68,16 @@ pub trait Policy: Send + Sync {
 pub struct PlacementContext<'a> {
     pub grid: &'a GridSnapshot,
     /// The part of it that is left.
-    pub remaining: &'a mut Remaining,
+    pub remaining: &'a mut RemainingResources,
     /// The history table of Close-to-Files.
-    pub history: &'a mut PairHistory,
+    pub history: &'a mut SitePairHistory,
     /// The observer of the verdicts.
-    pub observer: &'a mut dyn Observer,
+    pub observer: &'a mut dyn VerdictObserver,
 }
 
 /// An unknown policy, or one that cannot place this type of request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum UnknownPolicy {
+pub enum PolicyChoiceError {
     #[error("no policy is called {name:?}; there are: {known}")]
     NoSuchName {
         /// The name as given.
@@ -100,12 +100,12 @@ pub enum UnknownPolicy {
 ///
 /// # Errors
 /// There is none; the error lists all names.
-pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPolicy> {
+pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, PolicyChoiceError> {
     POLICIES
         .iter()
         .copied()
         .find(|policy| policy.name() == name.as_str())
-        .ok_or_else(|| UnknownPolicy::NoSuchName {
+        .ok_or_else(|| PolicyChoiceError::NoSuchName {
             name: name.to_string(),
             known: list_names(|_| true),
         })
@@ -122,17 +122,17 @@ fn list_names(wanted: impl Fn(&dyn Policy) -> bool) -> String {
 /// Finds the policy of this name, if it can place this type of request: for submission.
 ///
 /// # Errors
-/// See [`UnknownPolicy`].
+/// See [`PolicyChoiceError`].
 pub fn policy_for(
     name: &PolicyName,
     request: &RequestType,
-) -> Result<&'static dyn Policy, UnknownPolicy> {
+) -> Result<&'static dyn Policy, PolicyChoiceError> {
     let policy = find_policy(name)?;
     if policy.serves(request) {
         return Ok(policy);
     }
     let others = list_names(|policy| policy.serves(request));
-    Err(UnknownPolicy::WrongRequest {
+    Err(PolicyChoiceError::WrongRequest {
         name: policy.name(),
         request: request.as_str(),
         others,
@@ -141,18 +141,18 @@ pub fn policy_for(
 
 /// The policies of jobs that name none, and other defaults of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultPolicies {
+pub struct PlacementDefaults {
     /// The policy for fixed and non-fixed requests.
     pub rigid: PolicyName,
     /// The policy for flexible requests.
     pub flexible: PolicyName,
     /// Weights for jobs that give none.
-    pub weights: Weights,
+    pub weights: DimensionWeights,
     /// The rate at which input at the site is read; `None`: in no time.
     pub local_rate: Option<BitsPerSecond>,
     /// The options by which jobs choose a partition, if any site has partitions; then the wall time
     /// of a job matters, too.
-    pub lanes: Option<PartitionOptions>,
+    pub lanes: Option<PartitionOptionPrefixes>,
     /// The longest time for which a component may hold its processors beyond its wall time: at its
     /// gate, and until its end is seen.
     pub beyond_wall_time: DurationMs,
@@ -160,12 +160,12 @@ pub struct DefaultPolicies {
     pub site_keys: BTreeMap<SiteName, Arc<[KeyName]>>,
 }
 
-impl Default for DefaultPolicies {
+impl Default for PlacementDefaults {
     fn default() -> Self {
         Self {
             rigid: PolicyName::from_known(DEFAULT_POLICY),
             flexible: PolicyName::from_known(DEFAULT_FLEXIBLE_POLICY),
-            weights: Weights::default(),
+            weights: DimensionWeights::default(),
             local_rate: None,
             lanes: None,
             beyond_wall_time: JobParameters::default().beyond_wall_time(),
@@ -174,7 +174,7 @@ impl Default for DefaultPolicies {
     }
 }
 
-impl DefaultPolicies {
+impl PlacementDefaults {
     /// Returns the sites that refuse this owner's jobs, each with the keys that it accepts.
     pub fn sites_closed_to(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
         let sites = self
@@ -235,7 +235,7 @@ pub(super) fn place_by_policy(
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
         Ok(_) => Err(refuse_type(request)),
-        Err(_) => Err(refuse_without_site(Reason::PolicyUnknown(
+        Err(_) => Err(refuse_without_site(RefusalReason::PolicyUnknown(
             request.policy().clone(),
         ))),
     }
@@ -244,13 +244,13 @@ pub(super) fn place_by_policy(
 /// Returns the refusal of a policy that cannot place requests of this type.
 pub(super) fn refuse_type(request: &PlacementRequest) -> PlacementRefusal {
     let policy = request.policy().clone();
-    refuse_without_site(Reason::PolicyUnsuited {
+    refuse_without_site(RefusalReason::PolicyUnsuited {
         policy,
         request: request.request().as_str(),
     })
 }
 
-fn refuse_without_site(reason: Reason) -> PlacementRefusal {
+fn refuse_without_site(reason: RefusalReason) -> PlacementRefusal {
     PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
@@ -267,7 +267,7 @@ impl PlacementContext<'_> {
     pub(super) fn place_each(
         &mut self,
         request: &PlacementRequest,
-        pick: impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+        pick: impl FnMut(&PlacementSearch<'_>, usize, &RemainingResources) -> Option<SiteChoice>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         self.place_with(&PlacementSearch::new(request, self.grid), pick)
     }
@@ -279,7 +279,7 @@ impl PlacementContext<'_> {
     pub(super) fn place_with(
         &mut self,
         search: &PlacementSearch<'_>,
-        mut pick: impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+        mut pick: impl FnMut(&PlacementSearch<'_>, usize, &RemainingResources) -> Option<SiteChoice>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
         let request = search.request;
         let mut chosen = vec![
@@ -319,8 +319,8 @@ impl PlacementContext<'_> {
         &mut self,
         search: &PlacementSearch<'_>,
         rest: &[u32],
-        mut remaining: Remaining,
-        pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+        mut remaining: RemainingResources,
+        pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &RemainingResources) -> Option<SiteChoice>,
     ) {
         let Some((&refused, rest)) = rest.split_first() else {
             return;
@@ -349,8 +349,8 @@ impl PlacementContext<'_> {
 fn choose_site(
     search: &PlacementSearch<'_>,
     component: usize,
-    remaining: &Remaining,
-    pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+    remaining: &RemainingResources,
+    pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &RemainingResources) -> Option<SiteChoice>,
 ) -> Option<SiteChoice> {
     match search.named_site(component) {
         Some(named) => named

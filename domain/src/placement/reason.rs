@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::grid::Hindrance;
-use crate::acquisition::{PartitionAccount, Waited};
+use super::grid::PlacementHindrance;
+use crate::acquisition::{PartitionAccount, PartitionWait};
 use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, KeyName, PolicyName, SiteName};
-use crate::labels::Constraint;
+use crate::labels::LabelConstraint;
 use crate::placed::ReasonCode;
-use crate::site::barred_owners_record::Ban;
+use crate::site::barred_owners_record::OwnerBan;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// A reason why a component cannot go to a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum RefusalReason {
     /// Too little is free there.
     NotEnoughIdle {
         resource: Arc<str>,
@@ -62,7 +62,7 @@ pub enum Reason {
         /// The partition and account within the site.
         lane: PartitionAccount,
         /// The wait of that request.
-        wait: Waited,
+        wait: PartitionWait,
     },
     /// The input would exceed the room for copies there.
     StagingFull {
@@ -74,7 +74,7 @@ pub enum Reason {
     /// The component failed there by a fault of the site.
     Avoided,
     /// The site is closed to jobs of this owner alone.
-    OwnerKeptOff(Ban),
+    OwnerKeptOff(OwnerBan),
     /// A flexible request cannot be split over the sites that could take part.
     NoSplit {
         /// Processors that it asks for.
@@ -104,7 +104,7 @@ pub enum Reason {
     /// A content has no replica.
     NoReplica { digest: Digest },
     /// The site takes no placements.
-    Closed(Hindrance),
+    Closed(PlacementHindrance),
     /// Our quota at the site is smaller than the component.
     QuotaTooSmall {
         resource: Arc<str>,
@@ -136,7 +136,7 @@ pub enum Reason {
         needed: u64,
     },
     /// The site's labels do not meet the component's constraint.
-    LabelMismatch(Constraint),
+    LabelMismatch(LabelConstraint),
     /// The site accepts the jobs of these keys only, and the job is of another.
     ForOtherKeys(Arc<[KeyName]>),
     /// The request names a site that is not configured.
@@ -155,82 +155,82 @@ pub enum Reason {
     PolicyUnknown(PolicyName),
 }
 
-impl From<Hindrance> for ReasonCode {
-    fn from(hindrance: Hindrance) -> Self {
+impl From<PlacementHindrance> for ReasonCode {
+    fn from(hindrance: PlacementHindrance) -> Self {
         match hindrance {
-            Hindrance::Unknown => ReasonCode::SiteUnknown,
-            Hindrance::Unreachable => ReasonCode::SiteUnreachable,
-            Hindrance::Isolated => ReasonCode::Isolated,
-            Hindrance::Unusable => ReasonCode::SiteUnusable,
-            Hindrance::Probing => ReasonCode::Probing,
-            Hindrance::Draining => ReasonCode::Draining,
-            Hindrance::Drained => ReasonCode::Drained,
-            Hindrance::Maintenance => ReasonCode::Maintenance,
-            Hindrance::CredentialsExpired => ReasonCode::CredentialsExpired,
-            Hindrance::Frozen => ReasonCode::Frozen,
-            Hindrance::NoQueue => ReasonCode::NoQueue,
-            Hindrance::QueueOnly => ReasonCode::QueueOnly,
+            PlacementHindrance::Unknown => ReasonCode::SiteUnknown,
+            PlacementHindrance::Unreachable => ReasonCode::SiteUnreachable,
+            PlacementHindrance::Isolated => ReasonCode::Isolated,
+            PlacementHindrance::Unusable => ReasonCode::SiteUnusable,
+            PlacementHindrance::Probing => ReasonCode::Probing,
+            PlacementHindrance::Draining => ReasonCode::Draining,
+            PlacementHindrance::Drained => ReasonCode::Drained,
+            PlacementHindrance::Maintenance => ReasonCode::Maintenance,
+            PlacementHindrance::CredentialsExpired => ReasonCode::CredentialsExpired,
+            PlacementHindrance::Frozen => ReasonCode::Frozen,
+            PlacementHindrance::NoQueue => ReasonCode::NoQueue,
+            PlacementHindrance::QueueOnly => ReasonCode::QueueOnly,
         }
     }
 }
 
-impl Reason {
+impl RefusalReason {
     /// Returns its stable code.
     pub fn code(&self) -> ReasonCode {
         match self {
-            Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
-            Reason::Reserved { .. } => ReasonCode::Reserved,
-            Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
-            Reason::SiteFull => ReasonCode::SiteFull,
-            Reason::Waited { .. } => ReasonCode::Waited,
-            Reason::StagingFull { .. } => ReasonCode::StagingFull,
-            Reason::Avoided => ReasonCode::Avoided,
-            Reason::OwnerKeptOff(_) => ReasonCode::OwnerKeptOff,
-            Reason::NoSplit { .. } => ReasonCode::NoSplit,
-            Reason::NotInHistory => ReasonCode::NotInHistory,
-            Reason::NoBandwidth { .. } => ReasonCode::NoBandwidth,
-            Reason::ReplicaUnreachable { .. } => ReasonCode::ReplicaUnreachable,
-            Reason::NoReplica { .. } => ReasonCode::NoReplica,
-            Reason::Closed(hindrance) => (*hindrance).into(),
-            Reason::QuotaTooSmall { .. } => ReasonCode::QuotaTooSmall,
-            Reason::TooSmall { .. } => ReasonCode::TooSmall,
-            Reason::TooLong { .. } => ReasonCode::TooLong,
-            Reason::NoGflops { .. } => ReasonCode::NoGflops,
-            Reason::LabelMismatch(_) => ReasonCode::LabelMismatch,
-            Reason::ForOtherKeys(_) => ReasonCode::ForOtherKeys,
-            Reason::NoSuchSite(_) => ReasonCode::NoSuchSite,
-            Reason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
-            Reason::NoSites => ReasonCode::NoSites,
-            Reason::PolicyUnsuited { .. } => ReasonCode::PolicyUnsuited,
-            Reason::PolicyUnknown(_) => ReasonCode::PolicyUnknown,
+            RefusalReason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
+            RefusalReason::Reserved { .. } => ReasonCode::Reserved,
+            RefusalReason::QuotaReached { .. } => ReasonCode::QuotaReached,
+            RefusalReason::SiteFull => ReasonCode::SiteFull,
+            RefusalReason::Waited { .. } => ReasonCode::Waited,
+            RefusalReason::StagingFull { .. } => ReasonCode::StagingFull,
+            RefusalReason::Avoided => ReasonCode::Avoided,
+            RefusalReason::OwnerKeptOff(_) => ReasonCode::OwnerKeptOff,
+            RefusalReason::NoSplit { .. } => ReasonCode::NoSplit,
+            RefusalReason::NotInHistory => ReasonCode::NotInHistory,
+            RefusalReason::NoBandwidth { .. } => ReasonCode::NoBandwidth,
+            RefusalReason::ReplicaUnreachable { .. } => ReasonCode::ReplicaUnreachable,
+            RefusalReason::NoReplica { .. } => ReasonCode::NoReplica,
+            RefusalReason::Closed(hindrance) => (*hindrance).into(),
+            RefusalReason::QuotaTooSmall { .. } => ReasonCode::QuotaTooSmall,
+            RefusalReason::TooSmall { .. } => ReasonCode::TooSmall,
+            RefusalReason::TooLong { .. } => ReasonCode::TooLong,
+            RefusalReason::NoGflops { .. } => ReasonCode::NoGflops,
+            RefusalReason::LabelMismatch(_) => ReasonCode::LabelMismatch,
+            RefusalReason::ForOtherKeys(_) => ReasonCode::ForOtherKeys,
+            RefusalReason::NoSuchSite(_) => ReasonCode::NoSuchSite,
+            RefusalReason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
+            RefusalReason::NoSites => ReasonCode::NoSites,
+            RefusalReason::PolicyUnsuited { .. } => ReasonCode::PolicyUnsuited,
+            RefusalReason::PolicyUnknown(_) => ReasonCode::PolicyUnknown,
         }
     }
 }
 
-impl fmt::Display for Hindrance {
+impl fmt::Display for PlacementHindrance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Hindrance::Unknown => "the site has not said yet what it has and what is idle",
-            Hindrance::Unreachable => "the site does not answer",
-            Hindrance::Isolated => "too many sites do not answer at once; waiting for one",
-            Hindrance::Unusable => "the site is out of use after errors in a row",
-            Hindrance::Probing => "the site is being tried out after errors",
-            Hindrance::Draining => "the site is being drained",
-            Hindrance::Drained => "the site is drained",
-            Hindrance::Maintenance => "the site is in a maintenance window",
-            Hindrance::CredentialsExpired => "the credentials for the site have expired",
-            Hindrance::Frozen => "the site is frozen",
-            Hindrance::NoQueue => "components cannot wait in a queue of the site's own",
-            Hindrance::QueueOnly => "components only wait in the site's own queue",
+            PlacementHindrance::Unknown => "the site has not said yet what it has and what is idle",
+            PlacementHindrance::Unreachable => "the site does not answer",
+            PlacementHindrance::Isolated => "too many sites do not answer at once; waiting for one",
+            PlacementHindrance::Unusable => "the site is out of use after errors in a row",
+            PlacementHindrance::Probing => "the site is being tried out after errors",
+            PlacementHindrance::Draining => "the site is being drained",
+            PlacementHindrance::Drained => "the site is drained",
+            PlacementHindrance::Maintenance => "the site is in a maintenance window",
+            PlacementHindrance::CredentialsExpired => "the credentials for the site have expired",
+            PlacementHindrance::Frozen => "the site is frozen",
+            PlacementHindrance::NoQueue => "components cannot wait in a queue of the site's own",
+            PlacementHindrance::QueueOnly => "components only wait in the site's own queue",
         })
     }
 }
 
-impl Reason {
+impl RefusalReason {
     /// Describes a resource that is short now, or before the component would end.
     fn describe_shortage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotEnoughIdle {
+            RefusalReason::NotEnoughIdle {
                 resource,
                 needed,
                 idle,
@@ -244,7 +244,7 @@ impl Reason {
                      {missing} more would do"
                 )
             }
-            Reason::NotEnoughIdle {
+            RefusalReason::NotEnoughIdle {
                 resource,
                 needed,
                 idle,
@@ -256,7 +256,7 @@ impl Reason {
                 "needs {needed} {resource}, {idle} idle and {made_up} that components \
                  before it lack, of which {pending} are promised: {missing} more than that would do"
             ),
-            Reason::Reserved {
+            RefusalReason::Reserved {
                 resource,
                 needed,
                 lasts,
@@ -278,71 +278,71 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotEnoughIdle { .. } | Reason::Reserved { .. } => self.describe_shortage(f),
-            Reason::QuotaReached { resource, needed, usable } => {
+            RefusalReason::NotEnoughIdle { .. } | RefusalReason::Reserved { .. } => self.describe_shortage(f),
+            RefusalReason::QuotaReached { resource, needed, usable } => {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
             }
-            Reason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
-            Reason::Waited { lane, wait: Waited { ask, why, .. } } => write!(
+            RefusalReason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
+            RefusalReason::Waited { lane, wait: PartitionWait { ask, why, .. } } => write!(
                 f,
                 "{lane} was asked for {} processors for {}, which waited for {why}; only what is \
                  smaller or shorter is claimed there for a while",
                 ask.processors, ask.time
             ),
-            Reason::StagingFull { needed, left } => {
+            RefusalReason::StagingFull { needed, left } => {
                 write!(f, "its input takes {needed}, and copies may take {left} more there")
             }
-            Reason::Avoided => f.write_str("the component failed there by a fault of the site"),
-            Reason::OwnerKeptOff(ban) => ban.fmt(f),
-            Reason::NoSplit { total, min, sites, usable } => write!(
+            RefusalReason::Avoided => f.write_str("the component failed there by a fault of the site"),
+            RefusalReason::OwnerKeptOff(ban) => ban.fmt(f),
+            RefusalReason::NoSplit { total, min, sites, usable } => write!(
                 f,
                 "{total} processors cannot be split into components of at least {min}: \
                  the {sites} site(s) that may take part have {usable} together"
             ),
-            Reason::NotInHistory => f.write_str(
+            RefusalReason::NotInHistory => f.write_str(
                 "close-to-files has no pair of this site and one that holds the files (history_seed)",
             ),
-            Reason::NoBandwidth { from, to } => {
+            RefusalReason::NoBandwidth { from, to } => {
                 write!(
                     f,
                     "its input cannot be brought there: there is no link from {from} to {to}, or it \
                      carries nothing"
                 )
             }
-            Reason::ReplicaUnreachable { digest, at } => {
+            RefusalReason::ReplicaUnreachable { digest, at } => {
                 write!(f, "the files at {at}, which has {digest}, cannot be read now")
             }
-            Reason::NoReplica { digest } => write!(f, "no site has {digest}"),
-            Reason::Closed(hindrance) => hindrance.fmt(f),
-            Reason::QuotaTooSmall { resource, needed, quota } => {
+            RefusalReason::NoReplica { digest } => write!(f, "no site has {digest}"),
+            RefusalReason::Closed(hindrance) => hindrance.fmt(f),
+            RefusalReason::QuotaTooSmall { resource, needed, quota } => {
                 write!(f, "needs {needed} {resource}, the quota allows {quota} at most")
             }
-            Reason::TooSmall { resource, needed, largest } => {
+            RefusalReason::TooSmall { resource, needed, largest } => {
                 write!(f, "needs {needed} {resource}, one component gets {largest} at most")
             }
-            Reason::TooLong { lane, time, longest } => {
+            RefusalReason::TooLong { lane, time, longest } => {
                 write!(f, "it asks for {time}, {lane} gives a job {longest} at most")
             }
-            Reason::NoGflops { needed } => write!(
+            RefusalReason::NoGflops { needed } => write!(
                 f,
                 "needs {needed} GFLOPS, and how many a processor does there is not configured \
                  (gflops_per_processor)"
             ),
-            Reason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
-            Reason::ForOtherKeys(keys) => {
+            RefusalReason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
+            RefusalReason::ForOtherKeys(keys) => {
                 let keys: Vec<&str> = keys.iter().map(KeyName::as_str).collect();
                 write!(f, "the site is for keys {}", keys.join(", "))
             }
-            Reason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
-            Reason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
-            Reason::NoSites => f.write_str("no site is configured"),
-            Reason::PolicyUnsuited { policy, request } => {
+            RefusalReason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
+            RefusalReason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
+            RefusalReason::NoSites => f.write_str("no site is configured"),
+            RefusalReason::PolicyUnsuited { policy, request } => {
                 write!(f, "policy {policy} cannot place {request} requests")
             }
-            Reason::PolicyUnknown(policy) => write!(f, "no policy is called {policy}"),
+            RefusalReason::PolicyUnknown(policy) => write!(f, "no policy is called {policy}"),
         }
     }
 }
@@ -354,7 +354,7 @@ pub struct PlacementRefusal {
     pub component: ComponentIndex,
     /// The site that came nearest; `None` if the reason is not about a site.
     pub site: Option<SiteName>,
-    pub reason: Reason,
+    pub reason: RefusalReason,
 }
 
 impl fmt::Display for PlacementRefusal {
@@ -392,22 +392,22 @@ pub struct SiteVerdict {
     pub remaining_processors: u32,
     /// The estimated time to bring its files there; `None` if they cannot be brought.
     pub transfer_time: Option<DurationMs>,
-    pub outcome: Suitability,
+    pub outcome: SiteSuitability,
 }
 
 /// The suitability of a site for a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Suitability {
+pub enum SiteSuitability {
     /// The component goes there.
     Chosen,
     /// It could, but the policy prefers another site.
     NotPreferred,
     /// It cannot, for each of these reasons; all of them must be lifted. Worst first.
-    Refused(Vec<Reason>),
+    Refused(Vec<RefusalReason>),
 }
 
 /// An observer of a policy's verdicts on each site for each component.
-pub trait Observer {
+pub trait VerdictObserver {
     /// Returns true if it wants verdicts; asked before anything is computed for it.
     fn is_listening(&self) -> bool;
 
@@ -420,9 +420,9 @@ pub trait Observer {
 
 /// An observer that wants nothing, and costs nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentObserver;
 
-impl Observer for Silent {
+impl VerdictObserver for SilentObserver {
     fn is_listening(&self) -> bool {
         false
     }
@@ -434,14 +434,14 @@ impl Observer for Silent {
 
 /// An observer that keeps every verdict.
 #[derive(Debug, Clone, Default)]
-pub struct Recorder {
+pub struct VerdictRecorder {
     /// Verdicts in the order in which they were reached.
     pub verdicts: Vec<SiteVerdict>,
     /// Bids of the latest round.
     pub bids: Vec<SiteBid>,
 }
 
-impl Observer for Recorder {
+impl VerdictObserver for VerdictRecorder {
     fn is_listening(&self) -> bool {
         true
     }

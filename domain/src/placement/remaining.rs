@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::grid::GridSnapshot;
 use crate::content::Content;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
 
 /// A working copy of what we may take of each site, by site index. Policies take from it and give
 /// back; the snapshot itself never changes, and no job copies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remaining {
+pub struct RemainingResources {
     /// Dense, because every policy runs over all sites by processors.
     processors: Vec<u32>,
     others: Vec<BTreeMap<Arc<str>, u64>>,
@@ -29,7 +29,7 @@ pub struct Remaining {
     staged: BTreeMap<usize, BTreeMap<Content, u32>>,
 }
 
-impl Remaining {
+impl RemainingResources {
     /// Copies everything that the snapshot offers.
     pub fn of_grid(grid: &GridSnapshot) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Remaining {
         self.add_component(site);
     }
 
-    /// Gives back what [`Remaining::take_of_partition`] took.
+    /// Gives back what [`RemainingResources::take_of_partition`] took.
     pub fn return_to_partition(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
         self.pools
             .entry((site, partition))
@@ -256,7 +256,7 @@ impl Remaining {
 
     /// Records that input of a component will be staged at a site. One copy serves all readers.
     pub fn add_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
-        if bug(Bug::StageTogether) {
+        if bug(PlantedBug::StageTogether) {
             return;
         }
         for content in contents {
@@ -269,7 +269,7 @@ impl Remaining {
         }
     }
 
-    /// Reverts [`Remaining::add_staged`].
+    /// Reverts [`RemainingResources::add_staged`].
     pub fn remove_staged(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
         let Some(staged) = self.staged.get_mut(&site) else {
             return;
@@ -322,7 +322,7 @@ impl Remaining {
         self.room[site] = self.room[site].saturating_add(1);
     }
 
-    /// Gives back what [`Remaining::take`] took.
+    /// Gives back what [`RemainingResources::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
         self.add_back(site, used);
         self.remove_component(site);

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
-use super::history::PairHistory;
+use super::grid::{GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementHindrance};
+use super::history::SitePairHistory;
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, place_by_policy};
-use super::reason::Silent;
-use super::remaining::Remaining;
+use super::reason::SilentObserver;
+use super::remaining::RemainingResources;
 use crate::acquisition::{AcquisitionMode, AcquisitionOptions};
 use crate::ids::SiteName;
 use crate::placed::Placement;
@@ -81,9 +81,9 @@ pub(super) fn plan_request(
 ) -> Option<PlacementPlan> {
     let mut context = PlacementContext {
         grid,
-        remaining: &mut Remaining::of_grid(grid),
-        history: &mut PairHistory::default(),
-        observer: &mut Silent,
+        remaining: &mut RemainingResources::of_grid(grid),
+        history: &mut SitePairHistory::default(),
+        observer: &mut SilentObserver,
     };
     place_by_policy(request, &mut context).ok()
 }
@@ -98,7 +98,7 @@ pub fn place_within(
     let sites = grid.sites().iter().filter_map(|known| {
         let left = left.get(&known.name)?.clone();
         let whole = known.as_empty()?;
-        let idle = whole.idle.map(|belief| Belief {
+        let idle = whole.idle.map(|belief| LoadReport {
             idle: left,
             ..belief
         });
@@ -123,7 +123,7 @@ impl GridSite {
     /// Returns its acceptance of jobs with a reservation there, which wait in no queue.
     pub fn acceptance_of_reserved(&self) -> PlacementAcceptance {
         match self.acceptance {
-            PlacementAcceptance::Closed(Hindrance::QueueOnly)
+            PlacementAcceptance::Closed(PlacementHindrance::QueueOnly)
                 if self.grants_reservations() == Some(true) =>
             {
                 PlacementAcceptance::Open
@@ -140,7 +140,7 @@ impl GridSite {
             .as_ref()
             .map(|belief| belief.asked_at)
             .unwrap_or_default();
-        let idle = Some(Belief {
+        let idle = Some(LoadReport {
             idle: shape.total.clone(),
             asked_at,
         });

@@ -1,7 +1,7 @@
 //! Groups of sites that are combined for one job, and the search for the best connected one.
 
 use super::grid::GridSnapshot;
-use super::network::Exchange;
+use super::network::MessageTime;
 
 /// The number of links that one search looks at. Enough for all sets of two among 245 sites, of
 /// three among 45, of four among 22; with more sites it returns the best found so far.
@@ -11,26 +11,26 @@ const LINKS: usize = 30_000;
 #[derive(Debug, Clone)]
 pub(super) struct SiteGroup {
     pub(super) sites: Vec<usize>,
-    slowest: Exchange,
+    slowest: MessageTime,
 }
 
 impl SiteGroup {
     pub(super) fn of_one_site(site: usize) -> Self {
         Self {
             sites: vec![site],
-            slowest: Exchange::NONE,
+            slowest: MessageTime::NONE,
         }
     }
 
     /// Returns the slowest link if this site joined.
-    fn slowest_with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
+    fn slowest_with(&self, site: usize, grid: &GridSnapshot) -> MessageTime {
         self.sites
             .iter()
             .map(|&other: &usize| {
                 grid.exchange_between(site, other)
                     .max(grid.exchange_between(other, site))
             })
-            .fold(self.slowest, Exchange::max)
+            .fold(self.slowest, MessageTime::max)
     }
 
     pub(super) fn join(&mut self, site: usize, grid: &GridSnapshot) {
@@ -57,14 +57,14 @@ impl SiteGroup {
     }
 
     /// Ranks groups: fewer sites first, then the faster slowest link.
-    pub(super) fn rank(&self) -> (usize, Exchange) {
+    pub(super) fn rank(&self) -> (usize, MessageTime) {
         (self.sites.len(), self.slowest)
     }
 }
 
 /// A search for a better group than the known one, among all sets of sites. Sets that cannot offer
 /// enough, or are not connected better, are cut off as early as possible.
-pub(super) struct GroupSearch<'a> {
+pub(super) struct SiteGroupSearch<'a> {
     grid: &'a GridSnapshot,
     /// Sites with the processors that each offers, the largest first.
     offers: &'a [(usize, u32)],
@@ -75,7 +75,7 @@ pub(super) struct GroupSearch<'a> {
     links: usize,
 }
 
-impl<'a> GroupSearch<'a> {
+impl<'a> SiteGroupSearch<'a> {
     /// Searches among sites for sets that offer `needed` together, starting from a known group.
     pub(super) fn new(
         grid: &'a GridSnapshot,
@@ -107,7 +107,7 @@ impl<'a> GroupSearch<'a> {
     pub(super) fn search_sets(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
         let mut none = SiteGroup {
             sites: Vec::new(),
-            slowest: Exchange::NONE,
+            slowest: MessageTime::NONE,
         };
         self.extend_group(&mut none, 0, 0, size, takes);
     }

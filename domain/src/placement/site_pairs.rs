@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::ops::ControlFlow::{Break, Continue};
 
-use super::reason::Reason;
-use super::remaining::Remaining;
+use super::reason::RefusalReason;
+use super::remaining::RemainingResources;
 use super::site_search::{PlacementSearch, SiteChoice};
 use crate::content::Content;
 use crate::placed::{PlacementRule, ReasonCode};
 use crate::units::{Bytes, DurationMs};
 
 /// The rank of a pair: time, most left, execution site.
-type PairOrder = (DurationMs, Reverse<u32>, usize);
+type SitePairRank = (DurationMs, Reverse<u32>, usize);
 
 /// The contents that a component needs at a site, each with the sites that hold it.
 struct NeededFiles<'s> {
@@ -22,7 +22,7 @@ struct NeededFiles<'s> {
 
 impl<'a> PlacementSearch<'a> {
     /// Restricts the search to pairs in the history table.
-    pub(super) fn with_history(mut self, history: &'a super::PairHistory) -> Self {
+    pub(super) fn with_history(mut self, history: &'a super::SitePairHistory) -> Self {
         self.history = Some(history);
         self
     }
@@ -31,7 +31,7 @@ impl<'a> PlacementSearch<'a> {
     pub(super) fn site_with_files(
         &self,
         component: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
     ) -> Option<SiteChoice> {
         let takes = |&site: &usize| {
             self.has_all_files(component, site) && self.fits(component, site, remaining)
@@ -54,13 +54,13 @@ impl<'a> PlacementSearch<'a> {
     pub(super) fn nearest_of_pairs(
         &self,
         component: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
         learned: &[(usize, usize)],
     ) -> Option<SiteChoice> {
         let need = self.component(component).resources.processors;
         let left = self.processors_left(component, remaining);
         let everywhere = self.same_everywhere(component);
-        let mut best: Option<(PairOrder, SiteChoice)> = None;
+        let mut best: Option<(SitePairRank, SiteChoice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let pair = match &everywhere {
                 Some(files) => self.nearest_source(files, site, learned),
@@ -97,13 +97,13 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         site: usize,
         file_site: Option<usize>,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
     ) -> bool {
         self.obstacles(
             component,
             site,
             remaining,
-            &mut |code, _, _: &dyn Fn() -> Reason| match (code, file_site) {
+            &mut |code, _, _: &dyn Fn() -> RefusalReason| match (code, file_site) {
                 (ReasonCode::NotInHistory, Some(_)) => Continue(()),
                 _ => Break(()),
             },
@@ -173,7 +173,7 @@ impl<'a> PlacementSearch<'a> {
     /// Returns why the component's files cannot come from one of the sites that hold them all, as
     /// they must where there are such sites. A file that cannot be brought at all is reported
     /// elsewhere.
-    pub(super) fn pair_obstacle(&self, component: usize, site: usize) -> Option<Reason> {
+    pub(super) fn pair_obstacle(&self, component: usize, site: usize) -> Option<RefusalReason> {
         self.history?;
         self.missing_bytes(component, site)?;
         if self.nearest_pair(component, site).is_some() {
@@ -186,7 +186,7 @@ impl<'a> PlacementSearch<'a> {
         if holders.iter().any(|&from: &usize| {
             self.grid.sites()[from].serves_files && self.grid.bandwidth(from, site).0 > 0
         }) {
-            return Some(Reason::NotInHistory);
+            return Some(RefusalReason::NotInHistory);
         }
         self.transfer_time(component, site)?;
         let first = self.needed_at(component, site).next()?;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
+use super::grid::{GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementHindrance};
 use super::placement_plan::PlacementPlan;
 use super::placement_request::PlacementRequest;
 use super::policy::{PlacementContext, place_by_policy};
-use super::reason::{Observer, PlacementRefusal, Recorder, Silent};
-use super::remaining::Remaining;
+use super::reason::{PlacementRefusal, SilentObserver, VerdictObserver, VerdictRecorder};
+use super::remaining::RemainingResources;
 use crate::acquisition::{Acquisition, AcquisitionMode};
 
 /// Places a request in the way that its job wants: on what is idle, or in queues.
@@ -35,19 +35,19 @@ fn place_now_or_queue(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let mut of_idle = Recorder::default();
-    let mut of_queues = Recorder::default();
+    let mut of_idle = VerdictRecorder::default();
+    let mut of_queues = VerdictRecorder::default();
     let listens = context.observer.is_listening();
     let refusal = match place_by_policy(
         request,
-        &mut context.observing_context(listens, &mut of_idle, &mut Silent),
+        &mut context.observing_context(listens, &mut of_idle, &mut SilentObserver),
     ) {
         Ok(plan) => return Ok(context.report_verdicts(of_idle, plan)),
         Err(refusal) => refusal,
     };
     match place_in_queues(
         request,
-        &mut context.observing_context(listens, &mut of_queues, &mut Silent),
+        &mut context.observing_context(listens, &mut of_queues, &mut SilentObserver),
     ) {
         Ok(plan) => Ok(context.report_verdicts(of_queues, plan)),
         Err(_) => Err(context.report_verdicts(of_idle, refusal)),
@@ -73,7 +73,7 @@ fn place_in_queues(
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let grid = context.grid.as_queues();
-    let mut remaining = Remaining::of_grid(&grid);
+    let mut remaining = RemainingResources::of_grid(&grid);
     let mut plan = place_by_policy(
         request,
         &mut PlacementContext {
@@ -98,10 +98,10 @@ impl PlacementContext<'_> {
     fn observing_context<'b>(
         &'b mut self,
         listens: bool,
-        recorder: &'b mut Recorder,
-        silent: &'b mut Silent,
+        recorder: &'b mut VerdictRecorder,
+        silent: &'b mut SilentObserver,
     ) -> PlacementContext<'b> {
-        let observer: &mut dyn Observer = if listens { recorder } else { silent };
+        let observer: &mut dyn VerdictObserver = if listens { recorder } else { silent };
         PlacementContext {
             grid: self.grid,
             remaining: self.remaining,
@@ -111,7 +111,7 @@ impl PlacementContext<'_> {
     }
 
     /// Reports the recorded verdicts and bids to the observer, and returns the outcome.
-    fn report_verdicts<T>(&mut self, recorded: Recorder, outcome: T) -> T {
+    fn report_verdicts<T>(&mut self, recorded: VerdictRecorder, outcome: T) -> T {
         recorded
             .verdicts
             .into_iter()
@@ -145,9 +145,9 @@ impl GridSite {
         let mut site = self.clone();
         site.acceptance = match self.acceptance {
             PlacementAcceptance::Open if !self.has_queue() => {
-                PlacementAcceptance::Closed(Hindrance::NoQueue)
+                PlacementAcceptance::Closed(PlacementHindrance::NoQueue)
             }
-            PlacementAcceptance::Closed(Hindrance::QueueOnly) => PlacementAcceptance::Open,
+            PlacementAcceptance::Closed(PlacementHindrance::QueueOnly) => PlacementAcceptance::Open,
             other => other,
         };
         // Waiting is the point here.
@@ -156,7 +156,7 @@ impl GridSite {
             let mut idle = shape.total.clone();
             idle.subtract(&self.ours);
             site.ebbs = Arc::default();
-            site.idle = Some(Belief {
+            site.idle = Some(LoadReport {
                 idle,
                 asked_at: belief.asked_at,
             });

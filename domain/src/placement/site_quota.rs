@@ -5,7 +5,7 @@ use crate::units::PerMillion;
 
 /// A bound on what we take of a site, so that its local users find room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Quota {
+pub struct SiteQuota {
     /// The share of the site.
     pub share: PerMillion,
     /// The quantity that the share bounds.
@@ -22,9 +22,9 @@ pub enum QuotaBasis {
     Share,
 }
 
-impl Quota {
+impl SiteQuota {
     /// No bound: the whole site.
-    pub const NONE: Quota = Quota {
+    pub const NONE: SiteQuota = SiteQuota {
         share: PerMillion::ONE,
         basis: QuotaBasis::Level,
     };
@@ -68,7 +68,7 @@ impl Quota {
         }
     }
 
-    /// Computes [`Quota::usable_amount`] for every resource that is idle.
+    /// Computes [`SiteQuota::usable_amount`] for every resource that is idle.
     pub fn usable_resources(
         &self,
         total: &Resources,
@@ -93,7 +93,7 @@ impl Quota {
     }
 }
 
-impl Default for Quota {
+impl Default for SiteQuota {
     fn default() -> Self {
         Self::NONE
     }
@@ -103,8 +103,8 @@ impl Default for Quota {
 mod tests {
     use super::*;
 
-    fn quota(per_mille: u32, basis: QuotaBasis) -> Quota {
-        Quota {
+    fn quota(per_mille: u32, basis: QuotaBasis) -> SiteQuota {
+        SiteQuota {
             share: PerMillion(per_mille * 1000),
             basis,
         }

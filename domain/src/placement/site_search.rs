@@ -7,16 +7,18 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow::{Break, Continue};
 
-use super::grid::{GridSite, GridSnapshot, PlacementAcceptance, SiteShape};
-use super::history::PairHistory;
+use super::grid::{GridSite, GridSnapshot, PlacementAcceptance, SiteProperties};
+use super::history::SitePairHistory;
 use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
 use super::placement_plan::PlacementPlan;
 use super::placement_request::{ComponentRequest, PlacementRequest};
-use super::reason::{Observer, PlacementRefusal, Reason, SiteVerdict, Suitability};
-use super::remaining::Remaining;
+use super::reason::{
+    PlacementRefusal, RefusalReason, SiteSuitability, SiteVerdict, VerdictObserver,
+};
+use super::remaining::RemainingResources;
 use super::unplaceable::may_try_out;
 use crate::acquisition::Acquisition;
-use crate::content::{Chunk, Content, FilePart};
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::{ComponentIndex, SiteName};
 use crate::placed::{ContentSource, Placement, PlacementRule, ReasonCode};
 use crate::resources::Resources;
@@ -58,7 +60,7 @@ pub struct PlacementSearch<'a> {
     /// True for components whose avoided sites are passed over.
     pub(super) avoids: Vec<bool>,
     /// The pairs of sites that Close-to-Files considers.
-    pub(super) history: Option<&'a PairHistory>,
+    pub(super) history: Option<&'a SitePairHistory>,
     /// Resources at each site that are only assumed idle; empty if there are none.
     pub(super) made_up: Vec<Resources>,
 }
@@ -163,7 +165,7 @@ impl<'a> PlacementSearch<'a> {
     }
 
     /// Returns true if the component can go to the site now.
-    pub fn fits(&self, component: usize, site: usize, remaining: &Remaining) -> bool {
+    pub fn fits(&self, component: usize, site: usize, remaining: &RemainingResources) -> bool {
         self.obstacles(component, site, remaining, &mut |_, _, _| Break(()))
             .is_continue()
     }
@@ -219,7 +221,7 @@ impl<'a> PlacementSearch<'a> {
         &self,
         component: usize,
         choice: SiteChoice,
-        part: Option<FilePart>,
+        part: Option<ComponentFilePart>,
     ) -> Placement {
         let site = choice.site;
         let place = &self.grid.sites()[site];
@@ -249,10 +251,11 @@ impl<'a> PlacementSearch<'a> {
         component: usize,
         content: Content,
         choice: SiteChoice,
-        part: Option<FilePart>,
+        part: Option<ComponentFilePart>,
     ) -> Option<(ContentSource, DurationMs)> {
         let chunk = self.component(component).chunks.get(&content);
-        let chunk = chunk.map(|chunk| part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part)));
+        let chunk =
+            chunk.map(|chunk| part.map_or(*chunk, |part| FileChunk::of_part(chunk.of, part)));
         let size = chunk.map_or(content.size, |chunk| chunk.length);
         let (from, time) = self.source_site(content, size, choice)?;
         let cut = chunk.filter(|chunk| !chunk.is_whole());
@@ -296,14 +299,19 @@ impl<'a> PlacementSearch<'a> {
         &self,
         component: usize,
         site: usize,
-        shape: &SiteShape,
+        shape: &SiteProperties,
     ) -> impl Iterator<Item = Content> + use<'a> {
         self.component(component)
             .contents_at(&self.grid.sites()[site].name, &shape.labels)
     }
 
     /// Takes a component's resources at a site, and the room for its input.
-    pub(super) fn take_component(&self, component: usize, site: usize, remaining: &mut Remaining) {
+    pub(super) fn take_component(
+        &self,
+        component: usize,
+        site: usize,
+        remaining: &mut RemainingResources,
+    ) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
             Some(pool) => remaining.take_of_partition(site, pool.name, &one.resources),
@@ -317,7 +325,7 @@ impl<'a> PlacementSearch<'a> {
         &self,
         component: usize,
         site: usize,
-        remaining: &mut Remaining,
+        remaining: &mut RemainingResources,
     ) {
         let one = self.component(component);
         match self.grid.sites()[site].pool_of(one) {
@@ -349,7 +357,7 @@ impl<'a> PlacementSearch<'a> {
         &self,
         content: Content,
         to: usize,
-    ) -> Result<(usize, DurationMs), Reason> {
+    ) -> Result<(usize, DurationMs), RefusalReason> {
         let nearest = self.first_replica(content, content.size, to);
         nearest.ok_or_else(|| self.missing_replica_reason(content, self.replicas_of(content), to))
     }
@@ -404,7 +412,7 @@ impl<'a> PlacementSearch<'a> {
         content: Content,
         sites: &[usize],
         to: usize,
-    ) -> Reason {
+    ) -> RefusalReason {
         let all = self.grid.sites();
         // Only we know the digest of a chunk.
         let digest = self.request.whole_file_of(content).digest;
@@ -412,15 +420,15 @@ impl<'a> PlacementSearch<'a> {
             sites.iter().find(|&&from| all[from].serves_files),
             sites.first(),
         ) {
-            (Some(&from), _) => Reason::NoBandwidth {
+            (Some(&from), _) => RefusalReason::NoBandwidth {
                 from: all[from].name.clone(),
                 to: all[to].name.clone(),
             },
-            (None, Some(&at)) => Reason::ReplicaUnreachable {
+            (None, Some(&at)) => RefusalReason::ReplicaUnreachable {
                 digest,
                 at: all[at].name.clone(),
             },
-            (None, None) => Reason::NoReplica { digest },
+            (None, None) => RefusalReason::NoReplica { digest },
         }
     }
 
@@ -462,7 +470,7 @@ impl<'a> PlacementSearch<'a> {
     pub(super) fn nearest_refusal_of(
         &self,
         component: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
     ) -> PlacementRefusal {
         let mut nearest: Option<(RememberedObstacle, usize)> = None;
         let need = self.component(component).resources.processors;
@@ -494,10 +502,10 @@ impl<'a> PlacementSearch<'a> {
         let named = self.component(component).site.as_ref();
         let (site, reason) = match (named, nearest) {
             (Some(named), _) if self.grid.index_of(named).is_none() => {
-                (None, Reason::NoSuchSite(named.clone()))
+                (None, RefusalReason::NoSuchSite(named.clone()))
             }
             (_, Some(((.., reason), site))) => (Some(self.grid.sites()[site].name.clone()), reason),
-            (_, None) => (None, Reason::NoSites),
+            (_, None) => (None, RefusalReason::NoSites),
         };
         PlacementRefusal {
             component: ComponentIndex(component as u32),
@@ -511,13 +519,13 @@ impl<'a> PlacementSearch<'a> {
         &self,
         component: usize,
         chosen: Option<usize>,
-        remaining: &Remaining,
-        observer: &mut dyn Observer,
+        remaining: &RemainingResources,
+        observer: &mut dyn VerdictObserver,
     ) {
         for index in 0..self.grid.sites().len() {
             let mut verdict = self.site_verdict(component, index, remaining);
             if chosen == Some(index) {
-                verdict.outcome = Suitability::Chosen;
+                verdict.outcome = SiteSuitability::Chosen;
             }
             observer.record_verdict(verdict);
         }
@@ -528,7 +536,7 @@ impl<'a> PlacementSearch<'a> {
         &self,
         component: usize,
         index: usize,
-        remaining: &Remaining,
+        remaining: &RemainingResources,
     ) -> SiteVerdict {
         let mut reasons = Vec::new();
         let _ = self.obstacles(component, index, remaining, &mut |_, _, reason| {
@@ -542,9 +550,9 @@ impl<'a> PlacementSearch<'a> {
             remaining_processors: self.processors_left(component, remaining)[index],
             transfer_time: self.transfer_time(component, index),
             outcome: if reasons.is_empty() {
-                Suitability::NotPreferred
+                SiteSuitability::NotPreferred
             } else {
-                Suitability::Refused(reasons)
+                SiteSuitability::Refused(reasons)
             },
         }
     }

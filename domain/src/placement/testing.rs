@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
-    PlacementContext, PlacementPlan, PlacementRefusal, PlacementRequest, Quota, Recorder,
-    Remaining, SiteShape, try_to_place,
+    ComponentRequest, GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementContext,
+    PlacementPlan, PlacementRefusal, PlacementRequest, RemainingResources, SiteNetwork,
+    SitePairHistory, SiteProperties, SiteQuota, VerdictRecorder, try_to_place,
 };
 use crate::content::Content;
 use crate::ids::{Digest, PolicyName, SiteName};
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, Timestamp};
 
@@ -28,7 +28,7 @@ pub(crate) fn worst_fit() -> PolicyName {
 /// An open site with `total` processors of which `idle` are idle.
 pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite {
     GridSite {
-        shape: Some(Arc::new(SiteShape {
+        shape: Some(Arc::new(SiteProperties {
             largest_component: total.clone(),
             total,
             labels: BTreeMap::new(),
@@ -38,11 +38,11 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             lanes: None,
         })),
         acceptance: PlacementAcceptance::Open,
-        idle: Some(Belief {
+        idle: Some(LoadReport {
             idle,
             asked_at: Timestamp(0),
         }),
-        quota: Quota::NONE,
+        quota: SiteQuota::NONE,
         serves_files: true,
         ..GridSite::never_answered(site_name(name))
     }
@@ -100,7 +100,7 @@ pub(crate) fn grid_with(
         .map(|(from, to, rate)| (site_name(from), site_name(to), BitsPerSecond(rate * MBIT)));
     GridSnapshot::new(
         sites,
-        Arc::new(Network::from_links(links)),
+        Arc::new(SiteNetwork::from_links(links)),
         Arc::new(catalogue),
     )
 }
@@ -123,7 +123,7 @@ pub(crate) fn under(policy: &str, request: &PlacementRequest) -> PlacementReques
 }
 
 /// A flexible request for this total.
-pub(crate) fn flexible(policy: &str, total: u32, bounds: Flexible) -> PlacementRequest {
+pub(crate) fn flexible(policy: &str, total: u32, bounds: FlexibleBounds) -> PlacementRequest {
     let policy = PolicyName::new(policy).unwrap();
     PlacementRequest::new(
         policy,
@@ -150,13 +150,13 @@ pub(crate) fn sizes(sizes: &[u32]) -> PlacementRequest {
 pub(crate) fn explained(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
-    let mut recorder = Recorder::default();
-    let mut remaining = Remaining::of_grid(grid);
+) -> (Result<PlacementPlan, PlacementRefusal>, VerdictRecorder) {
+    let mut recorder = VerdictRecorder::default();
+    let mut remaining = RemainingResources::of_grid(grid);
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
-        history: &mut PairHistory::All,
+        history: &mut SitePairHistory::All,
         observer: &mut recorder,
     };
     let outcome = try_to_place(request, &mut context);

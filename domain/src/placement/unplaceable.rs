@@ -5,19 +5,19 @@ use std::ops::ControlFlow::Break;
 use thiserror::Error;
 
 use super::bounded_split::split_largest_first;
-use super::grid::{GridSite, GridSnapshot, Hindrance};
+use super::grid::{GridSite, GridSnapshot, PlacementHindrance};
 use super::obstacles::{RememberedObstacle, report_misfits, worst_of};
 use super::placement_request::{ComponentRequest, PlacementRequest};
-use super::reason::Reason;
+use super::reason::RefusalReason;
 use crate::ids::{ComponentIndex, SiteName};
-use crate::job::spec::{Flexible, RequestType};
-use crate::resources::{Resources, Shortage};
+use crate::job::spec::{FlexibleBounds, RequestType};
+use crate::resources::{ResourceShortage, Resources};
 use crate::text::nearest_word;
 use crate::units::DurationMs;
 
 /// The reason why a job can never be placed on the sites that are configured now.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unplaceable {
+pub enum UnplaceableError {
     #[error("no site is configured")]
     NoSites,
     /// A fixed request names a site that is not configured.
@@ -36,7 +36,7 @@ pub enum Unplaceable {
         /// The site that comes nearest.
         site: SiteName,
         /// The reason against even that one.
-        reason: Reason,
+        reason: RefusalReason,
     },
     /// A flexible request could not be split over all sites even if they were empty.
     #[error(
@@ -55,10 +55,10 @@ pub enum Unplaceable {
     },
     /// Each component fits somewhere, but the sites it may use are too small for all at once.
     #[error("all components together need more than the sites have: {0}")]
-    TogetherTooLarge(Shortage),
+    TogetherTooLarge(ResourceShortage),
 }
 
-impl Unplaceable {
+impl UnplaceableError {
     /// Describes the reason, with the component's name if it has one, or else its number.
     pub fn describe_with(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
         match self {
@@ -99,7 +99,7 @@ fn describe_unknown_site(site: &SiteName, known: &str) -> String {
     }
 }
 
-fn describe_misfit(nearest: &SiteName, reason: &Reason) -> String {
+fn describe_misfit(nearest: &SiteName, reason: &RefusalReason) -> String {
     format!("fits no site, even an empty one; nearest is {nearest}: {reason}")
 }
 
@@ -109,7 +109,10 @@ fn describe_misfit(nearest: &SiteName, reason: &Reason) -> String {
 ///
 /// # Errors
 /// It never could, with the reason that comes nearest.
-pub fn check_placeable(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), Unplaceable> {
+pub fn check_placeable(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Result<(), UnplaceableError> {
     check_holds_all(request, &grid.sites().iter().collect::<Vec<_>>())
 }
 
@@ -130,9 +133,9 @@ pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
 pub(super) fn check_holds_all(
     request: &PlacementRequest,
     sites: &[&GridSite],
-) -> Result<(), Unplaceable> {
+) -> Result<(), UnplaceableError> {
     if sites.is_empty() {
-        return Err(Unplaceable::NoSites);
+        return Err(UnplaceableError::NoSites);
     }
     if let (RequestType::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
         return check_holds_split(request, bounds, total, sites);
@@ -163,7 +166,7 @@ pub(super) fn check_holds_all(
 pub fn find_closed_site(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-) -> Option<(ComponentIndex, SiteName, Hindrance)> {
+) -> Option<(ComponentIndex, SiteName, PlacementHindrance)> {
     request
         .components()
         .iter()
@@ -178,10 +181,10 @@ pub fn find_closed_site(
 /// Checks that one of the allowed splits could be placed, or that the bounds leave one.
 fn check_holds_split(
     request: &PlacementRequest,
-    bounds: &Flexible,
+    bounds: &FlexibleBounds,
     total: &Resources,
     sites: &[&GridSite],
-) -> Result<(), Unplaceable> {
+) -> Result<(), UnplaceableError> {
     let outcomes: Vec<_> = request
         .splits()
         .iter()
@@ -220,7 +223,7 @@ fn check_holds_split(
     }
     usable.truncate(most);
     let sum = usable.iter().map(|&count| u64::from(count)).sum();
-    Err(Unplaceable::NoSplit {
+    Err(UnplaceableError::NoSplit {
         total,
         min,
         sites: usable.len(),
@@ -233,7 +236,7 @@ fn check_component(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     sites: &[&GridSite],
-) -> Result<(), Unplaceable> {
+) -> Result<(), UnplaceableError> {
     let named = sites.iter().copied().filter(|site: &&GridSite| {
         component
             .site
@@ -244,7 +247,7 @@ fn check_component(
     if let (Some(name), None) = (&component.site, candidates.peek()) {
         let site = name.clone();
         let known = join_site_names(sites);
-        return Err(Unplaceable::NoSuchSite {
+        return Err(UnplaceableError::NoSuchSite {
             component: index,
             site,
             known,
@@ -264,7 +267,7 @@ fn check_component(
     }
     match nearest {
         None => Ok(()),
-        Some(((.., reason), site)) => Err(Unplaceable::ComponentTooLarge {
+        Some(((.., reason), site)) => Err(UnplaceableError::ComponentTooLarge {
             component: index,
             site: site.clone(),
             reason,
@@ -275,7 +278,7 @@ fn check_component(
 fn check_together(
     components: &[&ComponentRequest],
     sites: &[&GridSite],
-) -> Result<(), Unplaceable> {
+) -> Result<(), UnplaceableError> {
     let mut needed = Resources::default();
     // Another partition gives nothing of what its site has itself.
     let own = components.iter().filter(|component: &&&ComponentRequest| {
@@ -291,7 +294,7 @@ fn check_together(
     }
     match available.first_shortage(&needed) {
         None => Ok(()),
-        Some(shortage) => Err(Unplaceable::TogetherTooLarge(shortage)),
+        Some(shortage) => Err(UnplaceableError::TogetherTooLarge(shortage)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::units::DurationMs;
 
 /// The properties of a job that rules look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobTraits<'j> {
+pub struct JobClassProperties<'j> {
     /// The key that submitted it.
     pub owner: &'j KeyName,
     /// The name of its runner.
@@ -21,7 +21,7 @@ pub struct JobTraits<'j> {
     pub wall_time: DurationMs,
 }
 
-impl<'j> JobTraits<'j> {
+impl<'j> JobClassProperties<'j> {
     /// Takes the traits from a job of this owner.
     pub fn for_job(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
         let runner = spec
@@ -39,7 +39,7 @@ impl<'j> JobTraits<'j> {
 
 /// A rule. A condition that is `None` holds for every job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ClassRule {
+pub struct JobClassRule {
     /// Only jobs that were submitted with this key.
     pub owner: Option<KeyName>,
     /// Only jobs of this runner.
@@ -54,8 +54,8 @@ pub struct ClassRule {
     pub highest: Option<Priority>,
 }
 
-impl ClassRule {
-    fn matches_job(&self, job: &JobTraits<'_>) -> bool {
+impl JobClassRule {
+    fn matches_job(&self, job: &JobClassProperties<'_>) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner == job.owner)
             && self
                 .runner
@@ -69,7 +69,7 @@ impl ClassRule {
 
     /// Returns true if this rule matches every job that `later` matches, so that `later` behind it
     /// never applies.
-    pub fn covers(&self, later: &ClassRule) -> bool {
+    pub fn covers(&self, later: &JobClassRule) -> bool {
         (self.owner.is_none() || self.owner == later.owner)
             && (self.runner.is_none() || self.runner == later.runner)
             && self.least_wall_time() <= later.least_wall_time()
@@ -95,7 +95,7 @@ impl ClassRule {
 
 /// The way in which a class is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asking {
+pub struct ClassRequest {
     /// True if no class is named: the rules give one.
     pub names_none: bool,
     /// True if no rule binds the key that asks.
@@ -104,7 +104,7 @@ pub struct Asking {
 
 /// The class of a job, and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Classified {
+pub struct AssignedClass {
     pub class: Priority,
     /// True if the job names no class, and the rules gave it one.
     pub given: bool,
@@ -118,7 +118,7 @@ pub struct Classified {
     "the priority {asked} is above {highest}, the highest that [[priority]] number {rule} of the \
      configuration allows this job"
 )]
-pub struct AboveHighest {
+pub struct ClassLimitError {
     /// The class that was asked for.
     pub asked: Priority,
     /// The highest class that is allowed.
@@ -127,7 +127,7 @@ pub struct AboveHighest {
     pub rule: usize,
 }
 
-impl AboveHighest {
+impl ClassLimitError {
     /// Advises the user.
     pub fn remedy(&self) -> String {
         format!("ask for at most {}, or ask an administrator", self.highest)
@@ -140,22 +140,22 @@ impl AboveHighest {
 /// The class is above what the job's rule allows, and that rule binds the key that asks.
 pub fn class_of(
     asked: Priority,
-    how: Asking,
-    job: &JobTraits<'_>,
-    rules: &[ClassRule],
-) -> Result<Classified, AboveHighest> {
+    how: ClassRequest,
+    job: &JobClassProperties<'_>,
+    rules: &[JobClassRule],
+) -> Result<AssignedClass, ClassLimitError> {
     let rule = (1..).zip(rules).find(|(_, rule)| rule.matches_job(job));
     let class = match rule {
         None if how.names_none => Priority::default(),
         Some((_, rule)) if how.names_none => rule.default_class(),
         Some((
             number,
-            ClassRule {
+            JobClassRule {
                 highest: Some(highest),
                 ..
             },
         )) if asked > *highest && !how.uncapped => {
-            return Err(AboveHighest {
+            return Err(ClassLimitError {
                 asked,
                 highest: *highest,
                 rule: number,
@@ -163,7 +163,7 @@ pub fn class_of(
         }
         _ => asked,
     };
-    Ok(Classified {
+    Ok(AssignedClass {
         class,
         given: how.names_none,
         rule: rule.map(|(number, _)| number),

@@ -17,15 +17,17 @@ pub mod sweep_groups;
 pub mod tries;
 pub mod waiting_job;
 
-pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
+pub use classes::{
+    AssignedClass, ClassLimitError, ClassRequest, JobClassProperties, JobClassRule, class_of,
+};
 pub use cycle::QueueTurns;
 pub use placement_queues::PlacementQueues;
 pub use queue_parameters::{ParameterWarning, QueueParameters};
-pub use scan::{Proposal, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
+pub use scan::{Proposal, Scan, ScanReport, ScanSliceBudget, ScanStep, ScanTrigger};
 pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};
 pub use sweep_groups::SweepGroups;
 pub use tries::QueueDecision;
-pub use waiting_job::{Condition, QueueStanding, WaitingJob};
+pub use waiting_job::{QueueStanding, WaitingCondition, WaitingJob};
 
 #[cfg(test)]
 mod tests;

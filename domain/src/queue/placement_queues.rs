@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::cycle::QueueTurns;
 use super::queue_parameters::QueueParameters;
-use super::shapes::{ShapeId, WaitingShapes};
+use super::shapes::{WaitingShapeId, WaitingShapes};
 use super::starvation_guard::StarvationGuard;
 use super::tries::{PlacementTries, QueueDecision};
-use super::waiting_job::{Condition, QueueStanding, WaitingJob};
+use super::waiting_job::{QueueStanding, WaitingCondition, WaitingJob};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::{PairHistory, PlacementRequest};
-use crate::planted_bugs::{Bug, bug};
+use crate::placement::{PlacementRequest, SitePairHistory};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::Timestamp;
 
 /// The four placement queues. Entering, changing and leaving cost O(log n).
@@ -22,13 +22,13 @@ pub struct PlacementQueues {
     pub(super) parameters: QueueParameters,
     pub(super) turns: QueueTurns,
     pub(super) shapes: WaitingShapes,
-    pub(super) history: PairHistory,
+    pub(super) history: SitePairHistory,
     pub(super) starvation_guard: Option<StarvationGuard>,
     entries: BTreeMap<JobId, QueueEntry>,
     /// All waiting jobs, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
     /// Jobs that scans try, by shape.
-    ready: BTreeSet<(Priority, ShapeId, Timestamp, JobId)>,
+    ready: BTreeSet<(Priority, WaitingShapeId, Timestamp, JobId)>,
     /// Jobs that back off, by the time that ends.
     backed_off: BTreeSet<(Timestamp, JobId)>,
     tries: BTreeMap<JobId, PlacementTries>,
@@ -43,19 +43,19 @@ struct QueueEntry {
     priority: Priority,
     entered: Timestamp,
     max_tries: Option<u32>,
-    shape: ShapeId,
-    condition: Condition,
+    shape: WaitingShapeId,
+    condition: WaitingCondition,
     /// Rises each time a job becomes ready: a scan tries only those that were ready when it began
     /// (vector QS-7).
     arrival: u64,
 }
 
 /// A waiting job's place among those of its shape.
-pub(super) type QueuePlace = (Timestamp, JobId, ShapeId);
+pub(super) type QueuePlace = (Timestamp, JobId, WaitingShapeId);
 
 impl PlacementQueues {
     /// Creates four empty queues; `history` is the seed of Close-to-Files' table.
-    pub fn new(parameters: QueueParameters, history: PairHistory) -> Self {
+    pub fn new(parameters: QueueParameters, history: SitePairHistory) -> Self {
         Self {
             turns: QueueTurns::new(&parameters),
             parameters,
@@ -74,7 +74,7 @@ impl PlacementQueues {
     }
 
     /// The history table of Close-to-Files as it is now.
-    pub fn history(&self) -> &PairHistory {
+    pub fn history(&self) -> &SitePairHistory {
         &self.history
     }
 
@@ -88,14 +88,14 @@ impl PlacementQueues {
     pub fn insert(&mut self, waiting: WaitingJob) {
         let before = self.entries.get(&waiting.job).map(|entry| entry.condition);
         let shape = self.shapes.add_job(waiting.request);
-        let condition = match (waiting.frozen, before == Some(Condition::Offered)) {
-            (true, _) => Condition::Frozen,
-            (false, true) => Condition::Offered,
+        let condition = match (waiting.frozen, before == Some(WaitingCondition::Offered)) {
+            (true, _) => WaitingCondition::Frozen,
+            (false, true) => WaitingCondition::Offered,
             // It becomes ready at the next `wake`, if that time is past.
             (false, false) if waiting.not_before > Timestamp(0) => {
-                Condition::BackedOff(waiting.not_before)
+                WaitingCondition::BackedOff(waiting.not_before)
             }
-            (false, false) => Condition::Ready,
+            (false, false) => WaitingCondition::Ready,
         };
         let WaitingJob {
             job,
@@ -158,7 +158,7 @@ impl PlacementQueues {
 
     /// Withdraws the proposal for a job: the next scan tries it again.
     pub fn withdraw_proposal(&mut self, job: JobId) {
-        self.set_condition(job, Condition::Offered, Condition::Ready);
+        self.set_condition(job, WaitingCondition::Offered, WaitingCondition::Ready);
     }
 
     /// Makes the jobs ready whose back-off is over.
@@ -167,7 +167,11 @@ impl PlacementQueues {
             if until > now {
                 break;
             }
-            self.set_condition(job, Condition::BackedOff(until), Condition::Ready);
+            self.set_condition(
+                job,
+                WaitingCondition::BackedOff(until),
+                WaitingCondition::Ready,
+            );
         }
     }
 
@@ -240,17 +244,17 @@ impl PlacementQueues {
             return;
         };
         match entry.condition {
-            Condition::Ready => {
+            WaitingCondition::Ready => {
                 self.arrivals += 1;
                 entry.arrival = self.arrivals;
                 self.ready
                     .insert((entry.priority, entry.shape, entry.entered, job));
             }
-            Condition::BackedOff(until) => {
+            WaitingCondition::BackedOff(until) => {
                 self.backed_off.insert((until, job));
             }
-            Condition::Offered => self.offered += 1,
-            Condition::Frozen => {}
+            WaitingCondition::Offered => self.offered += 1,
+            WaitingCondition::Frozen => {}
         }
     }
 
@@ -259,19 +263,19 @@ impl PlacementQueues {
             return;
         };
         match entry.condition {
-            Condition::Ready => {
+            WaitingCondition::Ready => {
                 self.ready
                     .remove(&(entry.priority, entry.shape, entry.entered, job));
             }
-            Condition::BackedOff(until) => {
+            WaitingCondition::BackedOff(until) => {
                 self.backed_off.remove(&(until, job));
             }
-            Condition::Offered => self.offered -= 1,
-            Condition::Frozen => {}
+            WaitingCondition::Offered => self.offered -= 1,
+            WaitingCondition::Frozen => {}
         }
     }
 
-    fn set_condition(&mut self, job: JobId, from: Condition, to: Condition) {
+    fn set_condition(&mut self, job: JobId, from: WaitingCondition, to: WaitingCondition) {
         if self
             .entries
             .get(&job)
@@ -288,11 +292,11 @@ impl PlacementQueues {
 
     // What a scan needs.
 
-    pub(super) fn condition_of(&self, job: JobId) -> Option<Condition> {
+    pub(super) fn condition_of(&self, job: JobId) -> Option<WaitingCondition> {
         self.entries.get(&job).map(|entry| entry.condition)
     }
 
-    pub(super) fn request_of(&self, job: JobId) -> Option<(ShapeId, Arc<PlacementRequest>)> {
+    pub(super) fn request_of(&self, job: JobId) -> Option<(WaitingShapeId, Arc<PlacementRequest>)> {
         let shape = self.entries.get(&job)?.shape;
         Some((shape, self.shapes.request_of_shape(shape)?.clone()))
     }
@@ -302,7 +306,7 @@ impl PlacementQueues {
     }
 
     pub(super) fn mark_proposed(&mut self, job: JobId) {
-        self.set_condition(job, Condition::Ready, Condition::Offered);
+        self.set_condition(job, WaitingCondition::Ready, WaitingCondition::Offered);
     }
 
     pub(super) fn has_ready(&self, class: Priority) -> bool {
@@ -313,17 +317,17 @@ impl PlacementQueues {
     pub(super) fn first_of_shape_after(
         &self,
         class: Priority,
-        after: Option<ShapeId>,
+        after: Option<WaitingShapeId>,
     ) -> Option<QueuePlace> {
         let from = (
             class,
-            ShapeId(after.map_or(0, |id| id.0 + 1)),
+            WaitingShapeId(after.map_or(0, |id| id.0 + 1)),
             Timestamp(0),
             JobId(0),
         );
         let &(found, shape, mut entered, mut job) = self.ready.range(from..).next()?;
-        if bug(Bug::Overtake) {
-            let below = (found, ShapeId(shape.0 + 1), Timestamp(0), JobId(0));
+        if bug(PlantedBug::Overtake) {
+            let below = (found, WaitingShapeId(shape.0 + 1), Timestamp(0), JobId(0));
             let &(_, _, latest, last) = self.ready.range(..below).next_back()?;
             entered = latest;
             job = last;
@@ -348,7 +352,7 @@ impl PlacementQueues {
     ) -> bool {
         let (entered, job, shape) = place;
         self.entries.get(&job).is_some_and(|entry| {
-            entry.condition == Condition::Ready
+            entry.condition == WaitingCondition::Ready
                 && entry.arrival <= arrivals
                 && (entry.priority, entry.shape, entry.entered) == (class, shape, entered)
         })
@@ -376,7 +380,7 @@ impl PlacementQueues {
         now: Timestamp,
     ) -> Option<Option<QueueDecision>> {
         let entry = self.entries.get(&job)?;
-        if entry.condition != Condition::Ready || entry.arrival > arrivals {
+        if entry.condition != WaitingCondition::Ready || entry.arrival > arrivals {
             return None;
         }
         let tries = self

@@ -5,23 +5,23 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use super::placement_queues::{PlacementQueues, QueuePlace};
-use super::shapes::ShapeId;
+use super::shapes::WaitingShapeId;
 use super::tries::QueueDecision;
-use crate::bid::Decline;
+use crate::bid::BidRefusal;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placed::PlacedBy;
+use crate::placed::PlacementOrigin;
 use crate::placement::{
-    self, AnnouncedNeed, GivenBid, GridSnapshot, PairHistory, PlacementContext, PlacementPlan,
-    PlacementRefusal, PlacementRequest, Remaining, Silent, dominant_refusal, find_policy,
-    takes_bids,
+    self, AnnouncedNeed, BidWithResources, GridSnapshot, PlacementContext, PlacementPlan,
+    PlacementRefusal, PlacementRequest, RemainingResources, SilentObserver, SitePairHistory,
+    dominant_refusal, find_policy, takes_bids,
 };
 use crate::planted_bugs;
 use crate::units::Timestamp;
 
 /// The reason for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
+pub enum ScanTrigger {
     /// The scan interval is over: one turn of the cycle, whose tries count. Then, if events are on,
     /// the same as for an event.
     Interval,
@@ -31,10 +31,10 @@ pub enum Trigger {
 }
 
 /// The work that a slice may do before it yields. One unit is a step in an index. A decision costs
-/// [`SliceBudget::DECISION`] units for each of its components, times its policy's
+/// [`ScanSliceBudget::DECISION`] units for each of its components, times its policy's
 /// [`effort`](crate::placement::Policy::effort).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SliceBudget(pub u32);
+pub struct ScanSliceBudget(pub u32);
 
 /// A plan proposed for a job. Its processors are taken from the scan's working copy. The job is not
 /// tried again until it leaves the queue or the proposal is withdrawn.
@@ -43,7 +43,7 @@ pub struct Proposal {
     pub job: JobId,
     pub plan: PlacementPlan,
     /// The policy that chose, and the reason why other sites were refused.
-    pub by: PlacedBy,
+    pub by: PlacementOrigin,
     /// The processors of all its components.
     pub processors: u64,
 }
@@ -79,13 +79,13 @@ pub struct ScanReport {
 #[derive(Debug, Clone)]
 pub struct Scan {
     pub(super) grid: Arc<GridSnapshot>,
-    pub(super) remaining: Remaining,
+    pub(super) remaining: RemainingResources,
     pub(super) now: Timestamp,
     arrivals: u64,
     stage: ScanStage,
     then_offer: bool,
-    lanes: [ShapeHeads; 4],
-    refused: BTreeSet<ShapeId>,
+    lanes: [QueueShapeHeads; 4],
+    refused: BTreeSet<WaitingShapeId>,
     pub(super) trying: Option<JobId>,
     starvation_guards: bool,
     /// True if the scan interval triggered it.
@@ -93,7 +93,7 @@ pub struct Scan {
     /// True if sites bid for jobs in messages, where the policy takes bids.
     rounds: bool,
     /// The outcome of the last round of bids.
-    resolved: Option<Resolved>,
+    resolved: Option<BidRoundOutcome>,
     report: ScanReport,
 }
 
@@ -110,31 +110,34 @@ enum ScanStage {
 
 /// The heads of one queue's shapes, in order of the queue.
 #[derive(Debug, Clone, Default)]
-struct ShapeHeads {
+struct QueueShapeHeads {
     heads: BinaryHeap<Reverse<QueuePlace>>,
-    filled_to: Option<ShapeId>,
+    filled_to: Option<WaitingShapeId>,
     filled: bool,
 }
 
 /// The outcome of a round of bids: a plan and what made it, or the reason why there is none.
-type Resolved = (JobId, Result<(PlacementPlan, PlacedBy), PlacementRefusal>);
+type BidRoundOutcome = (
+    JobId,
+    Result<(PlacementPlan, PlacementOrigin), PlacementRefusal>,
+);
 
 /// The result of a try of one job.
-enum Attempted {
+enum JobTryOutcome {
     Placed(Proposal),
     Refused,
     Announce(JobId, Arc<PlacementRequest>),
 }
 
 /// The result of a try of one queue.
-enum TriedQueue {
+enum QueueTryOutcome {
     Placed(Proposal),
     Announce(JobId, Arc<PlacementRequest>),
     Exhausted,
     OutOfBudget,
 }
 
-impl SliceBudget {
+impl ScanSliceBudget {
     /// Units that a decision costs for each component.
     pub const DECISION: u32 = 10;
 
@@ -170,7 +173,7 @@ impl Scan {
     pub fn resolve_round(
         &mut self,
         job: JobId,
-        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
+        outcome: Result<(PlacementPlan, PlacementOrigin), PlacementRefusal>,
     ) {
         self.resolved = Some((job, outcome));
     }
@@ -191,7 +194,7 @@ impl Scan {
     }
 
     /// The part of the grid that is left after the plans so far.
-    pub fn remaining(&self) -> &Remaining {
+    pub fn remaining(&self) -> &RemainingResources {
         &self.remaining
     }
 
@@ -205,8 +208,8 @@ impl Scan {
         let mut context = PlacementContext {
             grid: &self.grid,
             remaining: &mut self.remaining.clone(),
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         let plan = placement::place_on_idle(request, &mut context);
         self.trying = None;
@@ -217,7 +220,7 @@ impl Scan {
     pub fn learn_from_bids(
         &mut self,
         asked: &AnnouncedNeed,
-        answers: &[Result<GivenBid, Decline>],
+        answers: &[Result<BidWithResources, BidRefusal>],
     ) {
         asked.lower_remaining(answers, &self.grid, &mut self.remaining);
     }
@@ -253,14 +256,14 @@ impl PlacementQueues {
     /// Begins a scan, which tries the jobs that are ready now against this snapshot.
     pub fn begin_scan(
         &mut self,
-        trigger: Trigger,
+        trigger: ScanTrigger,
         grid: Arc<GridSnapshot>,
         now: Timestamp,
     ) -> Scan {
         self.wake_backed_off(now);
         let turn = match trigger {
-            Trigger::Interval => self.take_turn(),
-            Trigger::Event => None,
+            ScanTrigger::Interval => self.take_turn(),
+            ScanTrigger::Event => None,
         };
         let then_offer = self.parameters.events;
         let stage = match turn {
@@ -269,7 +272,7 @@ impl PlacementQueues {
             None => ScanStage::Done,
         };
         Scan {
-            remaining: Remaining::of_grid(&grid),
+            remaining: RemainingResources::of_grid(&grid),
             grid,
             now,
             arrivals: self.arrival_count(),
@@ -279,7 +282,7 @@ impl PlacementQueues {
             refused: BTreeSet::new(),
             trying: None,
             starvation_guards: true,
-            periodic: trigger == Trigger::Interval,
+            periodic: trigger == ScanTrigger::Interval,
             rounds: false,
             resolved: None,
             report: ScanReport::default(),
@@ -294,17 +297,19 @@ impl PlacementQueues {
     }
 
     /// Continues a scan until it has a plan, is done, or has used the budget.
-    pub fn step_scan(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> ScanStep {
+    pub fn step_scan(&mut self, scan: &mut Scan, budget: &mut ScanSliceBudget) -> ScanStep {
         if std::mem::take(&mut scan.starvation_guards) {
             self.starvation_guard = self.begin_withholding(scan);
         }
         loop {
             match scan.stage {
                 ScanStage::Turn(class) => match self.try_class(scan, class, budget) {
-                    TriedQueue::Placed(offer) => return ScanStep::Placed(offer),
-                    TriedQueue::Announce(job, request) => return ScanStep::Announce(job, request),
-                    TriedQueue::OutOfBudget => return ScanStep::Yield,
-                    TriedQueue::Exhausted => scan.stage = ScanStage::Count(class, None),
+                    QueueTryOutcome::Placed(offer) => return ScanStep::Placed(offer),
+                    QueueTryOutcome::Announce(job, request) => {
+                        return ScanStep::Announce(job, request);
+                    }
+                    QueueTryOutcome::OutOfBudget => return ScanStep::Yield,
+                    QueueTryOutcome::Exhausted => scan.stage = ScanStage::Count(class, None),
                 },
                 ScanStage::Count(class, after) => match self.next_in_class(class, after) {
                     _ if !budget.spend_units(1) => return ScanStep::Yield,
@@ -316,10 +321,12 @@ impl PlacementQueues {
                     None => scan.stage = ScanStage::Done,
                 },
                 ScanStage::Offer => match self.offer_by_weight(scan, budget) {
-                    TriedQueue::Placed(offer) => return ScanStep::Placed(offer),
-                    TriedQueue::Announce(job, request) => return ScanStep::Announce(job, request),
-                    TriedQueue::OutOfBudget => return ScanStep::Yield,
-                    TriedQueue::Exhausted => scan.stage = ScanStage::Done,
+                    QueueTryOutcome::Placed(offer) => return ScanStep::Placed(offer),
+                    QueueTryOutcome::Announce(job, request) => {
+                        return ScanStep::Announce(job, request);
+                    }
+                    QueueTryOutcome::OutOfBudget => return ScanStep::Yield,
+                    QueueTryOutcome::Exhausted => scan.stage = ScanStage::Done,
                 },
                 ScanStage::Done => return ScanStep::Done(std::mem::take(&mut scan.report)),
             }
@@ -335,7 +342,11 @@ impl PlacementQueues {
 
     /// Tries first the queues that have credit. Capacity that none of them can use goes to the
     /// others.
-    fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> TriedQueue {
+    fn offer_by_weight(
+        &mut self,
+        scan: &mut Scan,
+        budget: &mut ScanSliceBudget,
+    ) -> QueueTryOutcome {
         let order = self.turns.upcoming_order(&self.parameters);
         for with_credit in [true, false] {
             for class in order {
@@ -343,17 +354,19 @@ impl PlacementQueues {
                     continue;
                 }
                 match self.try_class(scan, class, budget) {
-                    TriedQueue::Exhausted => {}
-                    stop @ (TriedQueue::OutOfBudget | TriedQueue::Announce(..)) => return stop,
-                    TriedQueue::Placed(offer) => {
+                    QueueTryOutcome::Exhausted => {}
+                    stop @ (QueueTryOutcome::OutOfBudget | QueueTryOutcome::Announce(..)) => {
+                        return stop;
+                    }
+                    QueueTryOutcome::Placed(offer) => {
                         self.turns
                             .charge_placed(&self.parameters, class, offer.processors);
-                        return TriedQueue::Placed(offer);
+                        return QueueTryOutcome::Placed(offer);
                     }
                 }
             }
         }
-        TriedQueue::Exhausted
+        QueueTryOutcome::Exhausted
     }
 
     /// Tries a queue, in its order, until a plan is found.
@@ -361,18 +374,18 @@ impl PlacementQueues {
         &mut self,
         scan: &mut Scan,
         class: Priority,
-        budget: &mut SliceBudget,
-    ) -> TriedQueue {
+        budget: &mut ScanSliceBudget,
+    ) -> QueueTryOutcome {
         if !self.fill_lane(scan, class, budget) {
-            return TriedQueue::OutOfBudget;
+            return QueueTryOutcome::OutOfBudget;
         }
         while let Some(&Reverse(place)) = scan.lanes[class as usize].heads.peek() {
             if !budget.spend_units(1) {
-                return TriedQueue::OutOfBudget;
+                return QueueTryOutcome::OutOfBudget;
             }
             let (_, job, shape) = place;
             let attempted = if scan.refused.contains(&shape) {
-                Attempted::Refused
+                JobTryOutcome::Refused
             } else if !self.was_ready_since(class, place, scan.arrivals) {
                 self.advance_lane(scan, class, place);
                 continue;
@@ -380,32 +393,34 @@ impl PlacementQueues {
                 self.try_job(scan, job, shape, budget)
             };
             match attempted {
-                Attempted::Announce(job, request) => return TriedQueue::Announce(job, request),
-                Attempted::Placed(offer) => {
+                JobTryOutcome::Announce(job, request) => {
+                    return QueueTryOutcome::Announce(job, request);
+                }
+                JobTryOutcome::Placed(offer) => {
                     // Looks up the next of its shape while this one is still indexed.
                     self.advance_lane(scan, class, place);
                     self.mark_proposed(job);
                     scan.report.placed += 1;
-                    return TriedQueue::Placed(offer);
+                    return QueueTryOutcome::Placed(offer);
                 }
-                Attempted::Refused => drop(scan.lanes[class as usize].heads.pop()),
+                JobTryOutcome::Refused => drop(scan.lanes[class as usize].heads.pop()),
             }
         }
-        TriedQueue::Exhausted
+        QueueTryOutcome::Exhausted
     }
 
     fn try_job(
         &mut self,
         scan: &mut Scan,
         job: JobId,
-        shape: ShapeId,
-        budget: &mut SliceBudget,
-    ) -> Attempted {
+        shape: WaitingShapeId,
+        budget: &mut ScanSliceBudget,
+    ) -> JobTryOutcome {
         let Some(request) = self.shapes.request_of_shape(shape).map(Arc::clone) else {
-            return Attempted::Refused;
+            return JobTryOutcome::Refused;
         };
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
-        budget.spend_units(SliceBudget::DECISION * request.components().len() as u32 * effort);
+        budget.spend_units(ScanSliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
         planted_bugs::plan_for(job);
         let in_messages = scan.rounds && takes_bids(&request);
@@ -415,7 +430,7 @@ impl PlacementQueues {
             .filter(|(of, _)| in_messages && *of == job);
         if in_messages && resolved.is_none() {
             scan.trying = None;
-            return Attempted::Announce(job, request);
+            return JobTryOutcome::Announce(job, request);
         }
         let outcome = match resolved {
             Some((_, Ok((plan, by)))) => {
@@ -434,7 +449,7 @@ impl PlacementQueues {
         &mut self,
         scan: &mut Scan,
         request: &PlacementRequest,
-    ) -> Option<(PlacementPlan, PlacedBy)> {
+    ) -> Option<(PlacementPlan, PlacementOrigin)> {
         self.place_request(scan, request, |request, context| {
             placement::place_in_queues_instead(request, context).ok_or(())
         })
@@ -446,12 +461,12 @@ impl PlacementQueues {
         scan: &mut Scan,
         request: &PlacementRequest,
         place: impl Fn(&PlacementRequest, &mut PlacementContext<'_>) -> Result<PlacementPlan, E>,
-    ) -> Result<(PlacementPlan, PlacedBy), E> {
+    ) -> Result<(PlacementPlan, PlacementOrigin), E> {
         let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
             history: &mut self.history,
-            observer: &mut Silent,
+            observer: &mut SilentObserver,
         };
         let plan = place(request, &mut context)?;
         let by = plan.placed_by(dominant_refusal(request, &plan, &mut context));
@@ -462,14 +477,14 @@ impl PlacementQueues {
         &mut self,
         scan: &mut Scan,
         job: JobId,
-        shape: ShapeId,
+        shape: WaitingShapeId,
         request: &PlacementRequest,
-        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
-    ) -> Attempted {
+        outcome: Result<(PlacementPlan, PlacementOrigin), PlacementRefusal>,
+    ) -> JobTryOutcome {
         match outcome {
             Ok((plan, by)) => {
                 self.shapes.set_refusal(shape, None);
-                Attempted::Placed(Proposal {
+                JobTryOutcome::Placed(Proposal {
                     job,
                     plan,
                     by,
@@ -478,7 +493,7 @@ impl PlacementQueues {
             }
             Err(refusal) => {
                 self.note_refusal(scan, shape, refusal);
-                Attempted::Refused
+                JobTryOutcome::Refused
             }
         }
     }
@@ -486,7 +501,7 @@ impl PlacementQueues {
     pub(super) fn note_refusal(
         &mut self,
         scan: &mut Scan,
-        shape: ShapeId,
+        shape: WaitingShapeId,
         refusal: PlacementRefusal,
     ) {
         scan.refused.insert(shape);
@@ -495,7 +510,7 @@ impl PlacementQueues {
     }
 
     /// Puts the head of each shape into the lane; returns false if the budget ends before.
-    fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> bool {
+    fn fill_lane(&self, scan: &mut Scan, class: Priority, budget: &mut ScanSliceBudget) -> bool {
         let lane = &mut scan.lanes[class as usize];
         while !lane.filled {
             if !budget.spend_units(1) {

@@ -7,16 +7,16 @@ use crate::placement::{PlacementRefusal, PlacementRequest};
 
 /// The number of a shape. Never used twice, so that a scan can remember it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ShapeId(pub(super) u64);
+pub(super) struct WaitingShapeId(pub(super) u64);
 
 /// All shapes of the waiting jobs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WaitingShapes {
-    by_request: BTreeMap<Arc<PlacementRequest>, ShapeId>,
-    shapes: BTreeMap<ShapeId, WaitingShape>,
+    by_request: BTreeMap<Arc<PlacementRequest>, WaitingShapeId>,
+    shapes: BTreeMap<WaitingShapeId, WaitingShape>,
     last: u64,
     /// The last request, with its shape: equal jobs often follow each other.
-    before: Option<(Arc<PlacementRequest>, ShapeId)>,
+    before: Option<(Arc<PlacementRequest>, WaitingShapeId)>,
 }
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ struct WaitingShape {
 
 impl WaitingShapes {
     /// Counts one more job with this request.
-    pub(super) fn add_job(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
+    pub(super) fn add_job(&mut self, request: Arc<PlacementRequest>) -> WaitingShapeId {
         let before = self
             .before
             .as_ref()
@@ -44,7 +44,7 @@ impl WaitingShapes {
         id
     }
 
-    fn find_or_insert(&mut self, request: &Arc<PlacementRequest>) -> ShapeId {
+    fn find_or_insert(&mut self, request: &Arc<PlacementRequest>) -> WaitingShapeId {
         if let Some(&id) = self.by_request.get(request) {
             if let Some(shape) = self.shapes.get_mut(&id) {
                 shape.jobs += 1;
@@ -52,7 +52,7 @@ impl WaitingShapes {
             return id;
         }
         self.last += 1;
-        let id = ShapeId(self.last);
+        let id = WaitingShapeId(self.last);
         self.by_request.insert(request.clone(), id);
         self.shapes.insert(
             id,
@@ -66,7 +66,7 @@ impl WaitingShapes {
     }
 
     /// Counts one job less with this shape.
-    pub(super) fn release_job(&mut self, id: ShapeId) {
+    pub(super) fn release_job(&mut self, id: WaitingShapeId) {
         let Some(shape) = self.shapes.get_mut(&id) else {
             return;
         };
@@ -77,17 +77,17 @@ impl WaitingShapes {
         }
     }
 
-    pub(super) fn request_of_shape(&self, id: ShapeId) -> Option<&Arc<PlacementRequest>> {
+    pub(super) fn request_of_shape(&self, id: WaitingShapeId) -> Option<&Arc<PlacementRequest>> {
         self.shapes.get(&id).map(|shape| &shape.request)
     }
 
-    pub(super) fn last_refusal(&self, id: ShapeId) -> Option<&PlacementRefusal> {
+    pub(super) fn last_refusal(&self, id: WaitingShapeId) -> Option<&PlacementRefusal> {
         self.shapes
             .get(&id)
             .and_then(|shape| shape.refusal.as_ref())
     }
 
-    pub(super) fn set_refusal(&mut self, id: ShapeId, refusal: Option<PlacementRefusal>) {
+    pub(super) fn set_refusal(&mut self, id: WaitingShapeId, refusal: Option<PlacementRefusal>) {
         if let Some(shape) = self.shapes.get_mut(&id) {
             shape.refusal = refusal;
         }

@@ -2,13 +2,15 @@
 //! which always fit, would starve a large one otherwise. Bounded in share and time.
 
 use super::scan::Scan;
-use super::waiting_job::Condition;
+use super::waiting_job::WaitingCondition;
 use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
 use crate::placement::site_search::PlacementSearch;
-use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, Remaining, Silent};
-use crate::planted_bugs::{Bug, bug};
+use crate::placement::{
+    self, GridSnapshot, PlacementContext, PlacementRequest, RemainingResources, SilentObserver,
+};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Processors that only one job may use.
@@ -50,7 +52,7 @@ impl StarvationGuardParameters {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
-        let turn = if bug(Bug::HoardForEver) {
+        let turn = if bug(PlantedBug::HoardForEver) {
             past / time / 2 * 2
         } else {
             past / time
@@ -69,7 +71,7 @@ impl PlacementQueues {
     ) -> Option<(JobId, Timestamp)> {
         let (entered, job) = self.next_in_class(Priority::SuperHigh, None)?;
         let until = parameters.starvation_guard.withholds_until(entered, now)?;
-        let ready = self.condition_of(job) == Some(Condition::Ready);
+        let ready = self.condition_of(job) == Some(WaitingCondition::Ready);
         ready.then_some((job, until))
     }
 
@@ -83,14 +85,14 @@ impl PlacementQueues {
             grid: &scan.grid,
             remaining: &mut trial,
             history: &mut self.history.clone(),
-            observer: &mut Silent,
+            observer: &mut SilentObserver,
         };
         let outcome = placement::try_to_place(&request, &mut context);
         scan.trying = None;
         // It takes its turn as every other job does. The refusal stored is the one on the whole
         // grid.
         self.note_refusal(scan, shape, outcome.err()?);
-        let share = if bug(Bug::HoardWhole) {
+        let share = if bug(PlantedBug::HoardWhole) {
             PerMillion::ONE
         } else {
             self.parameters.starvation_guard.share
@@ -110,7 +112,7 @@ fn withhold_processors(
     request: &PlacementRequest,
     grid: &GridSnapshot,
     share: PerMillion,
-    remaining: &mut Remaining,
+    remaining: &mut RemainingResources,
 ) -> Vec<(SiteName, u32)> {
     let search = PlacementSearch::new(request, grid);
     let mut taken = vec![0u32; grid.sites().len()];

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::JobId;
 use crate::job::job_state::{Job, JobPhase};
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 
 /// Sweeps with a limit of runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ impl SweepGroups {
             JobPhase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
             JobPhase::Queued { .. } => drop(group.waiting.insert(job.id)),
             JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
-            JobPhase::Placed { .. } if bug(Bug::IgnorePlaced) => {}
+            JobPhase::Placed { .. } if bug(PlantedBug::IgnorePlaced) => {}
             _ => drop(group.busy.insert(job.id)),
         }
         Some(task.group)
@@ -51,7 +51,7 @@ impl SweepGroups {
             return BTreeSet::new();
         };
         let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
-        let due = if bug(Bug::IgnoreOffered) {
+        let due = if bug(PlantedBug::IgnoreOffered) {
             0
         } else {
             turn.len()

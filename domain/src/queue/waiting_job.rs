@@ -48,7 +48,7 @@ impl WaitingJob {
 
 /// Says if and when a waiting job is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum WaitingCondition {
     /// It is tried by the next scan.
     Ready,
     /// It backs off until this time.
@@ -66,7 +66,7 @@ pub struct QueueStanding {
     pub priority: Priority,
     /// The number of jobs ahead of it in that queue.
     pub ahead: usize,
-    pub condition: Condition,
+    pub condition: WaitingCondition,
     /// Failed tries counted since our start.
     pub tries: u32,
     /// The reason its shape was last refused, if it was.

@@ -4,7 +4,7 @@
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-use super::timeline::{Timeline, TimelineOpening};
+use super::timeline::{OpeningRequest, Timeline};
 
 /// The starts that are accepted: `earliest`, `latest`, and every instant between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -77,7 +77,7 @@ pub fn answer_request(timeline: &Timeline, request: &ReservationRequest) -> Rese
     let Ok(need) = timeline.amounts(&request.resources) else {
         return ReservationAnswer::Never;
     };
-    let wanted = TimelineOpening::after(request.window.earliest, need, request.length);
+    let wanted = OpeningRequest::after(request.window.earliest, need, request.length);
     match timeline.earliest_start(&wanted) {
         None => ReservationAnswer::Never,
         Some(start) if request.window.contains(start) => ReservationAnswer::Granted { start },
@@ -101,7 +101,7 @@ pub fn lease_length(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reservation::timeline::Span;
+    use crate::reservation::timeline::TimeSpan;
 
     const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
@@ -113,7 +113,7 @@ mod tests {
     fn site() -> Timeline {
         let mut site = Timeline::new(hour(0), &Resources::processors(8)).unwrap();
         let taken = site.amounts(&Resources::processors(6)).unwrap();
-        site.book(Span::new(hour(2), hour(5)), &taken);
+        site.book(TimeSpan::new(hour(2), hour(5)), &taken);
         site
     }
 

@@ -1,16 +1,18 @@
 //! The sites that may reserve for a part of a job, with the predictions for it there.
 
-use super::ranking::{Prediction, StartWait, earliest_start_with_input, predict_times, rank_sites};
-use crate::acquisition::Objective;
+use super::ranking::{
+    SitePrediction, StartWait, earliest_start_with_input, predict_times, rank_sites,
+};
+use crate::acquisition::RankingObjective;
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
 /// The ranking of the sites of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranking {
+pub struct SiteRanking {
     /// The objective to rank by.
-    pub objective: Objective,
+    pub objective: RankingObjective,
     /// The time that predictions count from.
     pub since: Timestamp,
     /// Time until the output is where it is wanted.
@@ -69,7 +71,7 @@ impl ReservationCandidate {
     }
 }
 
-impl Ranking {
+impl SiteRanking {
     /// Returns the same ranking, predicted from now on, as it was before any site was asked.
     pub fn restarted_at(&self, now: Timestamp) -> Self {
         let candidates = self
@@ -89,7 +91,7 @@ impl Ranking {
     }
 
     /// Predicts the times for a candidate; `None`: nobody knows when it could start there.
-    pub fn predict_candidate(&self, candidate: &ReservationCandidate) -> Option<Prediction> {
+    pub fn predict_candidate(&self, candidate: &ReservationCandidate) -> Option<SitePrediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
         let wait = StartWait::Reserved(candidate.start_there()?);
         Some(predict_times(
@@ -103,8 +105,8 @@ impl Ranking {
 
     /// Returns the indexes of the candidates that could start, the best first, and what they were
     /// compared by.
-    pub fn candidates_best_first(&self) -> (Vec<usize>, Objective) {
-        let mut predictions: Vec<Prediction> = self
+    pub fn candidates_best_first(&self) -> (Vec<usize>, RankingObjective) {
+        let mut predictions: Vec<SitePrediction> = self
             .candidates
             .iter()
             .filter_map(|candidate| self.predict_candidate(candidate))
@@ -113,7 +115,7 @@ impl Ranking {
         (
             predictions
                 .iter()
-                .filter_map(|prediction: &Prediction| {
+                .filter_map(|prediction: &SitePrediction| {
                     self.candidates
                         .iter()
                         .position(|candidate| candidate.site == prediction.site)
@@ -124,7 +126,7 @@ impl Ranking {
     }
 
     /// Returns what its candidates were compared by.
-    pub fn effective_objective(&self) -> Objective {
+    pub fn effective_objective(&self) -> RankingObjective {
         self.candidates_best_first().1
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::agreement::StartWindow;
-use super::timeline::Span;
+use super::timeline::TimeSpan;
 use crate::ids::SiteName;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -13,7 +13,7 @@ use crate::units::{DurationMs, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeSlot {
     /// The span, by the site's clock.
-    pub span: Span,
+    pub span: TimeSpan,
     /// The resources free all through it.
     pub free: Resources,
 }
@@ -227,7 +227,7 @@ mod tests {
         let mut site = Timeline::new(Timestamp(0), &Resources::processors(processors)).unwrap();
         for (from, to, processors) in booked {
             let taken = site.amounts(&Resources::processors(*processors)).unwrap();
-            site.book(Span::new(Timestamp(*from), Timestamp(*to)), &taken);
+            site.book(TimeSpan::new(Timestamp(*from), Timestamp(*to)), &taken);
         }
         site
     }
@@ -235,7 +235,7 @@ mod tests {
     /// As a site publishes it.
     fn published(site: &Timeline) -> Vec<FreeSlot> {
         let slots = site
-            .slots(Span::new(Timestamp(0), Timestamp(400)), 1_000)
+            .slots(TimeSpan::new(Timestamp(0), Timestamp(400)), 1_000)
             .into_iter();
         let free = |slot: &crate::reservation::TimelineSlot| site.kinds().resources(&slot.free);
         slots
@@ -323,7 +323,7 @@ mod tests {
                 free.values().map(|free| possible_starts(free, &parts, window)).collect();
             for at in 0..100 {
                 let start = Timestamp(at);
-                let span = Span::new(start, start + parts.length);
+                let span = TimeSpan::new(start, start + parts.length);
                 let room = |site: &Timeline| {
                     let least = site.least_free(span).whole_processors();
                     if window.contains(start) { (least / processors).min(count) } else { 0 }

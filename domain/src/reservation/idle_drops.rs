@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use super::timeline::{FOREVER, Span, Timeline};
+use super::timeline::{FOREVER, TimeSpan, Timeline};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -26,7 +26,7 @@ pub struct IdleDrop {
 pub fn list_ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
     let mut least = idle.clone();
     let mut ebbs = Vec::<IdleDrop>::new();
-    let _: ControlFlow<()> = timeline.steps(Span::new(now, FOREVER), |at, free| {
+    let _: ControlFlow<()> = timeline.steps(TimeSpan::new(now, FOREVER), |at, free| {
         let at = at.max(now);
         let mut left = least.clone();
         left.cut_to(&timeline.kinds().resources(&free));
@@ -73,7 +73,7 @@ mod tests {
         let mut site = Timeline::new(Timestamp(0), &Resources::processors(processors)).unwrap();
         for (from, to, processors) in bookings {
             let taken = site.amounts(&Resources::processors(*processors)).unwrap();
-            site.book(Span::new(Timestamp(*from), Timestamp(*to)), &taken);
+            site.book(TimeSpan::new(Timestamp(*from), Timestamp(*to)), &taken);
         }
         site
     }
@@ -119,7 +119,7 @@ mod tests {
             let site = booked(8, &bookings);
             let ebbs = list_ebbs(&site, &Resources::processors(idle), Timestamp(0));
             for length in 1..120 {
-                let least = site.least_free(Span::new(Timestamp(0), Timestamp(length)));
+                let least = site.least_free(TimeSpan::new(Timestamp(0), Timestamp(length)));
                 let reached = ebbs.iter().rfind(|ebb| ebb.after < DurationMs(length));
                 let left = reached.map_or(idle, |ebb| ebb.left.processors);
                 prop_assert_eq!(left, idle.min(least.whole_processors()), "for {}", length);

@@ -19,10 +19,10 @@ pub mod timeline;
 pub use agreement::{
     ReservationAnswer, ReservationRequest, StartWindow, answer_request, lease_length,
 };
-pub use candidates::{CandidateState, Ranking, ReservationCandidate};
+pub use candidates::{CandidateState, ReservationCandidate, SiteRanking};
 pub use coallocation::{
     Coallocation, CoallocationPart, PartReservation, ReservationCall, ReservationOutcome,
-    ReservationSearch, SearchFailure, SearchState,
+    ReservationSearch, ReservationSearchFailure, ReservationSearchState,
 };
 pub use common_starts::{
     CommonStarts, EqualParts, FreeSlot, PossibleStarts, common_starts, free_processors,
@@ -30,5 +30,8 @@ pub use common_starts::{
 };
 pub use idle_drops::{IdleDrop, list_ebbs};
 pub use reservation_ledger::{Reservation, ReservationLedger};
-pub use reservation_tag::{InvalidTag, ReservationTag, Serial};
-pub use timeline::{Amounts, Kinds, KindsError, Span, Timeline, TimelineOpening, TimelineSlot};
+pub use reservation_tag::{ReservationSerial, ReservationTag, ReservationTagError};
+pub use timeline::{
+    OpeningRequest, ResourceAmounts, ResourceKinds, ResourceKindsError, TimeSpan, Timeline,
+    TimelineSlot,
+};

@@ -1,6 +1,6 @@
 //! The part of a site that one user may have in reservations at a time.
 
-use super::timeline::Span;
+use super::timeline::TimeSpan;
 use crate::units::{PerMillion, Timestamp};
 
 /// The text added to a refusal if the limit of a user is a reason for it.
@@ -10,14 +10,14 @@ pub const OVER_QUOTA: &str = "; a user may hold only a part of a site in reserva
 
 /// Processors that a user has in a reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeldFor {
-    pub span: Span,
+pub struct OwnerReservation {
+    pub span: TimeSpan,
     pub processors: u32,
 }
 
 /// Says if a user may reserve more at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowance {
+pub enum ReservationAllowance {
     /// More is allowed.
     Allowed,
     /// Not allowed before this time: then enough of their reservations have ended.
@@ -34,17 +34,21 @@ pub fn share_of(processors: u32, share: PerMillion) -> u32 {
 
 /// Decides if somebody with these reservations may have more, and at no time more than `most`
 /// altogether.
-pub fn decide_allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
+pub fn decide_allowance(
+    held: &[OwnerReservation],
+    wanted: OwnerReservation,
+    most: u32,
+) -> ReservationAllowance {
     if wanted.processors > most {
-        return Allowance::Never;
+        return ReservationAllowance::Never;
     }
     let length = wanted.span.to.since(wanted.span.from);
     let fits = |from: Timestamp| {
-        let span = Span::new(from, from + length);
+        let span = TimeSpan::new(from, from + length);
         peak_within(held, span) + u64::from(wanted.processors) <= u64::from(most)
     };
     if fits(wanted.span.from) {
-        return Allowance::Allowed;
+        return ReservationAllowance::Allowed;
     }
     // The total falls only where a reservation ends.
     let ends = held
@@ -53,12 +57,12 @@ pub fn decide_allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowan
         .filter(|end| *end > wanted.span.from);
     ends.filter(|end| fits(*end))
         .min()
-        .map_or(Allowance::Never, Allowance::From)
+        .map_or(ReservationAllowance::Never, ReservationAllowance::From)
 }
 
 /// Returns the most that is reserved at a time within a span: the total rises only at its begin, or
 /// where a reservation begins.
-fn peak_within(held: &[HeldFor], within: Span) -> u64 {
+fn peak_within(held: &[OwnerReservation], within: TimeSpan) -> u64 {
     let begins = held.iter().map(|held| held.span.from);
     let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);
     begins
@@ -79,9 +83,9 @@ mod tests {
 
     use super::*;
 
-    fn held(from: u64, to: u64, processors: u32) -> HeldFor {
-        HeldFor {
-            span: Span::new(Timestamp(from), Timestamp(to)),
+    fn held(from: u64, to: u64, processors: u32) -> OwnerReservation {
+        OwnerReservation {
+            span: TimeSpan::new(Timestamp(from), Timestamp(to)),
             processors,
         }
     }
@@ -91,17 +95,20 @@ mod tests {
         let one = [held(10, 20, 3)];
         assert_eq!(
             decide_allowance(&one, held(20, 30, 4), 4),
-            Allowance::Allowed
+            ReservationAllowance::Allowed
         );
         assert_eq!(
             decide_allowance(&one, held(19, 29, 4), 4),
-            Allowance::From(Timestamp(20))
+            ReservationAllowance::From(Timestamp(20))
         );
         assert_eq!(
             decide_allowance(&one, held(19, 29, 1), 4),
-            Allowance::Allowed
+            ReservationAllowance::Allowed
         );
-        assert_eq!(decide_allowance(&[], held(19, 29, 5), 4), Allowance::Never);
+        assert_eq!(
+            decide_allowance(&[], held(19, 29, 5), 4),
+            ReservationAllowance::Never
+        );
     }
 
     #[test]
@@ -120,7 +127,7 @@ mod tests {
             (from, length, processors) in (0..40_u64, 1..20_u64, 1..8_u32),
             most in 0..12_u32,
         ) {
-            let others: Vec<HeldFor> =
+            let others: Vec<OwnerReservation> =
                 others.into_iter().map(|(from, length, n)| held(from, from + length, n)).collect();
             let fits = |from: u64| (from..from + length).all(|time| {
                 let then = others.iter().filter(|o| o.span.from.0 <= time && time < o.span.to.0);
@@ -129,9 +136,9 @@ mod tests {
             let first = (from..100).find(|from| fits(*from));
             let said = decide_allowance(&others, held(from, from + length, processors), most);
             match first {
-                Some(time) if time == from => prop_assert_eq!(said, Allowance::Allowed),
-                Some(time) => prop_assert_eq!(said, Allowance::From(Timestamp(time))),
-                None => prop_assert_eq!(said, Allowance::Never),
+                Some(time) if time == from => prop_assert_eq!(said, ReservationAllowance::Allowed),
+                Some(time) => prop_assert_eq!(said, ReservationAllowance::From(Timestamp(time))),
+                None => prop_assert_eq!(said, ReservationAllowance::Never),
             }
         }
     }

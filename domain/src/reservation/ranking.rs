@@ -3,7 +3,7 @@
 //! TTS, the total time to start, is stage-in and then waiting; under a reservation the two overlap.
 //! TTD, the total time to delivery, adds the execution and stage-out.
 
-use crate::acquisition::Objective;
+use crate::acquisition::RankingObjective;
 use crate::ids::SiteName;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -21,7 +21,7 @@ pub enum StartWait {
 
 /// The predicted times of a job at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prediction {
+pub struct SitePrediction {
     pub site: SiteName,
     /// TTS.
     pub to_start: DurationMs,
@@ -41,14 +41,14 @@ pub fn predict_times(
     wait: StartWait,
     staging: (DurationMs, DurationMs),
     execution: Option<DurationMs>,
-) -> Prediction {
+) -> SitePrediction {
     let (stage_in, stage_out) = staging;
     let to_start = match wait {
         StartWait::Queue(wait) => stage_in + wait,
         StartWait::Reserved(start) => start.since(now).max(stage_in),
     };
     let to_delivery = execution.map(|execution| to_start + execution + stage_out);
-    Prediction {
+    SitePrediction {
         site,
         to_start,
         to_delivery,
@@ -57,19 +57,22 @@ pub fn predict_times(
 
 /// Sorts the best site first; equal ones by name. Returns what they were compared by: if the
 /// execution is not known at every site, they can compare by starts only.
-pub fn rank_sites(predictions: &mut [Prediction], wanted: Objective) -> Objective {
+pub fn rank_sites(
+    predictions: &mut [SitePrediction],
+    wanted: RankingObjective,
+) -> RankingObjective {
     let is_known = predictions
         .iter()
         .all(|prediction| prediction.to_delivery.is_some());
     let by = if is_known {
         wanted
     } else {
-        Objective::EarliestStart
+        RankingObjective::EarliestStart
     };
     predictions.sort_by(|a, b| {
         let times = match by {
-            Objective::EarliestStart => a.to_start.cmp(&b.to_start),
-            Objective::EarliestCompletion => a.to_delivery.cmp(&b.to_delivery),
+            RankingObjective::EarliestStart => a.to_start.cmp(&b.to_start),
+            RankingObjective::EarliestCompletion => a.to_delivery.cmp(&b.to_delivery),
         };
         times.then_with(|| a.site.cmp(&b.site))
     });
@@ -79,45 +82,48 @@ pub fn rank_sites(predictions: &mut [Prediction], wanted: Objective) -> Objectiv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acquisition::{Benchmark, Preferences, Score, Scores};
+    use crate::acquisition::{BenchmarkScore, BenchmarkScores, JobBenchmark, RankingPreferences};
     use crate::units::{BitsPerSecond, Bytes};
 
     fn secs(secs: u64) -> DurationMs {
         DurationMs::from_secs(secs)
     }
 
-    fn score(result: f64) -> Score {
-        Score::new(result).unwrap()
+    fn score(result: f64) -> BenchmarkScore {
+        BenchmarkScore::new(result).unwrap()
     }
 
-    fn preferences() -> Preferences {
-        let benchmark = |name: &str, reference, run_time| Benchmark {
+    fn preferences() -> RankingPreferences {
+        let benchmark = |name: &str, reference, run_time| JobBenchmark {
             name: name.into(),
             reference: score(reference),
             run_time: secs(run_time),
         };
         let benchmarks = vec![benchmark("b1", 100.0, 600), benchmark("b2", 50.0, 500)];
-        Preferences {
+        RankingPreferences {
             benchmarks,
-            ..Preferences::default()
+            ..RankingPreferences::default()
         }
     }
 
-    fn results(b1: f64, b2: Option<f64>) -> Scores {
+    fn results(b1: f64, b2: Option<f64>) -> BenchmarkScores {
         let both = [("b1", Some(b1)), ("b2", b2)];
         both.into_iter()
             .filter_map(|(name, result)| Some((name.into(), score(result?))))
             .collect()
     }
 
-    fn execution(preferences: &Preferences, results: &Scores) -> Option<DurationMs> {
+    fn execution(
+        preferences: &RankingPreferences,
+        results: &BenchmarkScores,
+    ) -> Option<DurationMs> {
         preferences.estimate_run_time(MISSING_BENCHMARK_FACTOR, results)
     }
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
     /// Stage-in 30 s, stage-out 10 s.
-    fn at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> Prediction {
+    fn at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> SitePrediction {
         predict_times(
             SiteName::new(name).unwrap(),
             NOW,
@@ -127,7 +133,7 @@ mod tests {
         )
     }
 
-    fn three() -> [Prediction; 3] {
+    fn three() -> [SitePrediction; 3] {
         let sites = [
             ("A", 120, 200.0, Some(50.0)),
             ("B", 30, 80.0, Some(100.0)),
@@ -142,7 +148,7 @@ mod tests {
         })
     }
 
-    fn order(predictions: &[Prediction]) -> Vec<&str> {
+    fn order(predictions: &[SitePrediction]) -> Vec<&str> {
         predictions
             .iter()
             .map(|prediction| prediction.site.as_str())
@@ -159,13 +165,13 @@ mod tests {
             expected.map(|(start, end)| (secs(start), Some(secs(end))))
         );
         assert_eq!(
-            rank_sites(&mut sites, Objective::EarliestStart),
-            Objective::EarliestStart
+            rank_sites(&mut sites, RankingObjective::EarliestStart),
+            RankingObjective::EarliestStart
         );
         assert_eq!(order(&sites), ["C", "B", "A"]);
         assert_eq!(
-            rank_sites(&mut sites, Objective::EarliestCompletion),
-            Objective::EarliestCompletion
+            rank_sites(&mut sites, RankingObjective::EarliestCompletion),
+            RankingObjective::EarliestCompletion
         );
         assert_eq!(order(&sites), ["A", "B", "C"]);
     }
@@ -203,26 +209,26 @@ mod tests {
         assert!(
             [-1.0, f64::NAN, 1e10]
                 .into_iter()
-                .all(|none| Score::new(none).is_none())
+                .all(|none| BenchmarkScore::new(none).is_none())
         );
     }
 
     #[test]
     fn t_6_without_benchmarks_the_users_time_counts_or_only_starts_do() {
-        let users = Preferences {
+        let users = RankingPreferences {
             run_time: Some(secs(77)),
-            ..Preferences::default()
+            ..RankingPreferences::default()
         };
         assert_eq!(execution(&users, &results(1.0, None)), Some(secs(77)));
         assert_eq!(
-            execution(&Preferences::default(), &results(1.0, None)),
+            execution(&RankingPreferences::default(), &results(1.0, None)),
             None
         );
         let mut sites = ["A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
         assert_eq!(
-            rank_sites(&mut sites, Objective::EarliestCompletion),
-            Objective::EarliestStart
+            rank_sites(&mut sites, RankingObjective::EarliestCompletion),
+            RankingObjective::EarliestStart
         );
         assert_eq!(order(&sites), ["B", "A"]);
     }
@@ -231,7 +237,7 @@ mod tests {
     fn t_7_equal_sites_come_by_name() {
         let mut sites =
             ["C", "A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), Some(secs(1))));
-        rank_sites(&mut sites, Objective::EarliestCompletion);
+        rank_sites(&mut sites, RankingObjective::EarliestCompletion);
         assert_eq!(order(&sites), ["A", "B", "C"]);
     }
 }

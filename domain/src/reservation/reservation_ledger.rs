@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer_request};
-use super::timeline::{Amounts, Span, Timeline};
+use super::timeline::{ResourceAmounts, TimeSpan, Timeline};
 use crate::units::Timestamp;
 
 /// A reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation {
-    pub span: Span,
-    pub amounts: Amounts,
+    pub span: TimeSpan,
+    pub amounts: ResourceAmounts,
     /// The starts that its owner accepted.
     pub window: StartWindow,
     /// True if the site may move it within the window.
@@ -76,7 +76,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = self.timeline.amounts(&request.resources)
         {
-            let span = Span::new(start, start + request.length);
+            let span = TimeSpan::new(start, start + request.length);
             self.timeline.book(span, &amounts);
             let window = request.window;
             let flexible = request.flexible;
@@ -130,7 +130,7 @@ impl<Tag: Ord + Clone> ReservationLedger<Tag> {
         if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = supposed.amounts(&request.resources)
         {
-            let span = Span::new(start, start + request.length);
+            let span = TimeSpan::new(start, start + request.length);
             supposed.book(span, &amounts);
             self.timeline = supposed;
             let window = request.window;
@@ -193,7 +193,7 @@ fn keeps_start(free: &Timeline, lease: &Reservation, request: &ReservationReques
     request.window == StartWindow::exactly(from)
         && free
             .amounts(&request.resources)
-            .is_ok_and(|need| free.is_free(Span::new(from, from + request.length), &need))
+            .is_ok_and(|need| free.is_free(TimeSpan::new(from, from + request.length), &need))
 }
 
 #[cfg(test)]
@@ -260,8 +260,8 @@ mod tests {
         assert!(ledger.cancel(&2) && !ledger.cancel(&2));
         let all = ledger
             .timeline()
-            .least_free(Span::new(Timestamp(10), Timestamp(99)));
-        assert_eq!(all, Amounts::processors(4));
+            .least_free(TimeSpan::new(Timestamp(10), Timestamp(99)));
+        assert_eq!(all, ResourceAmounts::processors(4));
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
         );
         assert_eq!(
             ledger.find_by_tag(&1).unwrap().span,
-            Span::new(Timestamp(0), Timestamp(150))
+            TimeSpan::new(Timestamp(0), Timestamp(150))
         );
         assert_eq!(
             ledger.request(3, &request(1, 10, (60, 200)), LATER),

@@ -16,7 +16,7 @@ pub struct ReservationTag {
     /// The job that owns it.
     pub job: JobId,
     /// The number of the request within that job.
-    pub serial: Serial,
+    pub serial: ReservationSerial,
 }
 
 impl ReservationTag {
@@ -24,7 +24,7 @@ impl ReservationTag {
     const NO_JOB: JobId = JobId(0);
 
     /// Creates the tag of a shared reservation, numbered within its site.
-    pub fn shared(instance: InstanceId, serial: Serial) -> Self {
+    pub fn shared(instance: InstanceId, serial: ReservationSerial) -> Self {
         Self {
             instance,
             job: Self::NO_JOB,
@@ -45,12 +45,12 @@ impl ReservationTag {
 
 /// The number of a request for a reservation within its job, from 1; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Serial(pub u32);
+pub struct ReservationSerial(pub u32);
 
 /// The error for a text that is no reservation's tag.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("reservation tag {text:?} is not c<instance>-<job>-r<serial>")]
-pub struct InvalidTag {
+pub struct ReservationTagError {
     pub text: String,
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for ReservationTag {
 }
 
 impl FromStr for ReservationTag {
-    type Err = InvalidTag;
+    type Err = ReservationTagError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTag> {
-        parse_tag(text).ok_or_else(|| InvalidTag {
+    fn from_str(text: &str) -> Result<Self, ReservationTagError> {
+        parse_tag(text).ok_or_else(|| ReservationTagError {
             text: text.chars().take(80).collect(),
         })
     }
@@ -75,7 +75,7 @@ fn parse_tag(text: &str) -> Option<ReservationTag> {
     let tag = ReservationTag {
         instance: parts.next()?.parse().ok()?,
         job: parts.next()?.parse().ok()?,
-        serial: Serial(parts.next()?.strip_prefix('r')?.parse().ok()?),
+        serial: ReservationSerial(parts.next()?.strip_prefix('r')?.parse().ok()?),
     };
     (parts.next().is_none() && tag.to_string() == text).then_some(tag)
 }
@@ -89,7 +89,7 @@ mod tests {
     fn a_shared_reservation_serves_every_job_and_anothers_none() {
         let ours = InstanceId::from_random(1);
         let theirs = InstanceId::from_random(2);
-        let shared = ReservationTag::shared(ours, Serial(3));
+        let shared = ReservationTag::shared(ours, ReservationSerial(3));
         assert_eq!(shared.to_string().parse(), Ok(shared));
         assert!(shared.may_serve(ours, JobId(1)) && shared.may_serve(ours, JobId(2)));
         assert!(!shared.may_serve(theirs, JobId(1)));
@@ -109,7 +109,7 @@ mod tests {
         let tag = ReservationTag {
             instance,
             job,
-            serial: Serial(u32::MAX),
+            serial: ReservationSerial(u32::MAX),
         };
         let text = tag.to_string();
         assert!(text.len() <= 63, "{text}");

@@ -6,12 +6,12 @@ use super::runner_of;
 use crate::ids::{Attempt, ComponentIndex, SiteName};
 use crate::job::job_state::Job;
 use crate::job::spec::{ComponentSpec, ProgramAtSite};
-use crate::labels::Labels;
+use crate::labels::SiteLabels;
 use crate::units::DurationMs;
 
 /// The launch of an attempt. The runner adds to it what the programs have to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launch {
+pub struct AttemptLaunch {
     /// The program as it runs at the site.
     pub at_site: ProgramAtSite,
     /// The component's latest attempt that began at this site, if the job is restarted: it left a
@@ -21,7 +21,7 @@ pub struct Launch {
     pub lists_hosts: bool,
 }
 
-impl Launch {
+impl AttemptLaunch {
     /// Set if every payload of the job had begun before.
     pub const RESTART: &'static str = "COSPAN_RESTART";
 
@@ -31,7 +31,7 @@ impl Launch {
         job: &Job,
         index: ComponentIndex,
         site: &SiteName,
-        labels: &Labels,
+        labels: &SiteLabels,
     ) -> Option<Self> {
         let spec = job.spec_of(index)?;
         let mut launch = Self {

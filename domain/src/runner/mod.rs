@@ -16,9 +16,9 @@ mod runner_options;
 mod tests;
 
 pub use error::RunnerError;
-pub use launch::Launch;
-pub use runner_options::{RestartScope, RunOptions, Signal, Warning};
-pub use sweep::{Indices, Over, Sweep, SweepRow, SweepTask};
+pub use launch::AttemptLaunch;
+pub use runner_options::{EndWarning, PayloadSignal, RestartScope, RunOptions};
+pub use sweep::{Sweep, SweepIndices, SweepRow, SweepSource, SweepTask};
 
 use crate::ids::RunnerName;
 use crate::job::job_state::Job;
@@ -54,7 +54,7 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// The description is not one for this runner.
-    fn expand_jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
+    fn expand_jobs(&self, described: JobDescription) -> Result<Vec<JobSpec>, RunnerError> {
         match described.sweep {
             Some(_) => Err(RunnerError::SweepElsewhere {
                 runner: self.name(),
@@ -69,12 +69,12 @@ pub trait Runner: Send + Sync {
     }
 
     /// Adds what an attempt of one of its jobs has to know.
-    fn prepare_launch(&self, _job: &Job, _launch: &mut Launch) {}
+    fn prepare_launch(&self, _job: &Job, _launch: &mut AttemptLaunch) {}
 }
 
 /// The description by a user: a job, or one from which many are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct JobDescription {
     /// The job. Texts in it may have placeholders of the sweep.
     pub spec: JobSpec,
     /// The differences between the runs.
@@ -85,7 +85,7 @@ pub struct Described {
     pub max_bytes: Bytes,
 }
 
-impl Described {
+impl JobDescription {
     /// Turns the description into jobs.
     ///
     /// # Errors

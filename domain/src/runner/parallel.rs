@@ -1,7 +1,7 @@
 //! The runner of parallel programs, whose components talk to each other: no payload begins before
 //! all are ready, and each finds the others in a file.
 
-use super::{Launch, Runner};
+use super::{AttemptLaunch, Runner};
 use crate::job::job_state::Job;
 
 /// The runner that gives each component its rank, and the hosts of all others.
@@ -16,7 +16,7 @@ impl Runner for ParallelRunner {
         false
     }
 
-    fn prepare_launch(&self, _: &Job, launch: &mut Launch) {
+    fn prepare_launch(&self, _: &Job, launch: &mut AttemptLaunch) {
         launch.lists_hosts = true;
     }
 }

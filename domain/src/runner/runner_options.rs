@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 use super::sweep::SweepTask;
 use super::{RunnerError, runner_of};
 use crate::acquisition::{
-    AcquisitionMode, AcquisitionOptions, InvalidPreferences, InvalidTerms, Molding, Preferences,
-    ReservationTerms,
+    AcquisitionMode, AcquisitionOptions, MoldingOptions, RankingPreferences,
+    RankingPreferencesError, ReservationTerms, ReservationTermsError,
 };
-use crate::bid::Weights;
-use crate::boxed_default::Usual;
+use crate::bid::DimensionWeights;
+use crate::boxed_default::SharedDefault;
 use crate::ids::{ReservationName, RunnerName, TargetName};
 use crate::job::spec::{JobSpec, RequestType};
 use crate::units::DurationMs;
@@ -24,7 +24,7 @@ pub struct RunOptions {
     /// The run of a sweep that it is.
     pub task: Option<SweepTask>,
     /// The warning that its payloads get before their wall time ends.
-    pub warning: Option<Warning>,
+    pub warning: Option<EndWarning>,
     /// The targets that are notified when it has ended.
     pub notify: BTreeSet<TargetName>,
     /// The components that are restarted when one fails.
@@ -37,14 +37,14 @@ pub struct RunOptions {
     pub within: Option<ReservationName>,
     /// The ranking of the sites that are asked for its reservation; `None`: the order of its
     /// policy.
-    pub preferences: Option<Preferences>,
+    pub preferences: Option<RankingPreferences>,
     /// The weight of each dimension when sites bid for it; `None`: the weights of the whole grid.
-    pub weights: Option<Weights>,
+    pub weights: Option<DimensionWeights>,
     /// The other shapes in which a flexible request may run.
-    pub molding: Molding,
+    pub molding: MoldingOptions,
 }
 
-impl Usual for RunOptions {
+impl SharedDefault for RunOptions {
     fn usual() -> &'static Self {
         static USUAL: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
         &USUAL
@@ -63,8 +63,8 @@ pub enum RestartScope {
 
 /// A signal ahead of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Warning {
-    pub signal: Signal,
+pub struct EndWarning {
+    pub signal: PayloadSignal,
     /// Time before the end of the wall time; above 0 and below the wall time.
     pub before: DurationMs,
 }
@@ -72,7 +72,7 @@ pub struct Warning {
 /// The signals that a payload may be warned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[allow(missing_docs, reason = "named after the signals")]
-pub enum Signal {
+pub enum PayloadSignal {
     #[default]
     Usr1,
     Usr2,
@@ -81,20 +81,20 @@ pub enum Signal {
     Hup,
 }
 
-impl Signal {
+impl PayloadSignal {
     /// Returns its name without SIG, as `kill -s` takes it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Signal::Usr1 => "USR1",
-            Signal::Usr2 => "USR2",
-            Signal::Term => "TERM",
-            Signal::Int => "INT",
-            Signal::Hup => "HUP",
+            PayloadSignal::Usr1 => "USR1",
+            PayloadSignal::Usr2 => "USR2",
+            PayloadSignal::Term => "TERM",
+            PayloadSignal::Int => "INT",
+            PayloadSignal::Hup => "HUP",
         }
     }
 }
 
-impl fmt::Display for Signal {
+impl fmt::Display for PayloadSignal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -102,38 +102,44 @@ impl fmt::Display for Signal {
 
 impl JobSpec {
     /// Checks the reservation that it wants, if it wants one.
-    pub(crate) fn validate_reservation(&self) -> Result<(), InvalidTerms> {
+    pub(crate) fn validate_reservation(&self) -> Result<(), ReservationTermsError> {
         let wish = &self.run.reservation;
         let within = &self.run.within;
         if wish.is_none() && within.is_none() {
             return Ok(());
         }
         if wish.is_some() && within.is_some() {
-            return Err(InvalidTerms::WithinAndOwn);
+            return Err(ReservationTermsError::WithinAndOwn);
         }
         if within.is_some() && self.run.restart_scope == RestartScope::Component {
-            return Err(InvalidTerms::RestartWithin);
+            return Err(ReservationTermsError::RestartWithin);
         }
         if let RequestType::Flexible(bounds) = &self.request {
             match wish {
-                None => return Err(InvalidTerms::FlexibleWithin),
-                Some(_) if !bounds.splits.is_empty() => return Err(InvalidTerms::FlexibleSplits),
-                Some(wish) if wish.unreserved => return Err(InvalidTerms::FlexibleUnreserved),
+                None => return Err(ReservationTermsError::FlexibleWithin),
+                Some(_) if !bounds.splits.is_empty() => {
+                    return Err(ReservationTermsError::FlexibleSplits);
+                }
+                Some(wish) if wish.unreserved => {
+                    return Err(ReservationTermsError::FlexibleUnreserved);
+                }
                 Some(_) => {}
             }
         }
         if self.run.acquisition.mode == AcquisitionMode::Queued {
-            return Err(InvalidTerms::Queued);
+            return Err(ReservationTermsError::Queued);
         }
         wish.as_ref().map_or(Ok(()), ReservationTerms::validate)
     }
 
     /// Checks its preferences for the ranking of sites.
-    pub(crate) fn validate_preferences(&self) -> Result<(), InvalidPreferences> {
+    pub(crate) fn validate_preferences(&self) -> Result<(), RankingPreferencesError> {
         match &self.run.preferences {
-            Some(_) if self.run.reservation.is_none() => Err(InvalidPreferences::NoReservation),
+            Some(_) if self.run.reservation.is_none() => {
+                Err(RankingPreferencesError::NoReservation)
+            }
             Some(_) if matches!(self.request, RequestType::Flexible(_)) => {
-                Err(InvalidPreferences::Flexible)
+                Err(RankingPreferencesError::Flexible)
             }
             Some(preferences) => preferences.validate(),
             None => Ok(()),
@@ -161,7 +167,7 @@ impl JobSpec {
             .map(|shape| shape.run_time)
             .min();
         let wall_time = shortest.unwrap_or(self.wall_time).min(self.wall_time);
-        if let Some(Warning { before, .. }) = self.run.warning
+        if let Some(EndWarning { before, .. }) = self.run.warning
             && (before == DurationMs::ZERO || before >= wall_time)
         {
             return Err(RunnerError::Warning { before, wall_time });

@@ -6,17 +6,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, SiteName};
-use crate::job::job_state::{Began, Component};
-use crate::job::spec::{Collect, Executable, OutputSpec, Override, SpecLimits};
+use crate::job::job_state::{BegunAttempt, Component};
+use crate::job::spec::{
+    ExecutableSource, JobSpecLimits, OutputDestination, OutputSpec, ProgramOverride,
+};
 use crate::job::tests::job_world::{JobWorld, spec};
-use crate::labels::Labels;
+use crate::labels::SiteLabels;
 use crate::units::DurationMs;
 
-fn sweep(over: Over) -> Described {
+fn sweep(over: SweepSource) -> JobDescription {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new("sweep").unwrap());
     let max_bytes = Bytes(u64::MAX);
-    Described {
+    JobDescription {
         spec,
         sweep: Some(Sweep {
             over,
@@ -27,8 +29,8 @@ fn sweep(over: Over) -> Described {
     }
 }
 
-fn array(text: &str) -> Over {
-    Over::Array(text.parse().unwrap())
+fn array(text: &str) -> SweepSource {
+    SweepSource::Array(text.parse().unwrap())
 }
 
 fn arguments(jobs: &[JobSpec]) -> Vec<String> {
@@ -52,7 +54,7 @@ fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
         ("seed".into(), axis(&["1", "2"])),
         ("model".into(), axis(&["a", "b"])),
     ];
-    let mut described = sweep(Over::Grid(axes.into()));
+    let mut described = sweep(SweepSource::Grid(axes.into()));
     give(
         &mut described.spec,
         &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"],
@@ -79,7 +81,7 @@ fn an_array_is_written_as_batch_systems_write_it() {
         ("0-10:5", vec![0, 5, 10], None),
         ("0-9:4%2", vec![0, 4, 8], Some(2)),
     ] {
-        let indices: Indices = text.parse().unwrap();
+        let indices: SweepIndices = text.parse().unwrap();
         assert_eq!(
             indices.list_indices().collect::<Vec<u64>>(),
             expected,
@@ -102,7 +104,7 @@ fn an_array_is_written_as_batch_systems_write_it() {
         "-1",
         "0-99999999999999999",
     ] {
-        assert!(text.parse::<Indices>().is_err(), "{text:?}");
+        assert!(text.parse::<SweepIndices>().is_err(), "{text:?}");
     }
 }
 
@@ -110,15 +112,15 @@ fn an_array_is_written_as_batch_systems_write_it() {
 fn every_text_of_a_component_is_filled_but_shell_lines() {
     let mut described = sweep(array("7"));
     let component = &mut described.spec.components[0];
-    component.program.executable = Executable::AtSite("/opt/{{index}}/run".into());
+    component.program.executable = ExecutableSource::AtSite("/opt/{{index}}/run".into());
     component.program.change_program(|program| {
         program.environment.insert("N".into(), "{{index}}".into());
         program.directory = Some(RelPath::new("run-{{index}}").unwrap());
         program.setup = vec!["echo {{index}}".into()];
     });
-    let restart = Override {
+    let restart = ProgramOverride {
         arguments: Some(vec!["{{index}}".into()]),
-        ..Override::default()
+        ..ProgramOverride::default()
     };
     component.restart = Some(restart.into());
     let register = LogicalName::new("out/{{index}}").unwrap();
@@ -126,14 +128,17 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     let path = RelPath::new("o.{{index}}").unwrap();
     component.outputs = vec![OutputSpec {
         path,
-        collect: Collect::ToSite { site, register },
+        collect: OutputDestination::ToSite { site, register },
     }];
     described.spec.name = Some("run {{index}}".into());
     let job = described.into_jobs().unwrap().remove(0);
     let component = &job.components[0];
     assert_eq!(job.name.as_deref(), Some("run 7"));
     let program = component.program.unpack();
-    assert_eq!(program.executable, Executable::AtSite("/opt/7/run".into()));
+    assert_eq!(
+        program.executable,
+        ExecutableSource::AtSite("/opt/7/run".into())
+    );
     assert_eq!(program.environment["N"].as_ref(), "7");
     assert_eq!(program.directory.as_ref().unwrap().as_str(), "run-7");
     assert_eq!(program.setup, ["echo {{index}}".into()]);
@@ -142,20 +147,21 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
         Some(vec!["7".into()])
     );
     assert_eq!(component.outputs[0].path.as_str(), "o.7");
-    assert_eq!(job.validate(&SpecLimits::default()), Ok(()));
+    assert_eq!(job.validate(&JobSpecLimits::default()), Ok(()));
 }
 
 #[test]
 fn a_sweep_that_cannot_be_says_why_and_where() {
-    let with = |change: fn(&mut Described)| {
+    let with = |change: fn(&mut JobDescription)| {
         let mut described = sweep(array("0-9"));
         change(&mut described);
         let error = described.into_jobs().unwrap_err();
         (error.job_file_key().to_owned(), error.to_string())
     };
-    let of =
-        |over: Over| move |described: &mut Described| described.sweep.as_mut().unwrap().over = over;
-    let refused = |over: Over| {
+    let of = |over: SweepSource| {
+        move |described: &mut JobDescription| described.sweep.as_mut().unwrap().over = over
+    };
+    let refused = |over: SweepSource| {
         let mut described = sweep(array("0-9"));
         of(over)(&mut described);
         described.into_jobs().unwrap_err().to_string()
@@ -199,16 +205,22 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
         assert_eq!(found.0, key, "{found:?}");
         assert!(found.1.contains(text), "{found:?}");
     }
-    assert!(refused(Over::List(Vec::new())).contains("no tasks"));
-    assert!(refused(Over::Grid(BTreeMapOf::from([(value("a"), Vec::new())]))).contains("no tasks"));
-    assert!(refused(Over::Grid(BTreeMapOf::new())).contains("no tasks"));
-    assert!(refused(Over::List(vec![one("a"), one("b")])).contains("row 1"));
-    assert!(refused(Over::List(vec![one("task")])).contains("name a parameter"));
-    assert!(refused(Over::List(vec![one("a-b")])).contains("name a parameter"));
+    assert!(refused(SweepSource::List(Vec::new())).contains("no tasks"));
+    assert!(
+        refused(SweepSource::Grid(ParameterValues::from([(
+            value("a"),
+            Vec::new()
+        )])))
+        .contains("no tasks")
+    );
+    assert!(refused(SweepSource::Grid(ParameterValues::new())).contains("no tasks"));
+    assert!(refused(SweepSource::List(vec![one("a"), one("b")])).contains("row 1"));
+    assert!(refused(SweepSource::List(vec![one("task")])).contains("name a parameter"));
+    assert!(refused(SweepSource::List(vec![one("a-b")])).contains("name a parameter"));
     let huge = vec![value("1"); 100_000];
     let axes = ["a", "b", "c", "d", "e"].map(|name| (value(name), huge.clone()));
     assert!(
-        refused(Over::Grid(axes.into())).contains("at most 1000"),
+        refused(SweepSource::Grid(axes.into())).contains("at most 1000"),
         "and counts nothing out"
     );
     let mut twice = sweep(array("0-9%3"));
@@ -254,7 +266,7 @@ fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
             ),
             ("big".into(), vec!["z".repeat(LARGE).into()]),
         ];
-        let mut described = sweep(Over::Grid(axes.into()));
+        let mut described = sweep(SweepSource::Grid(axes.into()));
         give(&mut described.spec, &["-c", "{{index}}"]);
         described.spec.components[0]
             .program
@@ -282,7 +294,7 @@ fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
             ),
             ("text".into(), vec!["z".repeat(value).into()]),
         ];
-        let mut described = sweep(Over::Grid(axes.into()));
+        let mut described = sweep(SweepSource::Grid(axes.into()));
         give(&mut described.spec, &["-c", argument]);
         described
             .into_jobs()
@@ -319,7 +331,7 @@ fn runs_that_would_take_more_memory_than_they_may_are_not_made() {
     );
 }
 
-type BTreeMapOf = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;
+type ParameterValues = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;
 
 #[test]
 fn two_runs_never_register_the_same_file() {
@@ -330,7 +342,7 @@ fn two_runs_never_register_the_same_file() {
         let path = RelPath::new("o").unwrap();
         described.spec.components[0].outputs = vec![OutputSpec {
             path,
-            collect: Collect::ToSite { site, register },
+            collect: OutputDestination::ToSite { site, register },
         }];
         described.into_jobs()
     };
@@ -349,13 +361,13 @@ fn two_runs_never_register_the_same_file() {
 fn a_warning_comes_within_the_wall_time() {
     let mut spec = spec(1);
     for (before, fits) in [(0, false), (1, true), (3_599_999, true), (3_600_000, false)] {
-        let warning = Warning {
-            signal: Signal::Usr1,
+        let warning = EndWarning {
+            signal: PayloadSignal::Usr1,
             before: DurationMs(before),
         };
         spec.run.warning = Some(warning);
         assert_eq!(
-            spec.validate(&SpecLimits::default()).is_ok(),
+            spec.validate(&JobSpecLimits::default()).is_ok(),
             fits,
             "{before}"
         );
@@ -366,13 +378,13 @@ fn a_warning_comes_within_the_wall_time() {
 fn what_must_not_run_twice_has_no_restart() {
     let mut spec = spec(2);
     spec.components[1].restart = Some(Box::default());
-    assert_eq!(spec.validate(&SpecLimits::default()), Ok(()));
+    assert_eq!(spec.validate(&JobSpecLimits::default()), Ok(()));
     spec.rerunnable = false;
-    assert!(spec.validate(&SpecLimits::default()).is_err());
+    assert!(spec.validate(&JobSpecLimits::default()).is_err());
 }
 
 /// The launch of the first component at a site, of a job that may have been started before.
-fn launch(runner: &str, started: bool, at: &str) -> Launch {
+fn launch(runner: &str, started: bool, at: &str) -> AttemptLaunch {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new(runner).unwrap());
     let group = JobId(7);
@@ -385,12 +397,12 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
         values,
     });
     let arguments = Some(vec!["--resume".into()]);
-    spec.components[0].restart = Some(Box::new(Override {
+    spec.components[0].restart = Some(Box::new(ProgramOverride {
         arguments,
-        ..Override::default()
+        ..ProgramOverride::default()
     }));
     let mut job = JobWorld::new(spec).job;
-    let began = Some(Began {
+    let began = Some(BegunAttempt {
         site: SiteName::new("delft").unwrap(),
         attempt: Attempt(3),
         at: None,
@@ -401,7 +413,7 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
         ..Component::default()
     }];
     let site = SiteName::new(at).unwrap();
-    Launch::for_component(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
+    AttemptLaunch::for_component(&job, ComponentIndex(0), &site, &SiteLabels::default()).unwrap()
 }
 
 #[test]
@@ -417,13 +429,13 @@ fn a_first_start_is_no_restart_which_finds_what_was_left_at_its_site() {
             .at_site
             .program
             .environment
-            .contains_key(Launch::RESTART)
+            .contains_key(AttemptLaunch::RESTART)
     );
     let again = launch("default", true, "delft");
     assert_eq!(again.earlier, Some(Attempt(3)));
     assert_eq!(again.at_site.program.arguments, resume);
     assert_eq!(
-        again.at_site.program.environment[Launch::RESTART].as_ref(),
+        again.at_site.program.environment[AttemptLaunch::RESTART].as_ref(),
         "1"
     );
     let elsewhere = launch("default", true, "leiden");
@@ -457,7 +469,7 @@ proptest! {
         let axis = |length: usize| (0..length).map(|value| value.to_string().into()).collect();
         let axes = lengths.iter().enumerate();
         let axes = axes.map(|(i, length)| (format!("p{i}").into(), axis(*length)));
-        let mut described = sweep(Over::Grid(axes.collect()));
+        let mut described = sweep(SweepSource::Grid(axes.collect()));
         let all: Vec<String> = (0..lengths.len()).map(|i| format!("{{{{p{i}}}}}")).collect();
         give(&mut described.spec, &[&all.join("-"), &other]);
         let jobs = described.into_jobs().unwrap();
@@ -476,7 +488,7 @@ proptest! {
 
     #[test]
     fn any_indices_are_read_or_refused(text in "[0-9,:%-]{0,12}") {
-        if let Ok(indices) = text.parse::<Indices>() {
+        if let Ok(indices) = text.parse::<SweepIndices>() {
             prop_assert!(indices.count() > 0);
             prop_assert!(indices.list_indices().take(100).count() as u64 <= indices.count());
         }

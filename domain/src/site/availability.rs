@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::ids::KeyName;
-use crate::placement::grid::{Hindrance, PlacementAcceptance};
-use crate::site::contact::Contact;
+use crate::placement::grid::{PlacementAcceptance, PlacementHindrance};
+use crate::site::contact::SiteContact;
 use crate::site::site_state::{Breaker, SiteRecord, count_probing_jobs};
 use crate::units::Timestamp;
 
@@ -84,7 +84,12 @@ pub enum SiteObstacle {
 }
 
 /// Returns the state of a site. `held` is the number of our attempts that may live there.
-pub fn site_state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -> SiteState {
+pub fn site_state(
+    record: &SiteRecord,
+    contact: SiteContact,
+    held: u32,
+    now: Timestamp,
+) -> SiteState {
     match list_obstacles(record, contact, held, true, now).first() {
         None => match free_probes(record, now) {
             None => SiteState::Usable,
@@ -117,7 +122,7 @@ pub fn site_state(record: &SiteRecord, contact: Contact, held: u32, now: Timesta
 /// after errors.
 pub fn list_obstacles(
     record: &SiteRecord,
-    contact: Contact,
+    contact: SiteContact,
     held: u32,
     may_probe: bool,
     now: Timestamp,
@@ -146,16 +151,18 @@ pub fn list_obstacles(
 }
 
 /// Returns true if the site's files can be read: it answers, and is not in maintenance.
-pub fn serves_files(record: &SiteRecord, contact: Contact, now: Timestamp) -> bool {
+pub fn serves_files(record: &SiteRecord, contact: SiteContact, now: Timestamp) -> bool {
     contact.is_answering() && record.window_at(now).is_none()
 }
 
-fn contact_obstacle(contact: Contact) -> Option<SiteObstacle> {
+fn contact_obstacle(contact: SiteContact) -> Option<SiteObstacle> {
     match contact {
-        Contact::Answering { .. } => None,
-        Contact::NeverAnswered => Some(SiteObstacle::NeverAnswered),
-        Contact::Unreachable { since, .. } => Some(SiteObstacle::Unreachable { since }),
-        Contact::CredentialsExpired { since } => Some(SiteObstacle::CredentialsExpired { since }),
+        SiteContact::Answering { .. } => None,
+        SiteContact::NeverAnswered => Some(SiteObstacle::NeverAnswered),
+        SiteContact::Unreachable { since, .. } => Some(SiteObstacle::Unreachable { since }),
+        SiteContact::CredentialsExpired { since } => {
+            Some(SiteObstacle::CredentialsExpired { since })
+        }
     }
 }
 
@@ -221,17 +228,19 @@ impl SiteState {
                 free: 1..,
                 any: false,
             } => PlacementAcceptance::ProbesOnly,
-            SiteState::Probing { free: 0, .. } => PlacementAcceptance::Closed(Hindrance::Probing),
-            SiteState::Unknown => PlacementAcceptance::Closed(Hindrance::Unknown),
-            SiteState::Unusable => PlacementAcceptance::Closed(Hindrance::Unusable),
-            SiteState::Draining => PlacementAcceptance::Closed(Hindrance::Draining),
-            SiteState::Drained => PlacementAcceptance::Closed(Hindrance::Drained),
-            SiteState::Maintenance => PlacementAcceptance::Closed(Hindrance::Maintenance),
-            SiteState::CredentialsExpired => {
-                PlacementAcceptance::Closed(Hindrance::CredentialsExpired)
+            SiteState::Probing { free: 0, .. } => {
+                PlacementAcceptance::Closed(PlacementHindrance::Probing)
             }
-            SiteState::Unreachable => PlacementAcceptance::Closed(Hindrance::Unreachable),
-            SiteState::Frozen => PlacementAcceptance::Closed(Hindrance::Frozen),
+            SiteState::Unknown => PlacementAcceptance::Closed(PlacementHindrance::Unknown),
+            SiteState::Unusable => PlacementAcceptance::Closed(PlacementHindrance::Unusable),
+            SiteState::Draining => PlacementAcceptance::Closed(PlacementHindrance::Draining),
+            SiteState::Drained => PlacementAcceptance::Closed(PlacementHindrance::Drained),
+            SiteState::Maintenance => PlacementAcceptance::Closed(PlacementHindrance::Maintenance),
+            SiteState::CredentialsExpired => {
+                PlacementAcceptance::Closed(PlacementHindrance::CredentialsExpired)
+            }
+            SiteState::Unreachable => PlacementAcceptance::Closed(PlacementHindrance::Unreachable),
+            SiteState::Frozen => PlacementAcceptance::Closed(PlacementHindrance::Frozen),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, KeyName, SiteName};
 use crate::site::site_command::ProbeOutcome;
-use crate::site::site_event::SiteHappening;
+use crate::site::site_event::SiteEventKind;
 use crate::site::site_evolve::forget_errors;
 use crate::site::site_parameters::SiteParameters;
 use crate::site::site_state::{Breaker, SiteRecord};
@@ -60,7 +60,7 @@ fn hash_site_name(site: &SiteName) -> u32 {
 
 /// An owner whose jobs are barred from a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptOff {
+pub struct BarredOwner {
     pub owner: KeyName,
     pub since: Timestamp,
     /// The time from which they may go there again.
@@ -69,7 +69,7 @@ pub struct KeptOff {
     pub times: u32,
 }
 
-impl KeptOff {
+impl BarredOwner {
     /// Returns true if it counts when the owner errs again: it has ended no longer ago than it
     /// lasted.
     fn is_remembered(&self, now: Timestamp) -> bool {
@@ -79,7 +79,7 @@ impl KeptOff {
 
 /// The reason why jobs of one owner are not placed at a site that takes others'.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ban {
+pub enum OwnerBan {
     /// All errors in the count are of that owner's jobs: a probe of our own decides if it is the
     /// site.
     Probed,
@@ -90,14 +90,14 @@ pub enum Ban {
     },
 }
 
-impl std::fmt::Display for Ban {
+impl std::fmt::Display for OwnerBan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Ban::Probed => {
+            OwnerBan::Probed => {
                 "the latest errors there are all of jobs of this key: a probe finds out whether \
                  it is the site"
             }
-            Ban::KeptOff { .. } => {
+            OwnerBan::KeptOff { .. } => {
                 "jobs of this key failed there one after the other, and the site was found to be \
                  well: they stay away for a while"
             }
@@ -108,7 +108,7 @@ impl std::fmt::Display for Ban {
 impl SiteRecord {
     /// Returns what bars jobs of this owner alone. If an operator forces the site to be usable,
     /// that is for everybody.
-    pub fn bar_reason_for(&self, owner: &KeyName, now: Timestamp) -> Option<Ban> {
+    pub fn bar_reason_for(&self, owner: &KeyName, now: Timestamp) -> Option<OwnerBan> {
         if self.forced_at(now).is_some_and(|forced| forced.usable) {
             return None;
         }
@@ -117,7 +117,7 @@ impl SiteRecord {
             .as_ref()
             .is_some_and(|probe| probe.owner == *owner)
         {
-            return Some(Ban::Probed);
+            return Some(OwnerBan::Probed);
         }
         let kept_off = self
             .kept_off
@@ -126,11 +126,11 @@ impl SiteRecord {
         let until = kept_off
             .map(|kept_off| kept_off.until)
             .filter(|until| now < *until)?;
-        Some(Ban::KeptOff { until })
+        Some(OwnerBan::KeptOff { until })
     }
 
     /// Lists all owners whose jobs are barred.
-    pub fn barred_owners(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, Ban)> {
+    pub fn barred_owners(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, OwnerBan)> {
         let probed = self.own_probe.iter().map(|probe| &probe.owner);
         let others = self.kept_off.iter().map(|kept_off| &kept_off.owner);
         let others = others.filter(|owner| {
@@ -153,12 +153,12 @@ impl SiteRecord {
 
 /// Requests a probe of our own, to decide if errors that are all of this owner's jobs are the
 /// site's; unless one is under way.
-pub(super) fn request_own_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHappening> {
+pub(super) fn request_own_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteEventKind> {
     let number = Attempt(record.last_own_probe.0.saturating_add(1));
     record
         .own_probe
         .is_none()
-        .then_some(SiteHappening::OwnProbeWanted { number, owner })
+        .then_some(SiteEventKind::OwnProbeWanted { number, owner })
 }
 
 /// Bars the owner's jobs, each time in a row for twice as long.
@@ -168,7 +168,7 @@ pub(super) fn bar_owner(
     owner: &KeyName,
     jitter: PerMillion,
     now: Timestamp,
-) -> SiteHappening {
+) -> SiteEventKind {
     let before = record
         .kept_off
         .iter()
@@ -179,7 +179,7 @@ pub(super) fn bar_owner(
     let times = before.map_or(0, |before| before.times);
     let times = times.saturating_add(1);
     let until = now + parameters.time_to_probe(times, jitter);
-    SiteHappening::OwnerKeptOff {
+    SiteEventKind::OwnerKeptOff {
         owner: owner.clone(),
         until,
         times,
@@ -194,11 +194,11 @@ pub(super) fn decide_site_works(
     outcome: ProbeOutcome,
     jitter: PerMillion,
     now: Timestamp,
-) -> Vec<SiteHappening> {
+) -> Vec<SiteEventKind> {
     let Some(probe) = &record.own_probe else {
         return Vec::new();
     };
-    let ended = SiteHappening::OwnProbeEnded {
+    let ended = SiteEventKind::OwnProbeEnded {
         number: probe.number,
         outcome,
     };
@@ -216,9 +216,9 @@ pub(super) fn describe_own_probe(probe: &OwnProbe, why: &str) -> Arc<str> {
 }
 
 /// Applies an event that is about a probe of our own, or about one owner.
-pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
+pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteEventKind, at: Timestamp) {
     match what {
-        SiteHappening::OwnProbeWanted { number, owner } => {
+        SiteEventKind::OwnProbeWanted { number, owner } => {
             record.last_own_probe = *number;
             record.own_probe = Some(OwnProbe {
                 number: *number,
@@ -226,13 +226,13 @@ pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteHappening, at: T
                 since: at,
             });
         }
-        SiteHappening::OwnProbeEnded { outcome, .. } => {
+        SiteEventKind::OwnProbeEnded { outcome, .. } => {
             record.own_probe = None;
             if *outcome == ProbeOutcome::Succeeded {
                 forget_errors(record);
             }
         }
-        SiteHappening::OwnerKeptOff {
+        SiteEventKind::OwnerKeptOff {
             owner,
             until,
             times,
@@ -246,7 +246,7 @@ pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteHappening, at: T
             let times = *times;
             note_barred(
                 &mut record.kept_off,
-                KeptOff {
+                BarredOwner {
                     owner,
                     since: at,
                     until,
@@ -259,7 +259,7 @@ pub(super) fn evolve_owners(record: &mut SiteRecord, what: &SiteHappening, at: T
 }
 
 /// Notes a barred owner, in the place of an earlier note.
-fn note_barred(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
+fn note_barred(kept_off: &mut Vec<BarredOwner>, noted: BarredOwner) {
     kept_off.retain(|other| other.owner != noted.owner && other.is_remembered(noted.since));
     kept_off.push(noted);
     let surplus = kept_off.len().saturating_sub(MAX_KEPT_OFF);

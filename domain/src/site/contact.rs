@@ -4,7 +4,7 @@ use crate::units::{DurationMs, Timestamp};
 
 /// The known state of the way to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contact {
+pub enum SiteContact {
     /// It has not answered since our start, and not failed for long enough either.
     NeverAnswered,
     /// It answers; single failures since are no information.
@@ -25,7 +25,7 @@ pub enum Contact {
 
 /// The result of a query, as far as contact is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum QueryResult {
+pub enum SiteQueryOutcome {
     /// The site answered.
     Answered,
     /// No answer, or none that could be read: no information.
@@ -58,7 +58,7 @@ impl Default for ContactParameters {
 /// queries were made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContactLog {
-    contact: Contact,
+    contact: SiteContact,
     failures: u32,
     first_failure: Option<Timestamp>,
     last_answer: Option<Timestamp>,
@@ -67,7 +67,7 @@ pub struct ContactLog {
 impl Default for ContactLog {
     fn default() -> Self {
         Self {
-            contact: Contact::NeverAnswered,
+            contact: SiteContact::NeverAnswered,
             failures: 0,
             first_failure: None,
             last_answer: None,
@@ -76,7 +76,7 @@ impl Default for ContactLog {
 }
 
 impl ContactLog {
-    pub fn contact(&self) -> Contact {
+    pub fn contact(&self) -> SiteContact {
         self.contact
     }
 
@@ -90,7 +90,7 @@ impl ContactLog {
     pub fn silent_since(&self) -> Option<Timestamp> {
         let waiting = matches!(
             self.contact,
-            Contact::NeverAnswered | Contact::Answering { .. }
+            SiteContact::NeverAnswered | SiteContact::Answering { .. }
         );
         self.first_failure.filter(|_| waiting && self.failures >= 2)
     }
@@ -98,25 +98,25 @@ impl ContactLog {
     /// Takes the result of a query. Returns the contact now, if it is of another kind than before.
     pub fn note_result(
         &mut self,
-        result: QueryResult,
+        result: SiteQueryOutcome,
         parameters: &ContactParameters,
         now: Timestamp,
-    ) -> Option<Contact> {
+    ) -> Option<SiteContact> {
         let before = std::mem::discriminant(&self.contact);
         match result {
-            QueryResult::Answered => {
+            SiteQueryOutcome::Answered => {
                 self.forget_failures();
                 self.last_answer = Some(now);
-                self.contact = Contact::Answering { last_at: now };
+                self.contact = SiteContact::Answering { last_at: now };
             }
-            QueryResult::CredentialsExpired => {
+            SiteQueryOutcome::CredentialsExpired => {
                 self.forget_failures();
-                if !matches!(self.contact, Contact::CredentialsExpired { .. }) {
-                    self.contact = Contact::CredentialsExpired { since: now };
+                if !matches!(self.contact, SiteContact::CredentialsExpired { .. }) {
+                    self.contact = SiteContact::CredentialsExpired { since: now };
                 }
             }
-            QueryResult::Failed => self.note_failure(parameters, now),
-            QueryResult::OutOfOrder => {
+            SiteQueryOutcome::Failed => self.note_failure(parameters, now),
+            SiteQueryOutcome::OutOfOrder => {
                 let at_once = ContactParameters {
                     unreachable_failures: 0,
                     unreachable_after: DurationMs::ZERO,
@@ -140,10 +140,10 @@ impl ContactLog {
         let long_enough = now.since(first) >= parameters.unreachable_after;
         let waiting = matches!(
             self.contact,
-            Contact::NeverAnswered | Contact::Answering { .. }
+            SiteContact::NeverAnswered | SiteContact::Answering { .. }
         );
         if waiting && long_enough && self.failures >= parameters.unreachable_failures {
-            self.contact = Contact::Unreachable {
+            self.contact = SiteContact::Unreachable {
                 since: first,
                 last_answer: self.last_answer,
             };
@@ -151,29 +151,29 @@ impl ContactLog {
     }
 }
 
-impl Contact {
+impl SiteContact {
     /// Returns true if the site answers us.
     pub fn is_answering(self) -> bool {
-        matches!(self, Contact::Answering { .. })
+        matches!(self, SiteContact::Answering { .. })
     }
 
     /// Returns the time since when the site is unreachable, if it is.
     pub fn unreachable_since(self) -> Option<Timestamp> {
         match self {
-            Contact::Unreachable { since, .. } => Some(since),
-            Contact::NeverAnswered
-            | Contact::Answering { .. }
-            | Contact::CredentialsExpired { .. } => None,
+            SiteContact::Unreachable { since, .. } => Some(since),
+            SiteContact::NeverAnswered
+            | SiteContact::Answering { .. }
+            | SiteContact::CredentialsExpired { .. } => None,
         }
     }
 
     /// The name in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Contact::NeverAnswered => "never-answered",
-            Contact::Answering { .. } => "answering",
-            Contact::Unreachable { .. } => "unreachable",
-            Contact::CredentialsExpired { .. } => "credentials-expired",
+            SiteContact::NeverAnswered => "never-answered",
+            SiteContact::Answering { .. } => "answering",
+            SiteContact::Unreachable { .. } => "unreachable",
+            SiteContact::CredentialsExpired { .. } => "credentials-expired",
         }
     }
 }

@@ -9,7 +9,7 @@ fn parameters() -> ContactParameters {
     }
 }
 
-fn after(results: &[(QueryResult, u64)]) -> ContactLog {
+fn after(results: &[(SiteQueryOutcome, u64)]) -> ContactLog {
     let mut log = ContactLog::default();
     for (result, secs) in results {
         log.note_result(*result, &parameters(), Timestamp(secs * 1000));
@@ -17,14 +17,14 @@ fn after(results: &[(QueryResult, u64)]) -> ContactLog {
     log
 }
 
-use QueryResult::{Answered, CredentialsExpired, Failed, OutOfOrder};
+use SiteQueryOutcome::{Answered, CredentialsExpired, Failed, OutOfOrder};
 
 #[test]
 fn a_failed_query_is_no_information() {
     let log = after(&[(Answered, 0), (Failed, 10), (Failed, 39)]);
     assert_eq!(
         log.contact(),
-        Contact::Answering {
+        SiteContact::Answering {
             last_at: Timestamp(0)
         }
     );
@@ -49,7 +49,7 @@ fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
     let last_answer = Some(Timestamp(5_000));
     assert_eq!(
         log.contact(),
-        Contact::Unreachable {
+        SiteContact::Unreachable {
             since: Timestamp(10_000),
             last_answer
         }
@@ -60,7 +60,7 @@ fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
 #[test]
 fn a_site_that_is_down_at_our_start_becomes_unreachable_too() {
     let log = after(&[(Failed, 0), (Failed, 29)]);
-    assert_eq!(log.contact(), Contact::NeverAnswered);
+    assert_eq!(log.contact(), SiteContact::NeverAnswered);
     let log = after(&[(Failed, 0), (Failed, 29), (Failed, 30)]);
     assert!(log.contact().unreachable_since().is_some());
 }
@@ -83,7 +83,7 @@ fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
     let last_answer = Some(Timestamp(5_000));
     assert_eq!(
         log.contact(),
-        Contact::Unreachable {
+        SiteContact::Unreachable {
             since: Timestamp(10_000),
             last_answer
         }
@@ -104,7 +104,7 @@ fn refused_credentials_are_known_at_once_and_stay_until_it_answers() {
     ]);
     assert_eq!(
         log.contact(),
-        Contact::CredentialsExpired {
+        SiteContact::CredentialsExpired {
             since: Timestamp(1_000)
         }
     );

@@ -12,14 +12,14 @@ use crate::units::{DurationMs, Timestamp};
 /// the window do not count as sites, else a few that have long been down would hide the loss of all
 /// others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Isolation {
+pub struct IsolationDetector {
     window: DurationMs,
     /// The time when each watched site became unreachable; `None` while it is not.
     lost_at: BTreeMap<SiteName, Option<Timestamp>>,
     since: Option<Timestamp>,
 }
 
-impl Isolation {
+impl IsolationDetector {
     /// Starts without a watched site.
     pub fn new(window: DurationMs) -> Self {
         Self {

@@ -8,8 +8,8 @@ fn site(i: usize) -> SiteName {
     SiteName::new(&format!("s{i}")).unwrap()
 }
 
-fn watching(sites: usize) -> Isolation {
-    let mut isolation = Isolation::new(WINDOW);
+fn watching(sites: usize) -> IsolationDetector {
+    let mut isolation = IsolationDetector::new(WINDOW);
     (0..sites).for_each(|i| isolation.watch_site(site(i)));
     isolation
 }

@@ -5,16 +5,18 @@
 //! decides if there is a reservation, and the others follow what is durable there. The sites are
 //! called one after the other, in the order of their names, so that two reservations of the same
 //! sites never wait for each other. The next move of a part follows from the records alone, and
-//! goes to its own site's record as a [`JointStep`]: an actor that was killed takes the same step again,
+//! goes to its own site's record as a [`JointReservationStep`]: an actor that was killed takes the same step again,
 //! and nothing is left behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{KeyName, SiteName};
-use crate::reservation::{Serial, StartWindow};
-use crate::site::shared_reservation::{SharedEnd, SharedReservation, SharedStage, SharedTerms};
-use crate::site::site_event::SiteHappening;
+use crate::reservation::{ReservationSerial, StartWindow};
+use crate::site::shared_reservation::{
+    SharedReservation, SharedReservationEnd, SharedReservationStage, SharedReservationTerms,
+};
+use crate::site::site_event::SiteEventKind;
 use crate::site::site_state::SiteRecord;
 use crate::units::{DurationMs, Timestamp};
 
@@ -25,18 +27,18 @@ pub const MAX_PARTS: usize = 32;
 
 /// The knowledge that the parts of one joint reservation have of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JointPart {
+pub struct JointPartState {
     /// The number of the root at its site: each start that is tried has another one.
-    pub root: Serial,
+    pub root: ReservationSerial,
     /// Starts that were tried before.
     pub tries: u32,
     /// The state of all of them, as this part knows it.
-    pub accord: JointState,
+    pub accord: JointReservationState,
 }
 
 /// The state of the parts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JointState {
+pub enum JointReservationState {
     /// Sites are asked; if one refuses, all is cancelled.
     Looking,
     /// All offer their parts, and get a confirmation.
@@ -47,35 +49,38 @@ pub enum JointState {
 
 /// The next step of a site's record that follows from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JointStep {
+pub enum JointReservationStep {
     /// Requests its part.
     Join {
         /// The terms of the root for this site.
-        wish: Box<SharedTerms>,
+        wish: Box<SharedReservationTerms>,
         /// The root's number.
-        root: Serial,
+        root: ReservationSerial,
         /// The key that asked for the reservation.
         by: KeyName,
     },
     /// Requests a later start at all sites.
     Again {
         /// The root's number up to now.
-        serial: Serial,
+        serial: ReservationSerial,
         /// The earliest start.
         from: Timestamp,
     },
     /// Notes a new state of all parts.
     Settle {
         /// The number of this site's part.
-        serial: Serial,
+        serial: ReservationSerial,
         /// The new state.
-        accord: JointState,
+        accord: JointReservationState,
     },
     /// Cancels its part.
-    Leave { serial: Serial, why: SharedEnd },
+    Leave {
+        serial: ReservationSerial,
+        why: SharedReservationEnd,
+    },
     /// Extends its part, as another is extended.
     Extend {
-        serial: Serial,
+        serial: ReservationSerial,
         /// From its start to its end.
         length: DurationMs,
         /// The number of the extension.
@@ -85,29 +90,29 @@ pub enum JointStep {
     },
     /// Allows the same keys for its part as the first part has.
     Allow {
-        serial: Serial,
+        serial: ReservationSerial,
         allowed: BTreeSet<KeyName>,
         /// The key that asked for the reservation.
         by: KeyName,
     },
 }
 
-impl JointPart {
+impl JointPartState {
     /// Starts with a root of this number, after so many tries.
-    pub fn new(root: Serial, tries: u32) -> Self {
+    pub fn new(root: ReservationSerial, tries: u32) -> Self {
         Self {
             root,
             tries,
-            accord: JointState::Looking,
+            accord: JointReservationState::Looking,
         }
     }
 }
 
 impl SharedReservation {
     /// The state of its parts; one that has none counts as [`Accord::Kept`].
-    pub fn accord(&self) -> JointState {
+    pub fn accord(&self) -> JointReservationState {
         self.together
-            .map_or(JointState::Kept, |together| together.accord)
+            .map_or(JointReservationState::Kept, |together| together.accord)
     }
 
     /// Returns the number of an extension that an operator asks for. It is odd; the even one after
@@ -130,9 +135,11 @@ impl SharedReservation {
     }
 
     /// The reason why it is cancelled or has ended, if so.
-    pub fn end_reason(&self) -> Option<&SharedEnd> {
+    pub fn end_reason(&self) -> Option<&SharedReservationEnd> {
         match &self.stage {
-            SharedStage::Releasing(why) | SharedStage::Ended(why) => Some(why),
+            SharedReservationStage::Releasing(why) | SharedReservationStage::Ended(why) => {
+                Some(why)
+            }
             _ => None,
         }
     }
@@ -143,7 +150,7 @@ impl SharedReservation {
 }
 
 /// The lookup of a site's record by name.
-pub type Find<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
+pub type SiteRecordLookup<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
 
 /// All known parts of one reservation, by site; a reservation at one site has one.
 #[derive(Debug, Clone)]
@@ -154,7 +161,7 @@ impl<'v> JointReservation<'v> {
     pub fn around_part(
         site: &'v SiteName,
         shared: &'v SharedReservation,
-        find: Find<'_, 'v>,
+        find: SiteRecordLookup<'_, 'v>,
     ) -> Self {
         if shared.together.is_none() {
             return Self(vec![(site, shared)]);
@@ -221,7 +228,8 @@ impl<'v> JointReservation<'v> {
             return false;
         };
         self.usable_parts(now).any(|(_, part)| {
-            let extends = matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now);
+            let extends =
+                matches!(part.stage, SharedReservationStage::Extending { .. }) && part.is_kept(now);
             let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
             let lags = part.wish.length != leader.wish.length && !settled;
             extends || lags
@@ -233,17 +241,17 @@ impl<'v> JointReservation<'v> {
 pub fn next_step<'v>(
     own: &SiteRecord,
     all: impl Iterator<Item = &'v SiteRecord>,
-    find: Find<'_, 'v>,
+    find: SiteRecordLookup<'_, 'v>,
     now: Timestamp,
-) -> Option<JointStep> {
+) -> Option<JointReservationStep> {
     let parts = own
         .shared
         .iter()
         .filter(|part| part.together.is_some() && part.is_live(now));
     let mut steps = parts.filter_map(|part| {
-        let others = Others::others_of(own, part, find);
+        let others = PartAmongOthers::others_of(own, part, find);
         match part.accord() {
-            JointState::Kept => others.follow_changes(now),
+            JointReservationState::Kept => others.follow_changes(now),
             _ if part.home_site() == Some(&own.site) => others.lead_as_root(),
             _ => others.follow_root(),
         }
@@ -260,14 +268,18 @@ pub fn next_step<'v>(
 }
 
 /// A part of a site, and the others of its reservation.
-struct Others<'p, 'v> {
+struct PartAmongOthers<'p, 'v> {
     site: &'p SiteName,
     part: &'p SharedReservation,
     others: Vec<(&'v SiteName, &'v SharedReservation)>,
 }
 
-impl<'p, 'v> Others<'p, 'v> {
-    fn others_of(own: &'p SiteRecord, part: &'p SharedReservation, find: Find<'_, 'v>) -> Self {
+impl<'p, 'v> PartAmongOthers<'p, 'v> {
+    fn others_of(
+        own: &'p SiteRecord,
+        part: &'p SharedReservation,
+        find: SiteRecordLookup<'_, 'v>,
+    ) -> Self {
         let elsewhere = part.wish.parts.keys().filter(|site| **site != own.site);
         let others = elsewhere.filter_map(|site| {
             let record = find(site)?;
@@ -284,54 +296,54 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    fn leave_step(&self, why: SharedEnd) -> Option<JointStep> {
-        Some(JointStep::Leave {
+    fn leave_step(&self, why: SharedReservationEnd) -> Option<JointReservationStep> {
+        Some(JointReservationStep::Leave {
             serial: self.part.serial,
             why,
         })
     }
 
-    fn settle_step(&self, accord: JointState) -> Option<JointStep> {
+    fn settle_step(&self, accord: JointReservationState) -> Option<JointReservationStep> {
         let serial = self.part.serial;
-        (self.part.accord() != accord).then_some(JointStep::Settle { serial, accord })
+        (self.part.accord() != accord).then_some(JointReservationStep::Settle { serial, accord })
     }
 
     /// Moves the root on when all have come as far, and gives all up when one has not.
-    fn lead_as_root(&self) -> Option<JointStep> {
+    fn lead_as_root(&self) -> Option<JointReservationStep> {
         let ended = self.others.iter().find_map(|(_, other)| other.end_reason());
         if let Some(why) = ended {
             return self.after_ended_part(why);
         }
         match self.part.accord() {
-            JointState::Looking if self.is_all_at(&SharedStage::Granted) => {
-                self.settle_step(JointState::Agreed)
+            JointReservationState::Looking if self.is_all_at(&SharedReservationStage::Granted) => {
+                self.settle_step(JointReservationState::Agreed)
             }
-            JointState::Agreed if self.is_all_at(&SharedStage::Confirmed) => {
-                self.settle_step(JointState::Kept)
+            JointReservationState::Agreed if self.is_all_at(&SharedReservationStage::Confirmed) => {
+                self.settle_step(JointReservationState::Kept)
             }
             _ => None,
         }
     }
 
     /// True if all parts are known and at this stage.
-    fn is_all_at(&self, stage: &SharedStage) -> bool {
+    fn is_all_at(&self, stage: &SharedReservationStage) -> bool {
         self.others.len() + 1 == self.part.wish.parts.len()
             && self.part.stage == *stage
             && self.others.iter().all(|(_, other)| other.stage == *stage)
     }
 
     /// Reacts to a part that has ended: perhaps all sites can reserve later.
-    fn after_ended_part(&self, why: &SharedEnd) -> Option<JointStep> {
-        let SharedEnd::Refused { next: Some(next) } = why else {
+    fn after_ended_part(&self, why: &SharedReservationEnd) -> Option<JointReservationStep> {
+        let SharedReservationEnd::Refused { next: Some(next) } = why else {
             return self.leave_step(why.clone());
         };
         let part = self.part;
         let tries = self.part.together.map_or(0, |together| together.tries);
         let granted = part.granted.unwrap_or(part.wish.window.earliest);
         let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
-        let may = part.accord() == JointState::Looking && tries + 1 < MAX_TRIES;
+        let may = part.accord() == JointReservationState::Looking && tries + 1 < MAX_TRIES;
         if may && from <= part.wish.window.latest {
-            Some(JointStep::Again {
+            Some(JointReservationStep::Again {
                 serial: part.serial,
                 from,
             })
@@ -341,30 +353,33 @@ impl<'p, 'v> Others<'p, 'v> {
     }
 
     /// Follows the root, in a part that is not the root.
-    fn follow_root(&self) -> Option<JointStep> {
+    fn follow_root(&self) -> Option<JointReservationStep> {
         let root = self
             .others
             .iter()
             .find(|(site, _)| self.part.home_site() == Some(site));
         let Some((_, root)) = root else {
-            return self.leave_step(SharedEnd::Lost);
+            return self.leave_step(SharedReservationEnd::Lost);
         };
         match (root.accord(), root.end_reason()) {
-            (JointState::Kept, _) => self.settle_step(JointState::Kept),
+            (JointReservationState::Kept, _) => self.settle_step(JointReservationState::Kept),
             (_, Some(why)) => self.leave_step(why.clone()),
             (accord, None) => self.settle_step(accord),
         }
     }
 
     /// Applies to this part what was asked for another: a cancellation, an extension, other keys.
-    fn follow_changes(&self, now: Timestamp) -> Option<JointStep> {
+    fn follow_changes(&self, now: Timestamp) -> Option<JointReservationStep> {
         let mut ends = self
             .others
             .iter()
             .filter_map(|(_, other)| other.end_reason());
-        if let Some(why) = ends
-            .find(|why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow))
-        {
+        if let Some(why) = ends.find(|why: &&SharedReservationEnd| {
+            matches!(
+                why,
+                SharedReservationEnd::Cancelled { .. } | SharedReservationEnd::NoShow
+            )
+        }) {
             return self.leave_step(why.clone());
         }
         let part = self.part;
@@ -382,25 +397,30 @@ impl<'p, 'v> Others<'p, 'v> {
         if leader.wish.allowed != part.wish.allowed {
             let serial = part.serial;
             let allowed = leader.wish.allowed.clone();
-            return Some(JointStep::Allow {
+            return Some(JointReservationStep::Allow {
                 serial,
                 allowed,
                 by: leader.by.clone(),
             });
         }
         let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
-        if lags && leader.stage == SharedStage::Confirmed {
+        if lags && leader.stage == SharedReservationStage::Confirmed {
             self.extend_step(leader.wish.length, leader.extension, &leader.by)
         } else {
             None
         }
     }
 
-    fn extend_step(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
+    fn extend_step(
+        &self,
+        length: DurationMs,
+        number: u32,
+        by: &KeyName,
+    ) -> Option<JointReservationStep> {
         let serial = self.part.serial;
         let by = by.clone();
-        let can = self.part.stage == SharedStage::Confirmed;
-        can.then_some(JointStep::Extend {
+        let can = self.part.stage == SharedReservationStage::Confirmed;
+        can.then_some(JointReservationStep::Extend {
             serial,
             length,
             number,
@@ -414,14 +434,14 @@ fn join_step<'v>(
     own: &SiteRecord,
     home: &'v SiteRecord,
     root: &'v SharedReservation,
-    find: Find<'_, 'v>,
-) -> Option<JointStep> {
+    find: SiteRecordLookup<'_, 'v>,
+) -> Option<JointReservationStep> {
     let together = root.together.filter(|it| it.root == root.serial)?;
     let resources = root.wish.parts.get(&own.site)?;
     let is_root = root.home_site() == Some(&home.site) && home.site != own.site;
     if !is_root
-        || root.stage != SharedStage::Granted
-        || root.accord() != JointState::Looking
+        || root.stage != SharedReservationStage::Granted
+        || root.accord() != JointReservationState::Looking
         || own.shared.iter().any(|part| part.belongs_with(root))
     {
         return None;
@@ -431,17 +451,17 @@ fn join_step<'v>(
     let start = root.granted.filter(|_| {
         before.all(|site: &SiteName| {
             let part = group.parts().iter().find(|(at, _)| *at == site);
-            part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
+            part.is_some_and(|(_, part)| part.stage == SharedReservationStage::Granted)
         })
     })?;
     let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
     let window = StartWindow::new(start, latest);
-    let wish = SharedTerms {
+    let wish = SharedReservationTerms {
         resources: resources.clone(),
         window,
         ..root.wish.clone()
     };
-    Some(JointStep::Join {
+    Some(JointReservationStep::Join {
         wish: Box::new(wish),
         root: together.root,
         by: root.by.clone(),
@@ -449,52 +469,56 @@ fn join_step<'v>(
 }
 
 /// Returns the events of a step, if it still fits.
-pub(super) fn apply_step(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
-    let next = Serial(record.last_shared.0 + 1);
-    let wanted =
-        |wish: SharedTerms, by: KeyName, together: JointPart| SiteHappening::SharedWanted {
+pub(super) fn apply_step(record: &SiteRecord, step: JointReservationStep) -> Vec<SiteEventKind> {
+    let next = ReservationSerial(record.last_shared.0 + 1);
+    let wanted = |wish: SharedReservationTerms, by: KeyName, together: JointPartState| {
+        SiteEventKind::SharedWanted {
             serial: next,
             wish: Arc::new(wish),
             by,
             together: Some(together),
-        };
+        }
+    };
     match step {
-        JointStep::Join { wish, root, by } => vec![wanted(*wish, by, JointPart::new(root, 0))],
-        JointStep::Again { serial, from } => {
+        JointReservationStep::Join { wish, root, by } => {
+            vec![wanted(*wish, by, JointPartState::new(root, 0))]
+        }
+        JointReservationStep::Again { serial, from } => {
             let Some(part) = live_part(record, serial) else {
                 return Vec::new();
             };
             let tries = part.together.map_or(0, |together| together.tries) + 1;
             let window = StartWindow::new(from, part.wish.window.latest);
-            let wish = SharedTerms {
+            let wish = SharedReservationTerms {
                 window,
                 ..part.wish.clone()
             };
-            let again = wanted(wish, part.by.clone(), JointPart::new(next, tries));
+            let again = wanted(wish, part.by.clone(), JointPartState::new(next, tries));
             vec![
-                SiteHappening::SharedLeft {
+                SiteEventKind::SharedLeft {
                     serial,
-                    why: SharedEnd::AskedAnew,
+                    why: SharedReservationEnd::AskedAnew,
                 },
                 again,
             ]
         }
-        JointStep::Settle { serial, accord } => live_part(record, serial)
-            .map(|_| SiteHappening::SharedSettled { serial, accord })
+        JointReservationStep::Settle { serial, accord } => live_part(record, serial)
+            .map(|_| SiteEventKind::SharedSettled { serial, accord })
             .into_iter()
             .collect(),
-        JointStep::Leave { serial, why } => live_part(record, serial)
-            .map(|_| SiteHappening::SharedLeft { serial, why })
+        JointReservationStep::Leave { serial, why } => live_part(record, serial)
+            .map(|_| SiteEventKind::SharedLeft { serial, why })
             .into_iter()
             .collect(),
-        JointStep::Extend {
+        JointReservationStep::Extend {
             serial,
             length,
             number,
             by,
         } => {
-            let can = live_part(record, serial).filter(|part| part.stage == SharedStage::Confirmed);
-            let what = SiteHappening::SharedExtensionWanted {
+            let can = live_part(record, serial)
+                .filter(|part| part.stage == SharedReservationStage::Confirmed);
+            let what = SiteEventKind::SharedExtensionWanted {
                 serial,
                 length,
                 number,
@@ -502,12 +526,12 @@ pub(super) fn apply_step(record: &SiteRecord, step: JointStep) -> Vec<SiteHappen
             };
             can.map(|_| what).into_iter().collect()
         }
-        JointStep::Allow {
+        JointReservationStep::Allow {
             serial,
             allowed,
             by,
         } => {
-            let what = SiteHappening::SharedAllowed {
+            let what = SiteEventKind::SharedAllowed {
                 serial,
                 allowed,
                 by,
@@ -520,7 +544,7 @@ pub(super) fn apply_step(record: &SiteRecord, step: JointStep) -> Vec<SiteHappen
     }
 }
 
-fn live_part(record: &SiteRecord, serial: Serial) -> Option<&SharedReservation> {
+fn live_part(record: &SiteRecord, serial: ReservationSerial) -> Option<&SharedReservation> {
     record
         .shared_with(serial)
         .filter(|part| part.end_reason().is_none())

@@ -22,13 +22,13 @@ pub mod site_state;
 #[cfg(test)]
 mod tests;
 
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::units::Timestamp;
 
 #[derive(Debug, Clone, Copy)]
 pub struct SiteMachine;
 
-impl Machine for SiteMachine {
+impl StateMachine for SiteMachine {
     type State = site_state::SiteRecord;
     type Command = site_command::SiteCommand;
     type Event = site_event::SiteEvent;

@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::planted_bugs::{Bug, bug};
-use crate::reservation::{ReservationOutcome, ReservationRequest, Serial, Span, StartWindow};
+use crate::planted_bugs::{PlantedBug, bug};
+use crate::reservation::{
+    ReservationOutcome, ReservationRequest, ReservationSerial, StartWindow, TimeSpan,
+};
 use crate::resources::Resources;
-use crate::site::joint_reservation::{JointPart, JointState};
+use crate::site::joint_reservation::{JointPartState, JointReservationState};
 use crate::site::site_command::SiteRejection;
-use crate::site::site_event::SiteHappening;
+use crate::site::site_event::SiteEventKind;
 use crate::site::site_state::SiteRecord;
 use crate::units::{DurationMs, Timestamp};
 
@@ -27,7 +29,7 @@ pub const MAX_ALLOWED: usize = 256;
 
 /// The terms of a shared reservation, as an operator asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedTerms {
+pub struct SharedReservationTerms {
     /// The name by which jobs use it.
     pub name: ReservationName,
     /// Keys whose jobs may use it; none: every key's.
@@ -53,25 +55,25 @@ pub struct SharedTerms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReservation {
     /// The terms; their length includes extensions.
-    pub wish: SharedTerms,
+    pub wish: SharedReservationTerms,
     /// The number among those of its site, by which the site knows it; never used again.
-    pub serial: Serial,
+    pub serial: ReservationSerial,
     /// The key that asked for it.
     pub by: KeyName,
     /// The beginning of its reserved span, once the site has named it.
     pub granted: Option<Timestamp>,
-    pub stage: SharedStage,
+    pub stage: SharedReservationStage,
     /// True if a job has used it, or waits to.
     pub used: bool,
     /// The joint reservation that it is a part of, if there are several.
-    pub together: Option<JointPart>,
+    pub together: Option<JointPartState>,
     /// The number of its extensions, as [`together`](crate::site::joint_reservation) counts them.
     pub extension: u32,
 }
 
 /// The state of a shared reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SharedStage {
+pub enum SharedReservationStage {
     /// It is requested from the site.
     Asked,
     /// The site offers it, and gets a confirmation.
@@ -84,14 +86,14 @@ pub enum SharedStage {
         length: DurationMs,
     },
     /// It is being cancelled.
-    Releasing(SharedEnd),
+    Releasing(SharedReservationEnd),
     /// Nothing of it is left at the site.
-    Ended(SharedEnd),
+    Ended(SharedReservationEnd),
 }
 
 /// The reason why a shared reservation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SharedEnd {
+pub enum SharedReservationEnd {
     /// The site refused.
     Refused {
         /// The time from which it may grant the same, if it said so.
@@ -114,7 +116,7 @@ pub enum SharedEnd {
 
 /// A call to a site about a shared reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SharedQuestion {
+pub enum SharedReservationCall {
     /// Requests it, if it is not offered yet.
     Request,
     /// Confirms it.
@@ -125,7 +127,7 @@ pub enum SharedQuestion {
     Release,
 }
 
-impl SharedQuestion {
+impl SharedReservationCall {
     pub const NAMES: [&str; 4] = [
         "RequestShared",
         "ConfirmShared",
@@ -157,40 +159,41 @@ impl SharedReservation {
     }
 
     /// Returns the span that the site keeps for it, once it has granted it.
-    pub fn lease(&self) -> Option<Span> {
+    pub fn lease(&self) -> Option<TimeSpan> {
         self.granted
-            .map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
+            .map(|from| TimeSpan::new(from, from + self.lease_length(self.wish.length)))
     }
 
     /// Returns true if jobs can run in it, now or later.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         let kept = matches!(
             self.stage,
-            SharedStage::Confirmed | SharedStage::Extending { .. }
+            SharedReservationStage::Confirmed | SharedReservationStage::Extending { .. }
         );
-        kept && self.accord() == JointState::Kept && !self.is_over(now)
+        kept && self.accord() == JointReservationState::Kept && !self.is_over(now)
     }
 
     /// Returns true if no job can run in it any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        matches!(self.stage, SharedStage::Ended(_)) || self.lease().is_some_and(|l| l.to <= now)
+        matches!(self.stage, SharedReservationStage::Ended(_))
+            || self.lease().is_some_and(|l| l.to <= now)
     }
 
     /// Returns true if something of it may be at the site, and must not be taken for an orphan.
     pub fn needs_lease(&self) -> bool {
-        !matches!(self.stage, SharedStage::Ended(_))
+        !matches!(self.stage, SharedReservationStage::Ended(_))
     }
 
     /// Returns true if jobs of this key may use it.
     pub fn allows_key(&self, key: &KeyName) -> bool {
         let allowed = &self.wish.allowed;
-        allowed.is_empty() || allowed.contains(key) || bug(Bug::LetAllIn)
+        allowed.is_empty() || allowed.contains(key) || bug(PlantedBug::LetAllIn)
     }
 
     /// Returns the time when it is cancelled unless a job has used it by then: this long after its
     /// start.
     pub fn no_show_time(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
-        let waits = self.stage == SharedStage::Confirmed && !self.used;
+        let waits = self.stage == SharedReservationStage::Confirmed && !self.used;
         patience
             .filter(|_| waits)
             .map(|patience| self.start() + patience)
@@ -199,7 +202,7 @@ impl SharedReservation {
     /// Returns why no job of this key that waits for it will run in it, if none will. Another
     /// reservation may have taken its name since the job was submitted, and be for other keys.
     pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
-        if self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
+        if self.is_over(now) || matches!(self.stage, SharedReservationStage::Releasing(_)) {
             Some("has ended")
         } else {
             (!self.allows_key(key)).then_some("is not for its key")
@@ -207,15 +210,21 @@ impl SharedReservation {
     }
 
     /// Returns the next call to the site.
-    pub fn question(&self) -> Option<SharedQuestion> {
+    pub fn question(&self) -> Option<SharedReservationCall> {
         match self.stage {
-            SharedStage::Asked => Some(SharedQuestion::Request),
+            SharedReservationStage::Asked => Some(SharedReservationCall::Request),
             // Not before every site has offered its part.
-            SharedStage::Granted if self.accord() == JointState::Looking => None,
-            SharedStage::Granted => Some(SharedQuestion::Confirm),
-            SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
-            SharedStage::Releasing(_) => (!bug(Bug::KeepShared)).then_some(SharedQuestion::Release),
-            SharedStage::Confirmed | SharedStage::Ended(_) => None,
+            SharedReservationStage::Granted if self.accord() == JointReservationState::Looking => {
+                None
+            }
+            SharedReservationStage::Granted => Some(SharedReservationCall::Confirm),
+            SharedReservationStage::Extending { length } => {
+                Some(SharedReservationCall::Extend(length))
+            }
+            SharedReservationStage::Releasing(_) => {
+                (!bug(PlantedBug::KeepShared)).then_some(SharedReservationCall::Release)
+            }
+            SharedReservationStage::Confirmed | SharedReservationStage::Ended(_) => None,
         }
     }
 
@@ -235,43 +244,50 @@ impl SharedReservation {
 
     /// Applies the answer to its call.
     fn apply_answer(&mut self, outcome: ReservationOutcome) {
-        let before = std::mem::replace(&mut self.stage, SharedStage::Ended(SharedEnd::Lost));
+        let before = std::mem::replace(
+            &mut self.stage,
+            SharedReservationStage::Ended(SharedReservationEnd::Lost),
+        );
         self.stage = match (before, outcome) {
-            (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
+            (SharedReservationStage::Asked, ReservationOutcome::Granted { start }) => {
                 self.granted = Some(start);
                 if self.wish.window.contains(start) {
-                    SharedStage::Granted
+                    SharedReservationStage::Granted
                 } else {
-                    SharedStage::Releasing(SharedEnd::WrongStart)
+                    SharedReservationStage::Releasing(SharedReservationEnd::WrongStart)
                 }
             }
             (
-                SharedStage::Asked,
+                SharedReservationStage::Asked,
                 ReservationOutcome::Refused { next } | ReservationOutcome::Lost { next },
-            ) => SharedStage::Ended(SharedEnd::Refused { next }),
-            (SharedStage::Granted, ReservationOutcome::Done) => SharedStage::Confirmed,
+            ) => SharedReservationStage::Ended(SharedReservationEnd::Refused { next }),
+            (SharedReservationStage::Granted, ReservationOutcome::Done) => {
+                SharedReservationStage::Confirmed
+            }
             // A reservation that moved is of no use to users that were given the old start.
-            (SharedStage::Extending { .. }, ReservationOutcome::Granted { start })
+            (SharedReservationStage::Extending { .. }, ReservationOutcome::Granted { start })
                 if self.granted != Some(start) =>
             {
-                SharedStage::Releasing(SharedEnd::WrongStart)
+                SharedReservationStage::Releasing(SharedReservationEnd::WrongStart)
             }
-            (SharedStage::Extending { length }, ReservationOutcome::Granted { .. }) => {
+            (SharedReservationStage::Extending { length }, ReservationOutcome::Granted { .. }) => {
                 self.wish.length = length;
-                SharedStage::Confirmed
+                SharedReservationStage::Confirmed
             }
             // The site has less than it had agreed to, and the rest cannot be got back.
-            (SharedStage::Extending { length }, ReservationOutcome::Refused { .. })
+            (SharedReservationStage::Extending { length }, ReservationOutcome::Refused { .. })
                 if length == self.wish.length =>
             {
-                SharedStage::Releasing(SharedEnd::Lost)
+                SharedReservationStage::Releasing(SharedReservationEnd::Lost)
             }
-            (SharedStage::Extending { .. }, ReservationOutcome::Refused { .. }) => {
-                SharedStage::Confirmed
+            (SharedReservationStage::Extending { .. }, ReservationOutcome::Refused { .. }) => {
+                SharedReservationStage::Confirmed
             }
-            (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
+            (SharedReservationStage::Releasing(why) | SharedReservationStage::Ended(why), _) => {
+                SharedReservationStage::Ended(why)
+            }
             (_, ReservationOutcome::Lost { .. } | ReservationOutcome::Refused { .. }) => {
-                SharedStage::Ended(SharedEnd::Lost)
+                SharedReservationStage::Ended(SharedReservationEnd::Lost)
             }
             (stage, _) => stage,
         };
@@ -285,12 +301,12 @@ impl SiteRecord {
     }
 
     /// Finds the shared reservation with this number.
-    pub fn shared_with(&self, serial: Serial) -> Option<&SharedReservation> {
+    pub fn shared_with(&self, serial: ReservationSerial) -> Option<&SharedReservation> {
         self.shared.iter().find(|shared| shared.serial == serial)
     }
 
     /// Returns the next call to the site about its shared reservations.
-    pub fn next_shared_call(&self) -> Option<(&SharedReservation, SharedQuestion)> {
+    pub fn next_shared_call(&self) -> Option<(&SharedReservation, SharedReservationCall)> {
         self.shared
             .iter()
             .find_map(|shared| Some((shared, shared.question()?)))
@@ -301,7 +317,7 @@ impl SiteRecord {
         &self,
         name: &ReservationName,
         now: Timestamp,
-    ) -> Result<Serial, SiteRejection> {
+    ) -> Result<ReservationSerial, SiteRejection> {
         let shared = self
             .shared_named(name)
             .filter(|shared| !shared.is_over(now));
@@ -314,10 +330,10 @@ impl SiteRecord {
 /// Decides on a new one that an operator asks for.
 pub(super) fn decide_request(
     record: &SiteRecord,
-    wish: SharedTerms,
+    wish: SharedReservationTerms,
     by: KeyName,
     now: Timestamp,
-) -> Result<SiteHappening, SiteRejection> {
+) -> Result<SiteEventKind, SiteRejection> {
     if record.live_serial(&wish.name, now).is_ok() {
         return Err(SiteRejection::ReservationExists);
     }
@@ -336,9 +352,9 @@ pub(super) fn decide_request(
     if wish.allowed.len() > MAX_ALLOWED {
         return Err(SiteRejection::TooManyKeys);
     }
-    let serial = Serial(record.last_shared.0 + 1);
-    let together = (!wish.parts.is_empty()).then_some(JointPart::new(serial, 0));
-    Ok(SiteHappening::SharedWanted {
+    let serial = ReservationSerial(record.last_shared.0 + 1);
+    let together = (!wish.parts.is_empty()).then_some(JointPartState::new(serial, 0));
+    Ok(SiteEventKind::SharedWanted {
         serial,
         wish: Arc::new(wish),
         by,
@@ -354,19 +370,21 @@ pub(super) fn decide_extension(
     until: Timestamp,
     now: Timestamp,
     by: KeyName,
-) -> Result<SiteHappening, SiteRejection> {
+) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
     let shared = record
         .shared_with(serial)
         .ok_or(SiteRejection::NoSuchReservation)?;
-    if shared.stage != SharedStage::Confirmed || shared.accord() != JointState::Kept {
+    if shared.stage != SharedReservationStage::Confirmed
+        || shared.accord() != JointReservationState::Kept
+    {
         return Err(SiteRejection::ReservationBusy);
     }
     if until <= shared.until() {
         return Err(SiteRejection::EndsLater);
     }
     let number = shared.next_extension_number();
-    Ok(SiteHappening::SharedExtensionWanted {
+    Ok(SiteEventKind::SharedExtensionWanted {
         serial,
         length: until.since(shared.start()),
         number,
@@ -380,28 +398,28 @@ pub(super) fn decide_cancellation(
     name: &ReservationName,
     now: Timestamp,
     by: KeyName,
-) -> Result<SiteHappening, SiteRejection> {
+) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
     match record.shared_with(serial).map(|shared| &shared.stage) {
-        Some(SharedStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
-        Some(_) => Ok(SiteHappening::SharedCancelled { serial, by }),
+        Some(SharedReservationStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
+        Some(_) => Ok(SiteEventKind::SharedCancelled { serial, by }),
     }
 }
 
 /// Decides on an answer of the site, or on the knowledge that it did not do what it was asked.
 pub(super) fn decide_answer(
     record: &SiteRecord,
-    serial: Serial,
-    asked: SharedQuestion,
+    serial: ReservationSerial,
+    asked: SharedReservationCall,
     outcome: ReservationOutcome,
-) -> Vec<SiteHappening> {
+) -> Vec<SiteEventKind> {
     let waits = record
         .shared_with(serial)
         .and_then(SharedReservation::question)
         == Some(asked);
-    let counts = waits || bug(Bug::AnswerOfBefore);
+    let counts = waits || bug(PlantedBug::AnswerOfBefore);
     counts
-        .then_some(SiteHappening::SharedAnswered { serial, outcome })
+        .then_some(SiteEventKind::SharedAnswered { serial, outcome })
         .into_iter()
         .collect()
 }
@@ -410,24 +428,24 @@ pub(super) fn decide_answer(
 /// keep them.
 pub(super) fn decide_missing(
     record: &SiteRecord,
-    gone: &BTreeSet<Serial>,
-    changed: &BTreeSet<Serial>,
+    gone: &BTreeSet<ReservationSerial>,
+    changed: &BTreeSet<ReservationSerial>,
     now: Timestamp,
-) -> Vec<SiteHappening> {
+) -> Vec<SiteEventKind> {
     let kept = record
         .shared
         .iter()
-        .filter(|shared| shared.stage == SharedStage::Confirmed);
+        .filter(|shared| shared.stage == SharedReservationStage::Confirmed);
     let kept = kept
         .filter(|shared| !shared.is_over(now))
         .map(|shared| shared.serial);
     let happened = kept.filter_map(|serial| {
         if gone.contains(&serial) {
-            Some(SiteHappening::SharedLost { serial })
+            Some(SiteEventKind::SharedLost { serial })
         } else {
             changed
                 .contains(&serial)
-                .then_some(SiteHappening::SharedChanged { serial })
+                .then_some(SiteEventKind::SharedChanged { serial })
         }
     });
     happened.collect()
@@ -436,12 +454,12 @@ pub(super) fn decide_missing(
 /// Returns the reservation that the site was to keep, and that an event shows to be lost.
 pub(super) fn lost_by<'r>(
     record: &'r SiteRecord,
-    what: &SiteHappening,
+    what: &SiteEventKind,
     now: Timestamp,
 ) -> Option<&'r SharedReservation> {
     let (serial, outcome) = match what {
-        SiteHappening::SharedLost { serial } => (serial, ReservationOutcome::Lost { next: None }),
-        SiteHappening::SharedAnswered { serial, outcome } => (serial, *outcome),
+        SiteEventKind::SharedLost { serial } => (serial, ReservationOutcome::Lost { next: None }),
+        SiteEventKind::SharedAnswered { serial, outcome } => (serial, *outcome),
         _ => return None,
     };
     let before = record
@@ -449,7 +467,7 @@ pub(super) fn lost_by<'r>(
         .filter(|shared: &&SharedReservation| {
             let kept = matches!(
                 shared.stage,
-                SharedStage::Confirmed | SharedStage::Extending { .. }
+                SharedReservationStage::Confirmed | SharedReservationStage::Extending { .. }
             );
             kept && !shared.is_over(now)
         })?;
@@ -457,7 +475,7 @@ pub(super) fn lost_by<'r>(
     after.apply_answer(outcome);
     matches!(
         after.end_reason(),
-        Some(SharedEnd::Lost | SharedEnd::WrongStart)
+        Some(SharedReservationEnd::Lost | SharedReservationEnd::WrongStart)
     )
     .then_some(before)
 }
@@ -465,28 +483,28 @@ pub(super) fn lost_by<'r>(
 /// Decides if one is cancelled whose time without use is over, after its use was checked.
 pub(super) fn decide_unused(
     record: &SiteRecord,
-    serial: Serial,
+    serial: ReservationSerial,
     used: bool,
     patience: Option<DurationMs>,
     now: Timestamp,
-) -> Option<SiteHappening> {
+) -> Option<SiteEventKind> {
     let shared = record.shared_with(serial)?;
     let due = shared
         .no_show_time(patience)
         .filter(|due| *due <= now && !shared.is_over(now));
     due.map(|_| {
         if used {
-            SiteHappening::SharedUsed { serial }
+            SiteEventKind::SharedUsed { serial }
         } else {
-            SiteHappening::SharedUnused { serial }
+            SiteEventKind::SharedUnused { serial }
         }
     })
 }
 
 /// Applies an event of a shared reservation; others change nothing.
-pub(super) fn evolve_shared(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
+pub(super) fn evolve_shared(record: &mut SiteRecord, what: &SiteEventKind, at: Timestamp) {
     match what {
-        SiteHappening::SharedWanted {
+        SiteEventKind::SharedWanted {
             serial,
             wish,
             by,
@@ -499,73 +517,79 @@ pub(super) fn evolve_shared(record: &mut SiteRecord, what: &SiteHappening, at: T
                 serial: *serial,
                 by: by.clone(),
                 granted: None,
-                stage: SharedStage::Asked,
+                stage: SharedReservationStage::Asked,
                 used: false,
                 together: *together,
                 extension: 0,
             });
         }
-        SiteHappening::SharedExtensionWanted {
+        SiteEventKind::SharedExtensionWanted {
             serial,
             length,
             number,
             ..
         } => {
             change_shared(record, *serial, &|shared| {
-                shared.stage = SharedStage::Extending { length: *length };
+                shared.stage = SharedReservationStage::Extending { length: *length };
                 shared.extension = *number;
             });
         }
-        SiteHappening::SharedAllowed {
+        SiteEventKind::SharedAllowed {
             serial, allowed, ..
         } => {
             change_shared(record, *serial, &|shared| {
                 shared.wish.allowed.clone_from(allowed)
             });
         }
-        SiteHappening::SharedSettled { serial, accord } => {
+        SiteEventKind::SharedSettled { serial, accord } => {
             change_shared(record, *serial, &|shared| {
-                shared.together = shared.together.map(|it| JointPart {
+                shared.together = shared.together.map(|it| JointPartState {
                     accord: *accord,
                     ..it
                 });
             })
         }
-        SiteHappening::SharedLeft { serial, why } => {
+        SiteEventKind::SharedLeft { serial, why } => {
             change_shared(record, *serial, &|shared| {
-                shared.stage = SharedStage::Releasing(why.clone())
+                shared.stage = SharedReservationStage::Releasing(why.clone())
             });
         }
-        SiteHappening::SharedCancelled { serial, by } => {
+        SiteEventKind::SharedCancelled { serial, by } => {
             change_shared(record, *serial, &|shared| {
-                shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
+                shared.stage = SharedReservationStage::Releasing(SharedReservationEnd::Cancelled {
+                    by: by.clone(),
+                });
             })
         }
-        SiteHappening::SharedAnswered { serial, outcome } => {
+        SiteEventKind::SharedAnswered { serial, outcome } => {
             change_shared(record, *serial, &|shared| shared.apply_answer(*outcome));
         }
-        SiteHappening::SharedUsed { serial } => {
+        SiteEventKind::SharedUsed { serial } => {
             change_shared(record, *serial, &|shared| shared.used = true)
         }
-        SiteHappening::SharedUnused { serial } => change_shared(record, *serial, &|shared| {
-            shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
+        SiteEventKind::SharedUnused { serial } => change_shared(record, *serial, &|shared| {
+            shared.stage = SharedReservationStage::Releasing(SharedReservationEnd::NoShow);
         }),
         // The next call asks for what it should have.
-        SiteHappening::SharedChanged { serial } => change_shared(record, *serial, &|shared| {
-            shared.stage = SharedStage::Extending {
+        SiteEventKind::SharedChanged { serial } => change_shared(record, *serial, &|shared| {
+            shared.stage = SharedReservationStage::Extending {
                 length: shared.wish.length,
             };
         }),
-        SiteHappening::SharedLost { serial } => {
+        SiteEventKind::SharedLost { serial } => {
             change_shared(record, *serial, &|shared| {
-                shared.stage = SharedStage::Ended(SharedEnd::Lost)
+                shared.stage = SharedReservationStage::Ended(SharedReservationEnd::Lost)
             });
         }
         _ => {}
     }
 }
 
-fn change_shared(record: &mut SiteRecord, serial: Serial, change: &dyn Fn(&mut SharedReservation)) {
+fn change_shared(
+    record: &mut SiteRecord,
+    serial: ReservationSerial,
+    change: &dyn Fn(&mut SharedReservation),
+) {
     record
         .shared
         .iter_mut()

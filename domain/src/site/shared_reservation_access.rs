@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::ids::{KeyName, ReservationName};
 use crate::site::shared_reservation::MAX_ALLOWED;
 use crate::site::site_command::SiteRejection;
-use crate::site::site_event::SiteHappening;
+use crate::site::site_event::SiteEventKind;
 use crate::site::site_state::SiteRecord;
 use crate::units::Timestamp;
 
 /// A change of the keys whose jobs may use a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReservationAccess {
+pub enum ReservationAccessChange {
     /// Adds some keys, and removes others.
     Change {
         /// Keys that may use it from now on.
@@ -25,7 +25,7 @@ pub enum ReservationAccess {
     Everybody,
 }
 
-impl ReservationAccess {
+impl ReservationAccessChange {
     /// Returns the keys that may use a reservation after the change, if these could before.
     fn apply_to(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, SiteRejection> {
         let after: BTreeSet<KeyName> = match self {
@@ -55,10 +55,10 @@ impl ReservationAccess {
 pub(super) fn decide_access(
     record: &SiteRecord,
     name: &ReservationName,
-    access: ReservationAccess,
+    access: ReservationAccessChange,
     now: Timestamp,
     by: KeyName,
-) -> Result<SiteHappening, SiteRejection> {
+) -> Result<SiteEventKind, SiteRejection> {
     let serial = record.live_serial(name, now)?;
     let shared = record
         .shared_with(serial)
@@ -67,7 +67,7 @@ pub(super) fn decide_access(
     if allowed == shared.wish.allowed {
         Err(SiteRejection::AlreadySo)
     } else {
-        Ok(SiteHappening::SharedAllowed {
+        Ok(SiteEventKind::SharedAllowed {
             serial,
             allowed,
             by,

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::ids::{Attempt, KeyName, ReservationName};
-use crate::reservation::{ReservationOutcome, Serial};
-use crate::site::barred_owners_record::Ban;
+use crate::reservation::{ReservationOutcome, ReservationSerial};
+use crate::site::barred_owners_record::OwnerBan;
 use crate::site::failure::FailureClass;
-use crate::site::joint_reservation::JointStep;
-use crate::site::shared_reservation::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedTerms};
-use crate::site::shared_reservation_access::ReservationAccess;
-use crate::site::site_state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
+use crate::site::joint_reservation::JointReservationStep;
+use crate::site::shared_reservation::{
+    MAX_ALLOWED, MAX_SHARED, SharedReservationCall, SharedReservationTerms,
+};
+use crate::site::shared_reservation_access::ReservationAccessChange;
+use crate::site::site_state::{AttemptId, MAX_WINDOWS, SiteNotificationId, SiteNotificationKind};
 use crate::units::{PerMillion, Timestamp};
 
 /// A command to a site's record.
@@ -70,36 +72,36 @@ pub enum SiteCommand {
     },
     /// The site answered a call about a shared reservation.
     SharedAnswered {
-        serial: Serial,
+        serial: ReservationSerial,
         /// The call that it answers.
-        asked: SharedQuestion,
+        asked: SharedReservationCall,
         outcome: ReservationOutcome,
     },
     /// The site was checked, and does not have shared reservations as it should keep them.
     SharedMissing {
         /// Those that it has no more.
-        gone: BTreeSet<Serial>,
+        gone: BTreeSet<ReservationSerial>,
         /// Those that it has for another time.
-        changed: BTreeSet<Serial>,
+        changed: BTreeSet<ReservationSerial>,
     },
     /// It was time to check if jobs use a shared reservation.
     SharedLookedAt {
-        serial: Serial,
+        serial: ReservationSerial,
         /// True if a job uses it, or waits to.
         used: bool,
     },
     /// The step of this site's part of a joint reservation that follows from the durable parts at
     /// the other sites.
-    SharedStep(JointStep),
+    SharedStep(JointReservationStep),
     /// An operator gives a command.
     Operate {
         /// The key that asks.
         by: KeyName,
-        what: Operation,
+        what: OperatorCommand,
     },
     /// The site's administrator is owed a message about something that is not recorded here.
     Notify {
-        kind: NotificationKind,
+        kind: SiteNotificationKind,
         /// The message in one line.
         text: Arc<str>,
         /// The details that led to it.
@@ -108,13 +110,13 @@ pub enum SiteCommand {
     /// A message was sent.
     NotificationSent {
         /// The number of the message.
-        id: NotificationId,
+        id: SiteNotificationId,
     },
 }
 
 /// A command of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operation {
+pub enum OperatorCommand {
     /// Drains the site.
     Drain,
     /// Ends the draining.
@@ -149,7 +151,7 @@ pub enum Operation {
     /// Resets count and breaker, whatever they are.
     ResetErrors,
     /// Requests a shared reservation.
-    Reserve(Box<SharedTerms>),
+    Reserve(Box<SharedReservationTerms>),
     /// Extends a shared reservation.
     ExtendReservation {
         /// The name of the reservation.
@@ -162,7 +164,7 @@ pub enum Operation {
         /// The name of the reservation.
         name: ReservationName,
         /// The change.
-        access: ReservationAccess,
+        access: ReservationAccessChange,
     },
     /// Cancels a shared reservation.
     CancelReservation {
@@ -195,7 +197,7 @@ pub enum SiteRejection {
     #[error("the site is being probed, with jobs only that may run twice or can go nowhere else")]
     OnlyRerunnable,
     #[error("{0}")]
-    Banned(Ban),
+    Banned(OwnerBan),
     #[error("an operator said that the site is unusable")]
     ForcedUnusable { until: Timestamp },
     #[error("the window ends before it begins, or is over already")]

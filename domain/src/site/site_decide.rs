@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, KeyName};
-use crate::planted_bugs::{Bug, bug};
-use crate::reservation::Serial;
+use crate::planted_bugs::{PlantedBug, bug};
+use crate::reservation::ReservationSerial;
 use crate::site::availability::any_may_probe;
 use crate::site::failure::FailureClass;
 use crate::site::shared_reservation::SharedReservation;
-use crate::site::site_command::{Operation, ProbeOutcome, SiteCommand, SiteRejection};
-use crate::site::site_event::{SiteEvent, SiteHappening};
+use crate::site::site_command::{OperatorCommand, ProbeOutcome, SiteCommand, SiteRejection};
+use crate::site::site_event::{SiteEvent, SiteEventKind};
 use crate::site::site_parameters::SiteParameters;
 use crate::site::site_state::{
-    AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
-    SiteRecord, count_probing_jobs,
+    AttemptId, Breaker, MAX_WINDOWS, RECENT_ERRORS, SiteNotification, SiteNotificationId,
+    SiteNotificationKind, SiteRecord, count_probing_jobs,
 };
 use crate::site::{
     barred_owners_record, joint_reservation, shared_reservation, shared_reservation_access,
@@ -21,7 +21,7 @@ use crate::site::{
 use crate::text;
 use crate::units::{PerMillion, Timestamp};
 
-type SiteDecision = Result<Vec<SiteHappening>, SiteRejection>;
+type SiteDecision = Result<Vec<SiteEventKind>, SiteRejection>;
 
 /// Decides a command.
 ///
@@ -47,7 +47,7 @@ pub fn decide(
             isolated,
             jitter,
         } => {
-            let error = ReportedError {
+            let error = ErrorReport {
                 attempt,
                 owner,
                 class,
@@ -85,7 +85,7 @@ pub fn decide(
         SiteCommand::NotificationSent { id } => {
             let owed = record.owed.iter().any(|notification| notification.id == id);
             Ok(owed
-                .then_some(SiteHappening::NotificationSent { id })
+                .then_some(SiteEventKind::NotificationSent { id })
                 .into_iter()
                 .collect())
         }
@@ -112,7 +112,7 @@ pub fn decide(
 }
 
 /// An error as it was reported.
-struct ReportedError<'a> {
+struct ErrorReport<'a> {
     attempt: AttemptId,
     owner: Option<KeyName>,
     class: FailureClass,
@@ -131,11 +131,11 @@ impl SiteDecider<'_> {
     /// once however often it is reported, once for a job, and not at all if the fault is ours.
     fn record_error(
         &self,
-        error: ReportedError<'_>,
+        error: ErrorReport<'_>,
         isolated: bool,
         jitter: PerMillion,
-    ) -> Vec<SiteHappening> {
-        let ReportedError {
+    ) -> Vec<SiteEventKind> {
+        let ErrorReport {
             attempt,
             owner,
             class,
@@ -147,13 +147,13 @@ impl SiteDecider<'_> {
         let probing = self.is_probing(attempt);
         let has_erred = self.record.has_moved_count(attempt.job);
         if isolated || (has_erred && !probing) {
-            let mut events = vec![SiteHappening::ErrorExcused { attempt }];
+            let mut events = vec![SiteEventKind::ErrorExcused { attempt }];
             events.extend(self.drop_probe(attempt));
             return events;
         }
         let accused = self.record.sole_erring_owner(owner.as_ref());
         let detail = text::clean_text(detail);
-        let charged = SiteHappening::ErrorCharged {
+        let charged = SiteEventKind::ErrorCharged {
             attempt,
             class,
             detail: detail.clone(),
@@ -178,7 +178,7 @@ impl SiteDecider<'_> {
                     events.extend(barred_owners_record::request_own_probe(self.record, owner))
                 }
                 None => {
-                    let kind = NotificationKind::Unusable;
+                    let kind = SiteNotificationKind::Unusable;
                     events.extend(self.open_breaker(kind, 1, errors, Some(&detail), jitter));
                 }
             }
@@ -195,7 +195,7 @@ impl SiteDecider<'_> {
         errors: u32,
         detail: &Arc<str>,
         jitter: PerMillion,
-    ) -> Vec<SiteHappening> {
+    ) -> Vec<SiteEventKind> {
         let owner = owner.filter(|_| self.parameters.tells_owners_apart);
         let again = has_erred || (owner.is_some() && self.record.reopened_by.as_ref() == owner);
         let trips = self
@@ -203,7 +203,7 @@ impl SiteDecider<'_> {
             .breaker
             .trips()
             .saturating_add(u32::from(!again));
-        let kind = NotificationKind::ProbeFailed;
+        let kind = SiteNotificationKind::ProbeFailed;
         let mut events = self.open_breaker(kind, trips, errors, Some(detail), jitter);
         events.extend(owner.map(|owner| {
             barred_owners_record::bar_owner(self.record, self.parameters, owner, jitter, self.now)
@@ -219,7 +219,7 @@ impl SiteDecider<'_> {
         outcome: ProbeOutcome,
         detail: &Arc<str>,
         jitter: PerMillion,
-    ) -> Vec<SiteHappening> {
+    ) -> Vec<SiteEventKind> {
         let Some(probe) = self
             .record
             .own_probe
@@ -239,21 +239,27 @@ impl SiteDecider<'_> {
         }
         let errors = self.record.consecutive_errors;
         let why = barred_owners_record::describe_own_probe(probe, detail);
-        let mut events = vec![SiteHappening::OwnProbeEnded { number, outcome }];
-        events.extend(self.open_breaker(NotificationKind::Unusable, 1, errors, Some(&why), jitter));
+        let mut events = vec![SiteEventKind::OwnProbeEnded { number, outcome }];
+        events.extend(self.open_breaker(
+            SiteNotificationKind::Unusable,
+            1,
+            errors,
+            Some(&why),
+            jitter,
+        ));
         events
     }
 
     /// A component that ends without an error of the site sets the count to zero. An attempt whose
     /// outcome is known already, or that changes nothing, is not written.
-    fn record_success(&self, attempt: AttemptId) -> Vec<SiteHappening> {
+    fn record_success(&self, attempt: AttemptId) -> Vec<SiteEventKind> {
         if self.record.has_counted(attempt) {
             return self.drop_probe(attempt);
         }
         let probing = self.is_probing(attempt);
         let mut events = Vec::new();
         if probing || self.record.consecutive_errors > 0 {
-            events.push(SiteHappening::SuccessCounted { attempt });
+            events.push(SiteEventKind::SuccessCounted { attempt });
         }
         if probing {
             events.extend(self.decide_probe_success(attempt));
@@ -296,7 +302,7 @@ impl SiteDecider<'_> {
             Breaker::Closed => Ok(Vec::new()),
             // The components of one job are one probe.
             Breaker::HalfOpen { running, .. } if running.iter().any(|r| r.job == probe.job) => {
-                Ok(vec![SiteHappening::ProbeStarted { probe }])
+                Ok(vec![SiteEventKind::ProbeStarted { probe }])
             }
             Breaker::Open { probe_at, .. } if self.now < *probe_at => {
                 let errors = self.record.consecutive_errors;
@@ -316,7 +322,7 @@ impl SiteDecider<'_> {
                 Err(SiteRejection::ProbesTaken { allowed: *allowed })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
-                Ok(vec![SiteHappening::ProbeStarted { probe }])
+                Ok(vec![SiteEventKind::ProbeStarted { probe }])
             }
         }
     }
@@ -326,7 +332,7 @@ impl SiteDecider<'_> {
         probe: AttemptId,
         outcome: ProbeOutcome,
         jitter: PerMillion,
-    ) -> Vec<SiteHappening> {
+    ) -> Vec<SiteEventKind> {
         if !self.is_probing(probe) {
             return Vec::new();
         }
@@ -335,7 +341,13 @@ impl SiteDecider<'_> {
             ProbeOutcome::Succeeded => self.record_success(probe),
             ProbeOutcome::Failed => {
                 let trips = self.record.breaker.trips().saturating_add(1);
-                self.open_breaker(NotificationKind::ProbeFailed, trips, errors, None, jitter)
+                self.open_breaker(
+                    SiteNotificationKind::ProbeFailed,
+                    trips,
+                    errors,
+                    None,
+                    jitter,
+                )
             }
             ProbeOutcome::Inconclusive => self.drop_probe(probe),
         }
@@ -355,12 +367,12 @@ impl SiteDecider<'_> {
     }
 
     /// Lets another probe take the place of one without a result.
-    fn drop_probe(&self, probe: AttemptId) -> Vec<SiteHappening> {
+    fn drop_probe(&self, probe: AttemptId) -> Vec<SiteEventKind> {
         match &self.record.breaker {
             Breaker::HalfOpen {
                 allowed, running, ..
             } if running.contains(&probe) => {
-                vec![SiteHappening::ProbeEnded {
+                vec![SiteEventKind::ProbeEnded {
                     probe,
                     succeeded: false,
                     allowed: *allowed,
@@ -371,7 +383,7 @@ impl SiteDecider<'_> {
     }
 
     /// Allows 1 probe, then 2, 4, ...: each success doubles, the one at the limit closes.
-    fn decide_probe_success(&self, probe: AttemptId) -> Vec<SiteHappening> {
+    fn decide_probe_success(&self, probe: AttemptId) -> Vec<SiteEventKind> {
         let Breaker::HalfOpen {
             allowed, running, ..
         } = &self.record.breaker
@@ -385,7 +397,7 @@ impl SiteDecider<'_> {
             .any(|other| other.job == probe.job && *other != probe)
         {
             let allowed = *allowed;
-            return vec![SiteHappening::ProbeEnded {
+            return vec![SiteEventKind::ProbeEnded {
                 probe,
                 succeeded: true,
                 allowed,
@@ -393,7 +405,7 @@ impl SiteDecider<'_> {
         }
         if *allowed < limit {
             let allowed = allowed.saturating_mul(2).min(limit);
-            return vec![SiteHappening::ProbeEnded {
+            return vec![SiteEventKind::ProbeEnded {
                 probe,
                 succeeded: true,
                 allowed,
@@ -404,23 +416,23 @@ impl SiteDecider<'_> {
             self.record.site
         );
         vec![
-            SiteHappening::BreakerClosed,
-            self.notification_owed(NotificationKind::Usable, &text.into(), &[]),
+            SiteEventKind::BreakerClosed,
+            self.notification_owed(SiteNotificationKind::Usable, &text.into(), &[]),
         ]
     }
 
     fn open_breaker(
         &self,
-        kind: NotificationKind,
+        kind: SiteNotificationKind,
         trips: u32,
         errors: u32,
         latest: Option<&Arc<str>>,
         jitter: PerMillion,
-    ) -> Vec<SiteHappening> {
+    ) -> Vec<SiteEventKind> {
         let interval = self.parameters.time_to_probe(trips, jitter);
         let site = &self.record.site;
         let text = match kind {
-            NotificationKind::ProbeFailed => {
+            SiteNotificationKind::ProbeFailed => {
                 format!("site {site} stays unusable: a probe failed; the next one in {interval}")
             }
             _ => format!(
@@ -435,7 +447,7 @@ impl SiteDecider<'_> {
         let mut details: Vec<_> = earlier.chain(latest.cloned()).collect();
         details.drain(..details.len().saturating_sub(RECENT_ERRORS));
         vec![
-            SiteHappening::BreakerOpened {
+            SiteEventKind::BreakerOpened {
                 probe_at: self.now + interval,
                 trips,
             },
@@ -444,7 +456,7 @@ impl SiteDecider<'_> {
     }
 
     /// Cancels a reservation that no job uses, and notifies the site's administrator.
-    fn check_use(&self, serial: Serial, used: bool) -> Vec<SiteHappening> {
+    fn check_use(&self, serial: ReservationSerial, used: bool) -> Vec<SiteEventKind> {
         let patience = self.parameters.no_show;
         let Some(what) =
             shared_reservation::decide_unused(self.record, serial, used, patience, self.now)
@@ -461,13 +473,13 @@ impl SiteDecider<'_> {
                 "reservation {name} of {by}: no job made use of its {processors} processors for \
                  {patience} after its start; it is given back"
             );
-            self.notification_owed(NotificationKind::NoShow, &text.into(), &[])
+            self.notification_owed(SiteNotificationKind::NoShow, &text.into(), &[])
         });
         [what].into_iter().chain(told).collect()
     }
 
     /// Adds notifications to the site's administrator about reservations that the site has lost.
-    fn with_loss_notices(&self, mut happened: Vec<SiteHappening>) -> Vec<SiteHappening> {
+    fn with_loss_notices(&self, mut happened: Vec<SiteEventKind>) -> Vec<SiteEventKind> {
         let lost = happened
             .iter()
             .filter_map(|what| shared_reservation::lost_by(self.record, what, self.now));
@@ -479,7 +491,7 @@ impl SiteDecider<'_> {
                 format!("{name} of {by}, {processors} processors").into()
             })
             .collect();
-        if let Some(first) = details.first().filter(|_| !bug(Bug::LoseInSilence)) {
+        if let Some(first) = details.first().filter(|_| !bug(PlantedBug::LoseInSilence)) {
             let site = &self.record.site;
             let more = match details.len() - 1 {
                 0 => String::new(),
@@ -487,7 +499,7 @@ impl SiteDecider<'_> {
             };
             let text = format!("site {site} has no more what it was to keep: {first}{more}");
             happened.push(self.notification_owed(
-                NotificationKind::ReservationLost,
+                SiteNotificationKind::ReservationLost,
                 &text.into(),
                 &details,
             ));
@@ -497,12 +509,12 @@ impl SiteDecider<'_> {
 
     fn notification_owed(
         &self,
-        kind: NotificationKind,
+        kind: SiteNotificationKind,
         text: &Arc<str>,
         details: &[Arc<str>],
-    ) -> SiteHappening {
-        SiteHappening::NotificationOwed(Notification {
-            id: NotificationId(self.record.last_notification.0 + 1),
+    ) -> SiteEventKind {
+        SiteEventKind::NotificationOwed(SiteNotification {
+            id: SiteNotificationId(self.record.last_notification.0 + 1),
             kind,
             at: self.now,
             text: text::clean_text(text),
@@ -516,64 +528,64 @@ impl SiteDecider<'_> {
 
     fn decide_operation(
         &self,
-        what: Operation,
+        what: OperatorCommand,
         by: KeyName,
-    ) -> Result<SiteHappening, SiteRejection> {
+    ) -> Result<SiteEventKind, SiteRejection> {
         let operator = &self.record.operator;
         match what {
-            Operation::Drain => happen_unless(
+            OperatorCommand::Drain => happen_unless(
                 operator.draining.is_some(),
-                SiteHappening::DrainOrdered { by },
+                SiteEventKind::DrainOrdered { by },
             ),
-            Operation::Undrain => happen_unless(
+            OperatorCommand::Undrain => happen_unless(
                 operator.draining.is_none(),
-                SiteHappening::DrainLifted { by },
+                SiteEventKind::DrainLifted { by },
             ),
-            Operation::Freeze => happen_unless(
+            OperatorCommand::Freeze => happen_unless(
                 operator.frozen.is_some(),
-                SiteHappening::FreezeOrdered { by },
+                SiteEventKind::FreezeOrdered { by },
             ),
-            Operation::Thaw => happen_unless(
+            OperatorCommand::Thaw => happen_unless(
                 operator.frozen.is_none(),
-                SiteHappening::FreezeLifted { by },
+                SiteEventKind::FreezeLifted { by },
             ),
-            Operation::SetWindow {
+            OperatorCommand::SetWindow {
                 from,
                 until,
                 reason,
             } => {
                 self.check_window(from, until)?;
-                Ok(SiteHappening::WindowSet {
+                Ok(SiteEventKind::WindowSet {
                     from,
                     until,
                     reason: text::clean_text(&reason),
                     by,
                 })
             }
-            Operation::RemoveWindow { from } => {
+            OperatorCommand::RemoveWindow { from } => {
                 let known = operator.windows.iter().any(|window| window.from == from);
                 known
-                    .then_some(SiteHappening::WindowRemoved { from, by })
+                    .then_some(SiteEventKind::WindowRemoved { from, by })
                     .ok_or(SiteRejection::NoSuchWindow)
             }
-            Operation::Force { usable, until } => (self.now < until)
-                .then_some(SiteHappening::VerdictForced { usable, until, by })
+            OperatorCommand::Force { usable, until } => (self.now < until)
+                .then_some(SiteEventKind::VerdictForced { usable, until, by })
                 .ok_or(SiteRejection::Past),
-            Operation::Unforce => happen_unless(
+            OperatorCommand::Unforce => happen_unless(
                 operator.forced.is_none(),
-                SiteHappening::VerdictReleased { by },
+                SiteEventKind::VerdictReleased { by },
             ),
-            Operation::ResetErrors => Ok(SiteHappening::ErrorsReset { by }),
-            Operation::Reserve(wish) => {
+            OperatorCommand::ResetErrors => Ok(SiteEventKind::ErrorsReset { by }),
+            OperatorCommand::Reserve(wish) => {
                 shared_reservation::decide_request(self.record, *wish, by, self.now)
             }
-            Operation::ExtendReservation { name, until } => {
+            OperatorCommand::ExtendReservation { name, until } => {
                 shared_reservation::decide_extension(self.record, &name, until, self.now, by)
             }
-            Operation::AllowReservation { name, access } => {
+            OperatorCommand::AllowReservation { name, access } => {
                 shared_reservation_access::decide_access(self.record, &name, access, self.now, by)
             }
-            Operation::CancelReservation { name } => {
+            OperatorCommand::CancelReservation { name } => {
                 shared_reservation::decide_cancellation(self.record, &name, self.now, by)
             }
         }
@@ -596,7 +608,7 @@ impl SiteDecider<'_> {
 }
 
 /// The event, or a rejection if its effect is there already.
-fn happen_unless(already: bool, event: SiteHappening) -> Result<SiteHappening, SiteRejection> {
+fn happen_unless(already: bool, event: SiteEventKind) -> Result<SiteEventKind, SiteRejection> {
     if already {
         Err(SiteRejection::AlreadySo)
     } else {

@@ -1,7 +1,7 @@
 //! The effects of a site's record that are due, and the time of the next change.
 
 use crate::site::barred_owners_record::OwnProbe;
-use crate::site::site_state::{Breaker, Notification, SiteRecord};
+use crate::site::site_state::{Breaker, SiteNotification, SiteRecord};
 use crate::units::Timestamp;
 
 /// An effect, which the shell carries out for a site's record.
@@ -9,7 +9,7 @@ use crate::units::Timestamp;
 pub enum SiteEffect {
     /// Send this to the site's administrator, and report
     /// [`NotificationSent`](crate::site::site_command::SiteCommand::NotificationSent) once it is out.
-    SendNotification(Notification),
+    SendNotification(SiteNotification),
 }
 
 /// Lists the effects that are due: messages that are not known to have been sent.

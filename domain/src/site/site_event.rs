@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{Attempt, KeyName};
-use crate::reservation::{ReservationOutcome, Serial};
+use crate::reservation::{ReservationOutcome, ReservationSerial};
 use crate::site::failure::FailureClass;
-use crate::site::joint_reservation::{JointPart, JointState};
-use crate::site::shared_reservation::{SharedEnd, SharedTerms};
+use crate::site::joint_reservation::{JointPartState, JointReservationState};
+use crate::site::shared_reservation::{SharedReservationEnd, SharedReservationTerms};
 use crate::site::site_command::ProbeOutcome;
-use crate::site::site_state::{AttemptId, Notification, NotificationId};
+use crate::site::site_state::{AttemptId, SiteNotification, SiteNotificationId};
 use crate::units::{DurationMs, Timestamp};
 
 /// An event with its time.
@@ -18,12 +18,12 @@ pub struct SiteEvent {
     /// The time of the decision.
     pub at: Timestamp,
     /// The event.
-    pub what: SiteHappening,
+    pub what: SiteEventKind,
 }
 
 /// The event of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SiteHappening {
+pub enum SiteEventKind {
     /// An error was charged to the site.
     ErrorCharged {
         /// The attempt that failed.
@@ -143,17 +143,17 @@ pub enum SiteHappening {
     /// A shared reservation is to be requested from the site.
     SharedWanted {
         /// The number at the site.
-        serial: Serial,
+        serial: ReservationSerial,
         /// The terms.
-        wish: Arc<SharedTerms>,
+        wish: Arc<SharedReservationTerms>,
         /// The key that asked.
         by: KeyName,
         /// The joint reservation that it is a part of, if several sites are asked.
-        together: Option<JointPart>,
+        together: Option<JointPartState>,
     },
     /// An extension of one is to be requested from the site.
     SharedExtensionWanted {
-        serial: Serial,
+        serial: ReservationSerial,
         /// From its start to its new end.
         length: DurationMs,
         /// The number of the extension.
@@ -163,7 +163,7 @@ pub enum SiteHappening {
     },
     /// Other keys may use one from now on.
     SharedAllowed {
-        serial: Serial,
+        serial: ReservationSerial,
         /// Keys whose jobs may use it; none: every key's.
         allowed: BTreeSet<KeyName>,
         /// The key that asked.
@@ -171,80 +171,80 @@ pub enum SiteHappening {
     },
     /// The sites of a joint reservation have reached a new state.
     SharedSettled {
-        serial: Serial,
+        serial: ReservationSerial,
         /// The new state.
-        accord: JointState,
+        accord: JointReservationState,
     },
     /// A reservation is to be cancelled as its other parts are, or because of them.
     SharedLeft {
-        serial: Serial,
+        serial: ReservationSerial,
         /// The reason.
-        why: SharedEnd,
+        why: SharedReservationEnd,
     },
     /// A reservation is to be cancelled.
     SharedCancelled {
-        serial: Serial,
+        serial: ReservationSerial,
         /// The key that asked.
         by: KeyName,
     },
     /// The site answered a call about one.
     SharedAnswered {
-        serial: Serial,
+        serial: ReservationSerial,
         outcome: ReservationOutcome,
     },
     /// A job uses one, or waits to.
-    SharedUsed { serial: Serial },
+    SharedUsed { serial: ReservationSerial },
     /// No job used one for too long: it is cancelled.
-    SharedUnused { serial: Serial },
+    SharedUnused { serial: ReservationSerial },
     /// The site has lost one that it should keep.
-    SharedLost { serial: Serial },
+    SharedLost { serial: ReservationSerial },
     /// The site has one for another time than it should: a request that was given up came late.
-    SharedChanged { serial: Serial },
+    SharedChanged { serial: ReservationSerial },
     /// A message is owed to the site's administrator.
-    NotificationOwed(Notification),
+    NotificationOwed(SiteNotification),
     /// A message was sent.
     NotificationSent {
         /// The number of the message.
-        id: NotificationId,
+        id: SiteNotificationId,
     },
 }
 
-impl SiteHappening {
+impl SiteEventKind {
     /// The name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            SiteHappening::ErrorCharged { .. } => "ErrorCharged",
-            SiteHappening::ErrorExcused { .. } => "ErrorExcused",
-            SiteHappening::SuccessCounted { .. } => "SuccessCounted",
-            SiteHappening::BreakerOpened { .. } => "BreakerOpened",
-            SiteHappening::ProbeStarted { .. } => "ProbeStarted",
-            SiteHappening::ProbeEnded { .. } => "ProbeEnded",
-            SiteHappening::BreakerClosed => "BreakerClosed",
-            SiteHappening::OwnProbeWanted { .. } => "OwnProbeWanted",
-            SiteHappening::OwnProbeEnded { .. } => "OwnProbeEnded",
-            SiteHappening::OwnerKeptOff { .. } => "OwnerKeptOff",
-            SiteHappening::DrainOrdered { .. } => "DrainOrdered",
-            SiteHappening::DrainLifted { .. } => "DrainLifted",
-            SiteHappening::FreezeOrdered { .. } => "FreezeOrdered",
-            SiteHappening::FreezeLifted { .. } => "FreezeLifted",
-            SiteHappening::WindowSet { .. } => "WindowSet",
-            SiteHappening::WindowRemoved { .. } => "WindowRemoved",
-            SiteHappening::VerdictForced { .. } => "VerdictForced",
-            SiteHappening::VerdictReleased { .. } => "VerdictReleased",
-            SiteHappening::ErrorsReset { .. } => "ErrorsReset",
-            SiteHappening::SharedWanted { .. } => "SharedWanted",
-            SiteHappening::SharedExtensionWanted { .. } => "SharedExtensionWanted",
-            SiteHappening::SharedAllowed { .. } => "SharedAllowed",
-            SiteHappening::SharedSettled { .. } => "SharedSettled",
-            SiteHappening::SharedLeft { .. } => "SharedLeft",
-            SiteHappening::SharedCancelled { .. } => "SharedCancelled",
-            SiteHappening::SharedAnswered { .. } => "SharedAnswered",
-            SiteHappening::SharedUsed { .. } => "SharedUsed",
-            SiteHappening::SharedUnused { .. } => "SharedUnused",
-            SiteHappening::SharedLost { .. } => "SharedLost",
-            SiteHappening::SharedChanged { .. } => "SharedChanged",
-            SiteHappening::NotificationOwed(_) => "NotificationOwed",
-            SiteHappening::NotificationSent { .. } => "NotificationSent",
+            SiteEventKind::ErrorCharged { .. } => "ErrorCharged",
+            SiteEventKind::ErrorExcused { .. } => "ErrorExcused",
+            SiteEventKind::SuccessCounted { .. } => "SuccessCounted",
+            SiteEventKind::BreakerOpened { .. } => "BreakerOpened",
+            SiteEventKind::ProbeStarted { .. } => "ProbeStarted",
+            SiteEventKind::ProbeEnded { .. } => "ProbeEnded",
+            SiteEventKind::BreakerClosed => "BreakerClosed",
+            SiteEventKind::OwnProbeWanted { .. } => "OwnProbeWanted",
+            SiteEventKind::OwnProbeEnded { .. } => "OwnProbeEnded",
+            SiteEventKind::OwnerKeptOff { .. } => "OwnerKeptOff",
+            SiteEventKind::DrainOrdered { .. } => "DrainOrdered",
+            SiteEventKind::DrainLifted { .. } => "DrainLifted",
+            SiteEventKind::FreezeOrdered { .. } => "FreezeOrdered",
+            SiteEventKind::FreezeLifted { .. } => "FreezeLifted",
+            SiteEventKind::WindowSet { .. } => "WindowSet",
+            SiteEventKind::WindowRemoved { .. } => "WindowRemoved",
+            SiteEventKind::VerdictForced { .. } => "VerdictForced",
+            SiteEventKind::VerdictReleased { .. } => "VerdictReleased",
+            SiteEventKind::ErrorsReset { .. } => "ErrorsReset",
+            SiteEventKind::SharedWanted { .. } => "SharedWanted",
+            SiteEventKind::SharedExtensionWanted { .. } => "SharedExtensionWanted",
+            SiteEventKind::SharedAllowed { .. } => "SharedAllowed",
+            SiteEventKind::SharedSettled { .. } => "SharedSettled",
+            SiteEventKind::SharedLeft { .. } => "SharedLeft",
+            SiteEventKind::SharedCancelled { .. } => "SharedCancelled",
+            SiteEventKind::SharedAnswered { .. } => "SharedAnswered",
+            SiteEventKind::SharedUsed { .. } => "SharedUsed",
+            SiteEventKind::SharedUnused { .. } => "SharedUnused",
+            SiteEventKind::SharedLost { .. } => "SharedLost",
+            SiteEventKind::SharedChanged { .. } => "SharedChanged",
+            SiteEventKind::NotificationOwed(_) => "NotificationOwed",
+            SiteEventKind::NotificationSent { .. } => "NotificationSent",
         }
     }
 }

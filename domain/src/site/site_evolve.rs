@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use crate::ids::KeyName;
 use crate::site::barred_owners_record;
 use crate::site::shared_reservation;
-use crate::site::site_event::{SiteEvent, SiteHappening};
+use crate::site::site_event::{SiteEvent, SiteEventKind};
 use crate::site::site_state::{
-    AttemptId, Breaker, ErrorDetail, Forced, IssuedBy, MAX_OWED, Notification, Operator,
-    RECENT_ERRORS, REMEMBERED, SiteRecord, Window,
+    AttemptId, Breaker, CommandOrigin, ForcedState, MAX_OWED, MaintenanceWindow, OperatorSettings,
+    RECENT_ERRORS, REMEMBERED, SiteErrorRecord, SiteNotification, SiteRecord,
 };
 use crate::units::Timestamp;
 
@@ -16,7 +16,7 @@ use crate::units::Timestamp;
 pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     let at = event.at;
     match &event.what {
-        SiteHappening::ErrorCharged {
+        SiteEventKind::ErrorCharged {
             attempt,
             class,
             detail,
@@ -28,7 +28,7 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             let detail = detail.clone();
             count_error(
                 record,
-                ErrorDetail {
+                SiteErrorRecord {
                     attempt,
                     class,
                     at,
@@ -36,12 +36,12 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
                 },
             );
         }
-        SiteHappening::ErrorExcused { attempt } => remember_attempt(record, *attempt),
-        SiteHappening::SuccessCounted { attempt } => {
+        SiteEventKind::ErrorExcused { attempt } => remember_attempt(record, *attempt),
+        SiteEventKind::SuccessCounted { attempt } => {
             forget_errors(record);
             remember_attempt(record, *attempt);
         }
-        SiteHappening::BreakerOpened { probe_at, trips } => {
+        SiteEventKind::BreakerOpened { probe_at, trips } => {
             // From here on each job may move the count once more.
             if record.breaker == Breaker::Closed {
                 record.erring_jobs.clear();
@@ -54,60 +54,60 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             // The breaker was decided without it.
             record.own_probe = None;
         }
-        SiteHappening::ProbeStarted { probe } => add_probe(&mut record.breaker, *probe, at),
-        SiteHappening::ProbeEnded { probe, allowed, .. } => {
+        SiteEventKind::ProbeStarted { probe } => add_probe(&mut record.breaker, *probe, at),
+        SiteEventKind::ProbeEnded { probe, allowed, .. } => {
             remove_probe(&mut record.breaker, *probe, *allowed);
         }
-        SiteHappening::BreakerClosed => {
+        SiteEventKind::BreakerClosed => {
             record.breaker = Breaker::Closed;
             forget_errors(record);
         }
-        SiteHappening::ErrorsReset { by } => {
+        SiteEventKind::ErrorsReset { by } => {
             record.breaker = Breaker::Closed;
             forget_errors(record);
             record.own_probe = None;
             record.kept_off.clear();
             record.operator.reset = Some(order_by(by, at));
         }
-        what @ (SiteHappening::OwnProbeWanted { .. }
-        | SiteHappening::OwnProbeEnded { .. }
-        | SiteHappening::OwnerKeptOff { .. }) => {
+        what @ (SiteEventKind::OwnProbeWanted { .. }
+        | SiteEventKind::OwnProbeEnded { .. }
+        | SiteEventKind::OwnerKeptOff { .. }) => {
             barred_owners_record::evolve_owners(record, what, at)
         }
-        SiteHappening::NotificationOwed(notification) => push_owed(record, notification),
-        SiteHappening::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
-        what @ (SiteHappening::DrainOrdered { .. }
-        | SiteHappening::DrainLifted { .. }
-        | SiteHappening::FreezeOrdered { .. }
-        | SiteHappening::FreezeLifted { .. }
-        | SiteHappening::WindowSet { .. }
-        | SiteHappening::WindowRemoved { .. }
-        | SiteHappening::VerdictForced { .. }
-        | SiteHappening::VerdictReleased { .. }) => apply_operation(&mut record.operator, what, at),
-        what @ (SiteHappening::SharedWanted { .. }
-        | SiteHappening::SharedExtensionWanted { .. }
-        | SiteHappening::SharedCancelled { .. }
-        | SiteHappening::SharedAnswered { .. }
-        | SiteHappening::SharedUsed { .. }
-        | SiteHappening::SharedUnused { .. }
-        | SiteHappening::SharedLost { .. }
-        | SiteHappening::SharedAllowed { .. }
-        | SiteHappening::SharedSettled { .. }
-        | SiteHappening::SharedLeft { .. }
-        | SiteHappening::SharedChanged { .. }) => {
+        SiteEventKind::NotificationOwed(notification) => push_owed(record, notification),
+        SiteEventKind::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
+        what @ (SiteEventKind::DrainOrdered { .. }
+        | SiteEventKind::DrainLifted { .. }
+        | SiteEventKind::FreezeOrdered { .. }
+        | SiteEventKind::FreezeLifted { .. }
+        | SiteEventKind::WindowSet { .. }
+        | SiteEventKind::WindowRemoved { .. }
+        | SiteEventKind::VerdictForced { .. }
+        | SiteEventKind::VerdictReleased { .. }) => apply_operation(&mut record.operator, what, at),
+        what @ (SiteEventKind::SharedWanted { .. }
+        | SiteEventKind::SharedExtensionWanted { .. }
+        | SiteEventKind::SharedCancelled { .. }
+        | SiteEventKind::SharedAnswered { .. }
+        | SiteEventKind::SharedUsed { .. }
+        | SiteEventKind::SharedUnused { .. }
+        | SiteEventKind::SharedLost { .. }
+        | SiteEventKind::SharedAllowed { .. }
+        | SiteEventKind::SharedSettled { .. }
+        | SiteEventKind::SharedLeft { .. }
+        | SiteEventKind::SharedChanged { .. }) => {
             shared_reservation::evolve_shared(record, what, at)
         }
     }
 }
 
 /// Applies the command of an operator.
-fn apply_operation(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
+fn apply_operation(operator: &mut OperatorSettings, what: &SiteEventKind, at: Timestamp) {
     match what {
-        SiteHappening::DrainOrdered { by } => operator.draining = Some(order_by(by, at)),
-        SiteHappening::DrainLifted { .. } => operator.draining = None,
-        SiteHappening::FreezeOrdered { by } => operator.frozen = Some(order_by(by, at)),
-        SiteHappening::FreezeLifted { .. } => operator.frozen = None,
-        SiteHappening::WindowSet {
+        SiteEventKind::DrainOrdered { by } => operator.draining = Some(order_by(by, at)),
+        SiteEventKind::DrainLifted { .. } => operator.draining = None,
+        SiteEventKind::FreezeOrdered { by } => operator.frozen = Some(order_by(by, at)),
+        SiteEventKind::FreezeLifted { .. } => operator.frozen = None,
+        SiteEventKind::WindowSet {
             from,
             until,
             reason,
@@ -115,7 +115,7 @@ fn apply_operation(operator: &mut Operator, what: &SiteHappening, at: Timestamp)
         } => {
             let by = by.clone();
             let reason = reason.clone();
-            let window = Window {
+            let window = MaintenanceWindow {
                 from: *from,
                 until: *until,
                 by,
@@ -123,23 +123,23 @@ fn apply_operation(operator: &mut Operator, what: &SiteHappening, at: Timestamp)
             };
             set_window(&mut operator.windows, window, at);
         }
-        SiteHappening::WindowRemoved { from, .. } => {
+        SiteEventKind::WindowRemoved { from, .. } => {
             operator.windows.retain(|window| window.from != *from);
         }
-        SiteHappening::VerdictForced { usable, until, by } => {
-            operator.forced = Some(Forced {
+        SiteEventKind::VerdictForced { usable, until, by } => {
+            operator.forced = Some(ForcedState {
                 usable: *usable,
                 until: *until,
                 by: by.clone(),
             });
         }
-        SiteHappening::VerdictReleased { .. } => operator.forced = None,
+        SiteEventKind::VerdictReleased { .. } => operator.forced = None,
         _ => {}
     }
 }
 
 /// Counts an error. The count ignores further errors of its job.
-fn count_error(record: &mut SiteRecord, error: ErrorDetail) {
+fn count_error(record: &mut SiteRecord, error: SiteErrorRecord) {
     record.consecutive_errors = record.consecutive_errors.saturating_add(1);
     remember_attempt(record, error.attempt);
     if !record.has_moved_count(error.attempt.job) {
@@ -165,12 +165,12 @@ pub(super) fn forget_errors(record: &mut SiteRecord) {
     record.reopened_by = None;
 }
 
-fn order_by(by: &KeyName, at: Timestamp) -> IssuedBy {
-    IssuedBy { by: by.clone(), at }
+fn order_by(by: &KeyName, at: Timestamp) -> CommandOrigin {
+    CommandOrigin { by: by.clone(), at }
 }
 
 /// Sets a window, and drops those that are over.
-fn set_window(windows: &mut Vec<Window>, window: Window, at: Timestamp) {
+fn set_window(windows: &mut Vec<MaintenanceWindow>, window: MaintenanceWindow, at: Timestamp) {
     windows.retain(|other| at < other.until && other.from != window.from);
     windows.push(window);
     windows.sort_by_key(|window| window.from);
@@ -201,7 +201,7 @@ fn remember_attempt(record: &mut SiteRecord, attempt: AttemptId) {
 
 /// Adds a notification that is owed. The newest wins: one that was not sent in time is pushed out,
 /// and counted.
-fn push_owed(record: &mut SiteRecord, notification: &Notification) {
+fn push_owed(record: &mut SiteRecord, notification: &SiteNotification) {
     record.last_notification = record.last_notification.max(notification.id);
     let dropped = push_bounded(&mut record.owed, notification.clone(), MAX_OWED);
     record.notifications_dropped = record.notifications_dropped.saturating_add(dropped);

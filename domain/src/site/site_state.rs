@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
-use crate::planted_bugs::{Bug, bug};
-use crate::reservation::Serial;
-use crate::site::barred_owners_record::{KeptOff, OwnProbe};
+use crate::planted_bugs::{PlantedBug, bug};
+use crate::reservation::ReservationSerial;
+use crate::site::barred_owners_record::{BarredOwner, OwnProbe};
 use crate::site::failure::FailureClass;
 use crate::site::shared_reservation::SharedReservation;
 use crate::units::{DurationMs, Timestamp};
@@ -44,26 +44,26 @@ pub struct SiteRecord {
     pub last_own_probe: Attempt,
     /// Owners whose jobs are barred, the latest last; at most
     /// [`MAX_KEPT_OFF`](crate::site::barred_owners_record::MAX_KEPT_OFF).
-    pub kept_off: Vec<KeptOff>,
+    pub kept_off: Vec<BarredOwner>,
     /// The breaker, which keeps work away after errors.
     pub breaker: Breaker,
     /// The commands of operators that are in force.
-    pub operator: Operator,
+    pub operator: OperatorSettings,
     /// Attempts whose outcome is in the count already, oldest first; at most [`REMEMBERED`].
     pub counted: VecDeque<AttemptId>,
     /// Latest errors, oldest first; at most [`RECENT_ERRORS`].
-    pub recent_errors: VecDeque<ErrorDetail>,
+    pub recent_errors: VecDeque<SiteErrorRecord>,
     /// Messages to its administrator that are not known to have been sent, oldest first; at most
     /// [`MAX_OWED`].
-    pub owed: VecDeque<Notification>,
+    pub owed: VecDeque<SiteNotification>,
     /// The number of the latest notification; 0 before the first.
-    pub last_notification: NotificationId,
+    pub last_notification: SiteNotificationId,
     /// Notifications pushed out by newer ones before they were sent.
     pub notifications_dropped: u64,
     /// Shared reservations, oldest first.
     pub shared: Vec<SharedReservation>,
     /// The number of the latest of them; 0 before the first.
-    pub last_shared: Serial,
+    pub last_shared: ReservationSerial,
 }
 
 /// An attempt of a component, without the control plane's instance.
@@ -105,11 +105,11 @@ pub enum Breaker {
 /// site can take needs all of them to start.
 pub fn count_probing_jobs(running: &BTreeSet<AttemptId>) -> u32 {
     let mut jobs: Vec<JobId> = running.iter().map(|attempt| attempt.job).collect();
-    if bug(Bug::ProbeMore) {
+    if bug(PlantedBug::ProbeMore) {
         return 0;
     }
     // Attempts are ordered by their job.
-    if !bug(Bug::ProbeEach) {
+    if !bug(PlantedBug::ProbeEach) {
         jobs.dedup();
     }
     jobs.len() as u32
@@ -147,22 +147,22 @@ impl Breaker {
 
 /// The commands of operators about a site that are in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Operator {
+pub struct OperatorSettings {
     /// It is drained: it gets nothing new, and what waits leaves.
-    pub draining: Option<IssuedBy>,
+    pub draining: Option<CommandOrigin>,
     /// It is frozen: nothing new is placed there; what is placed stays.
-    pub frozen: Option<IssuedBy>,
+    pub frozen: Option<CommandOrigin>,
     /// Maintenance windows, by start; no two start at the same time.
-    pub windows: Vec<Window>,
+    pub windows: Vec<MaintenanceWindow>,
     /// A state that holds instead of the breaker's, for a while.
-    pub forced: Option<Forced>,
+    pub forced: Option<ForcedState>,
     /// The latest reset of its errors.
-    pub reset: Option<IssuedBy>,
+    pub reset: Option<CommandOrigin>,
 }
 
 /// The key and the time of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IssuedBy {
+pub struct CommandOrigin {
     /// The key that asked.
     pub by: KeyName,
     pub at: Timestamp,
@@ -170,7 +170,7 @@ pub struct IssuedBy {
 
 /// A maintenance window: `from` is in it, `until` is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct MaintenanceWindow {
     pub from: Timestamp,
     pub until: Timestamp,
     /// The key that set it.
@@ -181,7 +181,7 @@ pub struct Window {
 
 /// A state that an operator forced on a site, instead of the breaker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forced {
+pub struct ForcedState {
     /// True for usable, false for unusable.
     pub usable: bool,
     /// It holds before this time.
@@ -192,7 +192,7 @@ pub struct Forced {
 
 /// An error of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErrorDetail {
+pub struct SiteErrorRecord {
     /// The attempt that failed.
     pub attempt: AttemptId,
     pub class: FailureClass,
@@ -204,13 +204,13 @@ pub struct ErrorDetail {
 
 /// The number of a notification, per site, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct NotificationId(pub u64);
+pub struct SiteNotificationId(pub u64);
 
 /// A message to the site's administrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notification {
-    pub id: NotificationId,
-    pub kind: NotificationKind,
+pub struct SiteNotification {
+    pub id: SiteNotificationId,
+    pub kind: SiteNotificationKind,
     /// The time of the decision.
     pub at: Timestamp,
     /// The message in one line.
@@ -221,7 +221,7 @@ pub struct Notification {
 
 /// The subject of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NotificationKind {
+pub enum SiteNotificationKind {
     /// The site's errors piled up: it gets no new work.
     Unusable,
     /// A probe failed: it stays without new work.
@@ -240,18 +240,18 @@ pub enum NotificationKind {
     ReservationLost,
 }
 
-impl NotificationKind {
+impl SiteNotificationKind {
     /// The name in the journal and in messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            NotificationKind::Unusable => "unusable",
-            NotificationKind::ProbeFailed => "probe-failed",
-            NotificationKind::Usable => "usable",
-            NotificationKind::Unreachable => "unreachable",
-            NotificationKind::CredentialsExpired => "credentials-expired",
-            NotificationKind::Answering => "answering",
-            NotificationKind::NoShow => "no-show",
-            NotificationKind::ReservationLost => "reservation-lost",
+            SiteNotificationKind::Unusable => "unusable",
+            SiteNotificationKind::ProbeFailed => "probe-failed",
+            SiteNotificationKind::Usable => "usable",
+            SiteNotificationKind::Unreachable => "unreachable",
+            SiteNotificationKind::CredentialsExpired => "credentials-expired",
+            SiteNotificationKind::Answering => "answering",
+            SiteNotificationKind::NoShow => "no-show",
+            SiteNotificationKind::ReservationLost => "reservation-lost",
         }
     }
 }
@@ -269,14 +269,14 @@ impl SiteRecord {
             last_own_probe: Attempt(0),
             kept_off: Vec::new(),
             breaker: Breaker::Closed,
-            operator: Operator::default(),
+            operator: OperatorSettings::default(),
             counted: VecDeque::new(),
             recent_errors: VecDeque::new(),
             owed: VecDeque::new(),
-            last_notification: NotificationId(0),
+            last_notification: SiteNotificationId(0),
             notifications_dropped: 0,
             shared: Vec::new(),
-            last_shared: Serial(0),
+            last_shared: ReservationSerial(0),
         }
     }
 
@@ -292,12 +292,12 @@ impl SiteRecord {
         self.erring_jobs.contains(&job)
     }
 
-    pub fn last_error(&self) -> Option<&ErrorDetail> {
+    pub fn last_error(&self) -> Option<&SiteErrorRecord> {
         self.recent_errors.back()
     }
 
     /// Returns the forced state, if one holds at `now`.
-    pub fn forced_at(&self, now: Timestamp) -> Option<&Forced> {
+    pub fn forced_at(&self, now: Timestamp) -> Option<&ForcedState> {
         self.operator
             .forced
             .as_ref()
@@ -305,11 +305,11 @@ impl SiteRecord {
     }
 
     /// Returns the maintenance window that `now` is in; of several the one that ends last.
-    pub fn window_at(&self, now: Timestamp) -> Option<&Window> {
+    pub fn window_at(&self, now: Timestamp) -> Option<&MaintenanceWindow> {
         self.operator
             .windows
             .iter()
-            .filter(|window: &&Window| window.from <= now && now < window.until)
+            .filter(|window: &&MaintenanceWindow| window.from <= now && now < window.until)
             .max_by_key(|window| window.until)
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::transfer::copy_event::TryBlame;
-use crate::transfer::copy_state::{Nonce, TrySource};
+use crate::transfer::copy_event::TryFaultSide;
+use crate::transfer::copy_state::{CopyTrySource, TryNonce};
 use crate::units::DurationMs;
 
 /// A command to a copy.
@@ -20,9 +20,9 @@ pub enum CopyCommand {
     /// This source was chosen for the next try.
     Begin {
         /// The source to copy from.
-        source: TrySource,
+        source: CopyTrySource,
         /// Drawn; not used if partial data from the same source can be resumed.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// There is no source for the next try.
     NoSource {
@@ -35,45 +35,45 @@ pub enum CopyCommand {
     /// The site answered the request to copy.
     StartAnswered {
         /// The nonce of the try.
-        nonce: Nonce,
-        answer: StartAnswer,
+        nonce: TryNonce,
+        answer: CopyStartAnswer,
     },
     /// The site reported the state of the copy.
     Observed {
         /// The nonce of the try.
-        nonce: Nonce,
-        seen: SeenCopy,
+        nonce: TryNonce,
+        seen: CopySighting,
     },
     /// The process of a try was stopped.
     StopConfirmed {
         /// The nonce of the try.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// Partial data is gone.
     DiscardConfirmed {
         /// The nonce of the try.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// The content is gone from the site.
     DeleteConfirmed {
         /// The nonce that the request to delete carried.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// The site answered that it still has content that was to be deleted.
     FoundThere {
         /// The nonce of the deletion.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// The site answered that it does not have content that it had.
     FoundMissing {
         /// The try that had completed it.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
 }
 
 /// The answer of a site to a request to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StartAnswer {
+pub enum CopyStartAnswer {
     /// The site accepted it.
     Taken,
     /// The site may have accepted it: watching the copy will show that.
@@ -84,12 +84,12 @@ pub enum StartAnswer {
 
 /// The state of a copy as seen at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SeenCopy {
+pub enum CopySighting {
     /// Neither a process nor data under this nonce.
     Absent,
     /// A process works on it.
     Running {
-        /// Time without any new data, see [`crate::transfer::stall_clock::TryProgress`].
+        /// Time without any new data, see [`crate::transfer::stall_clock::CopyTryProgress`].
         unchanged_for: DurationMs,
     },
     /// The content is whole, checked, and in the content store.
@@ -97,7 +97,7 @@ pub enum SeenCopy {
     /// The process ended without completing.
     Failed {
         /// The side that is at fault.
-        blame: TryBlame,
+        blame: TryFaultSide,
         /// The error, for people.
         detail: Arc<str>,
     },

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::text;
-use crate::transfer::copy_command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
-use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryBlame};
+use crate::transfer::copy_command::{CopyCommand, CopyRejection, CopySighting, CopyStartAnswer};
+use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryFaultSide};
 use crate::transfer::copy_parameters::CopyParameters;
 use crate::transfer::copy_state::{
-    CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try, TrySource, Usage,
+    CopyPhase, CopyRecord, CopyTry, CopyTrySource, CopyUsage, MAX_LEFTOVERS, TryNonce,
 };
 use crate::units::{DurationMs, Timestamp};
 
@@ -78,8 +78,8 @@ pub fn decide(
 /// needed, or while something else has to happen first.
 pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Option<Timestamp> {
     let since = match record.usage {
-        Usage::Unneeded { since } => since,
-        _ if bug(Bug::DeleteNeeded) && matches!(record.phase, CopyPhase::Ready { .. }) => {
+        CopyUsage::Unneeded { since } => since,
+        _ if bug(PlantedBug::DeleteNeeded) && matches!(record.phase, CopyPhase::Ready { .. }) => {
             Timestamp(0)
         }
         _ => return None,
@@ -90,7 +90,7 @@ pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Op
             resume: Some(_), ..
         } => parameters.partial_keep,
         CopyPhase::Copying { .. } => parameters.stop_grace,
-        CopyPhase::Ready { .. } if bug(Bug::KeepCopies) => return None,
+        CopyPhase::Ready { .. } if bug(PlantedBug::KeepCopies) => return None,
         CopyPhase::Ready { .. } => parameters.ready_keep,
         CopyPhase::Absent | CopyPhase::Stopping { .. } | CopyPhase::Deleting { .. } => return None,
     };
@@ -124,7 +124,7 @@ impl CopyDecider<'_> {
 
     /// Checks that the next try may begin: the copy waits for one, is needed, and its time has
     /// come.
-    fn check_turn(&self) -> Result<Option<&Try>, CopyRejection> {
+    fn check_turn(&self) -> Result<Option<&CopyTry>, CopyRejection> {
         let CopyPhase::Waiting {
             not_before, resume, ..
         } = &self.record.phase
@@ -144,7 +144,7 @@ impl CopyDecider<'_> {
     }
 
     /// Begins a try. A try that ended without blame is resumed if the source is the same again.
-    fn begin_try_from(&self, source: TrySource, nonce: Nonce) -> CopyDecision {
+    fn begin_try_from(&self, source: CopyTrySource, nonce: TryNonce) -> CopyDecision {
         let resume = self.check_turn()?;
         if self.record.trouble.excluded.contains(&source.site) {
             return Err(CopyRejection::ExcludedSource);
@@ -157,7 +157,7 @@ impl CopyDecider<'_> {
         if in_use {
             return Err(CopyRejection::NonceInUse);
         }
-        Ok(Some(CopyEventKind::CopyOrdered(Try { source, nonce })))
+        Ok(Some(CopyEventKind::CopyOrdered(CopyTry { source, nonce })))
     }
 
     fn note_missing_source(&self, hopeless: bool, detail: &Arc<str>) -> CopyDecision {
@@ -173,18 +173,18 @@ impl CopyDecider<'_> {
         }))
     }
 
-    fn apply_start_answer(&self, nonce: Nonce, answer: StartAnswer) -> CopyDecision {
+    fn apply_start_answer(&self, nonce: TryNonce, answer: CopyStartAnswer) -> CopyDecision {
         match (&self.record.phase, answer) {
             (CopyPhase::Copying { order, .. }, _) if order.nonce != nonce => {
                 Err(CopyRejection::Stale)
             }
             (CopyPhase::Copying { started: true, .. }, _) => Ok(None),
-            (CopyPhase::Copying { .. }, StartAnswer::Taken | StartAnswer::Unknown) => {
+            (CopyPhase::Copying { .. }, CopyStartAnswer::Taken | CopyStartAnswer::Unknown) => {
                 Ok(Some(CopyEventKind::CopyStarted))
             }
-            (CopyPhase::Copying { .. }, StartAnswer::Refused(detail)) => {
-                Ok(Some(self.failed_try(nonce, TryBlame::Destination, &detail)))
-            }
+            (CopyPhase::Copying { .. }, CopyStartAnswer::Refused(detail)) => Ok(Some(
+                self.failed_try(nonce, TryFaultSide::Destination, &detail),
+            )),
             _ => Err(CopyRejection::Stale),
         }
     }
@@ -192,7 +192,7 @@ impl CopyDecider<'_> {
     /// Applies what was seen of a copy. A whole copy is whole, also if it was to be stopped.
     /// Anything else that is seen while a request to start or to stop is unanswered may be from
     /// before it.
-    fn apply_observation(&self, nonce: Nonce, seen: SeenCopy) -> CopyDecision {
+    fn apply_observation(&self, nonce: TryNonce, seen: CopySighting) -> CopyDecision {
         let (order, watched) = match &self.record.phase {
             CopyPhase::Copying { order, started, .. } => (order, *started),
             CopyPhase::Stopping { order, .. } => (order, false),
@@ -203,41 +203,43 @@ impl CopyDecider<'_> {
             return Err(CopyRejection::Stale);
         }
         match seen {
-            SeenCopy::Complete => Ok(Some(CopyEventKind::CopyCompleted)),
-            SeenCopy::Running { .. } if bug(Bug::ReadyEarly) => {
+            CopySighting::Complete => Ok(Some(CopyEventKind::CopyCompleted)),
+            CopySighting::Running { .. } if bug(PlantedBug::ReadyEarly) => {
                 Ok(Some(CopyEventKind::CopyCompleted))
             }
             _ if !watched => Ok(None),
-            SeenCopy::Running { unchanged_for }
+            CopySighting::Running { unchanged_for }
                 if unchanged_for < self.parameters.stall_timeout =>
             {
                 Ok(None)
             }
-            SeenCopy::Running { unchanged_for } => {
+            CopySighting::Running { unchanged_for } => {
                 let detail = format!("nothing arrived for {unchanged_for}").into();
-                Ok(Some(match self.blame_after_tries(TryBlame::Process) {
-                    TryBlame::Process => CopyEventKind::CopyStalled { detail },
-                    _ => self.failed_try(nonce, TryBlame::Process, &detail),
+                Ok(Some(match self.blame_after_tries(TryFaultSide::Process) {
+                    TryFaultSide::Process => CopyEventKind::CopyStalled { detail },
+                    _ => self.failed_try(nonce, TryFaultSide::Process, &detail),
                 }))
             }
-            SeenCopy::Absent => Ok(Some(self.failed_try(
+            CopySighting::Absent => Ok(Some(self.failed_try(
                 nonce,
-                TryBlame::Process,
+                TryFaultSide::Process,
                 &"the copying process is gone".into(),
             ))),
-            SeenCopy::Failed { blame, detail } => Ok(Some(self.failed_try(nonce, blame, &detail))),
+            CopySighting::Failed { blame, detail } => {
+                Ok(Some(self.failed_try(nonce, blame, &detail)))
+            }
         }
     }
 
     /// Decides on a failed try. A fault of the source: another replica, at once. Of the process:
     /// again, after a while. Of the destination: the same, and after some tries the jobs get a
     /// report.
-    fn failed_try(&self, nonce: Nonce, blame: TryBlame, detail: &Arc<str>) -> CopyEventKind {
+    fn failed_try(&self, nonce: TryNonce, blame: TryFaultSide, detail: &Arc<str>) -> CopyEventKind {
         let trouble = &self.record.trouble;
         let blame = self.blame_after_tries(blame);
         let wait = match blame {
-            TryBlame::Source => DurationMs::ZERO,
-            TryBlame::Destination | TryBlame::Process => self
+            TryFaultSide::Source => DurationMs::ZERO,
+            TryFaultSide::Destination | TryFaultSide::Process => self
                 .parameters
                 .backoff_after(trouble.tries.saturating_add(1), nonce.0),
         };
@@ -246,24 +248,24 @@ impl CopyDecider<'_> {
             blame,
             detail: text::clean_text(detail),
             retry_at: self.now + wait,
-            give_up: blame == TryBlame::Destination
+            give_up: blame == TryFaultSide::Destination
                 && trouble.destination.saturating_add(1) >= limit,
         }
     }
 
     /// Blames the source for a failure that nobody can explain, after some tries. Then another
     /// replica is tried, and the jobs get a report when there is none.
-    fn blame_after_tries(&self, blame: TryBlame) -> TryBlame {
+    fn blame_after_tries(&self, blame: TryFaultSide) -> TryFaultSide {
         let suspicious =
             self.record.trouble.tries.saturating_add(1) >= self.parameters.max_process_tries;
-        if blame == TryBlame::Process && suspicious {
-            TryBlame::Source
+        if blame == TryFaultSide::Process && suspicious {
+            TryFaultSide::Source
         } else {
             blame
         }
     }
 
-    fn apply_stop(&self, nonce: Nonce) -> CopyDecision {
+    fn apply_stop(&self, nonce: TryNonce) -> CopyDecision {
         match &self.record.phase {
             CopyPhase::Stopping { order, .. } if order.nonce == nonce => {
                 let wait = match self.record.trouble.tries {

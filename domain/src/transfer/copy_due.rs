@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{Digest, SiteName};
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::transfer::copy_decide::expires_at;
 use crate::transfer::copy_parameters::CopyParameters;
-use crate::transfer::copy_state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try};
+use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTry, MAX_LEFTOVERS, TryNonce};
 use crate::units::Timestamp;
 
 /// An effect, which the shell carries out for a copy. The site's port makes each of them harmless
@@ -20,24 +20,24 @@ pub enum CopyEffect {
         /// Sites that failed as sources.
         excluded: BTreeSet<SiteName>,
         /// The try whose partial data can be used again, if its source is chosen.
-        resume: Option<Try>,
+        resume: Option<CopyTry>,
     },
     /// Request the copy from the site, and send `StartAnswered`.
-    StartCopy(Try),
+    StartCopy(CopyTry),
     /// Ask for its state now and then, and send `Observed`.
-    WatchCopy(Try),
+    WatchCopy(CopyTry),
     /// Stop it, keep its data, and send `StopConfirmed`.
-    StopCopy(Try),
+    StopCopy(CopyTry),
     /// Stop it if it runs, discard its data, and send `DiscardConfirmed`.
-    DiscardPartial(Try),
+    DiscardPartial(CopyTry),
     /// Ask if it is still there, for it was to be deleted and is needed again. Only once no try and
     /// no earlier request to delete can take effect any more. Send `FoundThere` or `FoundMissing`.
-    CheckContent(Nonce),
+    CheckContent(TryNonce),
     /// Delete the content, and send `DeleteConfirmed` with this nonce.
     DeleteContent {
         digest: Digest,
         /// Tells this deletion from an earlier one.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
 }
 
@@ -69,7 +69,7 @@ impl CopyEffect {
 pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> Vec<CopyEffect> {
     let expired = expires_at(record, parameters).filter(|at| *at <= now);
     let discards = record.leftovers.iter().map(|(nonce, source)| {
-        CopyEffect::DiscardPartial(Try {
+        CopyEffect::DiscardPartial(CopyTry {
             source: source.clone(),
             nonce: *nonce,
         })
@@ -119,7 +119,7 @@ fn due_in_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
 
 /// Returns true if a planted bug deletes copies while they are needed.
 pub fn is_delete_bug_planted() -> bool {
-    bug(Bug::DeleteOvertaken) || bug(Bug::DeleteNeeded)
+    bug(PlantedBug::DeleteOvertaken) || bug(PlantedBug::DeleteNeeded)
 }
 
 /// Returns the time when something becomes due by the clock alone.

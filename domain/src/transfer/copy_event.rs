@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::transfer::copy_state::{Nonce, Try};
+use crate::transfer::copy_state::{CopyTry, TryNonce};
 use crate::units::Timestamp;
 
 /// An event with its time.
@@ -23,7 +23,7 @@ pub enum CopyEventKind {
     CopyReleased,
     /// A source was chosen for a try. Partial data of an earlier try under another nonce is to be
     /// discarded.
-    CopyOrdered(Try),
+    CopyOrdered(CopyTry),
     /// There is no source to copy from now.
     SourceMissing {
         /// True if all sources failed, or there is none: the jobs get a report.
@@ -38,7 +38,7 @@ pub enum CopyEventKind {
     /// The try failed.
     TryFailed {
         /// The side that is at fault.
-        blame: TryBlame,
+        blame: TryFaultSide,
         /// The error, for people.
         detail: Arc<str>,
         /// The time of the next try.
@@ -64,7 +64,7 @@ pub enum CopyEventKind {
     /// Partial data is gone from the site.
     PartialDiscarded {
         /// The nonce of the try.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// It is whole and checked.
     CopyCompleted,
@@ -83,7 +83,7 @@ pub enum CopyEventKind {
 
 /// The side that is at fault for a failed try, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TryBlame {
+pub enum TryFaultSide {
     /// The source could not be read, is short, or has another digest.
     Source,
     /// The destination could not be written.
@@ -92,13 +92,13 @@ pub enum TryBlame {
     Process,
 }
 
-impl TryBlame {
+impl TryFaultSide {
     /// The name in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            TryBlame::Source => "source",
-            TryBlame::Destination => "destination",
-            TryBlame::Process => "process",
+            TryFaultSide::Source => "source",
+            TryFaultSide::Destination => "destination",
+            TryFaultSide::Process => "process",
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryBlame};
-use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, Usage};
+use crate::transfer::copy_event::{CopyEvent, CopyEventKind, TryFaultSide};
+use crate::transfer::copy_state::{
+    CopyFaults, CopyPhase, CopyRecord, CopyTry, CopyUsage, TryNonce,
+};
 use crate::units::Timestamp;
 
 /// Applies an event. Total: an event in the journal is never refused.
@@ -11,12 +13,12 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
     let at = event.at;
     match &event.what {
         CopyEventKind::CopyNeeded => {
-            record.usage = Usage::Needed;
+            record.usage = CopyUsage::Needed;
             if record.phase == CopyPhase::Absent {
                 begin_waiting(record, at);
             }
         }
-        CopyEventKind::CopyReleased => record.usage = Usage::Unneeded { since: at },
+        CopyEventKind::CopyReleased => record.usage = CopyUsage::Unneeded { since: at },
         CopyEventKind::CopyOrdered(order) => begin_try(record, order, at),
         CopyEventKind::SourceMissing {
             hopeless,
@@ -41,7 +43,7 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             fail_try(record, *blame, detail);
             let resume = record
                 .current_try()
-                .filter(|_| *blame == TryBlame::Process)
+                .filter(|_| *blame == TryFaultSide::Process)
                 .cloned();
             wait_for_next_try(record, resume, at, *retry_at, *give_up);
         }
@@ -73,9 +75,9 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
     }
 }
 
-fn complete_copy(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
+fn complete_copy(record: &mut CopyRecord, nonce: TryNonce, at: Timestamp) {
     record.phase = CopyPhase::Ready { at, nonce };
-    record.trouble = CopyTrouble::default();
+    record.trouble = CopyFaults::default();
 }
 
 fn abandon_copy(record: &mut CopyRecord, at: Timestamp) {
@@ -94,7 +96,7 @@ fn abandon_copy(record: &mut CopyRecord, at: Timestamp) {
 /// Makes the copy absent. Earlier faults do not matter to a later need.
 fn make_absent(record: &mut CopyRecord) {
     record.phase = CopyPhase::Absent;
-    record.trouble = CopyTrouble::default();
+    record.trouble = CopyFaults::default();
 }
 
 fn begin_deleting(record: &mut CopyRecord, at: Timestamp) {
@@ -119,7 +121,7 @@ fn finish_deleting(record: &mut CopyRecord, at: Timestamp) {
 }
 
 fn begin_waiting(record: &mut CopyRecord, at: Timestamp) {
-    record.trouble = CopyTrouble::default();
+    record.trouble = CopyFaults::default();
     record.phase = CopyPhase::Waiting {
         since: at,
         not_before: at,
@@ -129,7 +131,7 @@ fn begin_waiting(record: &mut CopyRecord, at: Timestamp) {
 }
 
 /// Begins a try. One with another nonce replaces a try that could have been resumed.
-fn begin_try(record: &mut CopyRecord, order: &Try, at: Timestamp) {
+fn begin_try(record: &mut CopyRecord, order: &CopyTry, at: Timestamp) {
     if record.current_try() != Some(order) {
         leave_partial(record);
     }
@@ -141,22 +143,22 @@ fn begin_try(record: &mut CopyRecord, order: &Try, at: Timestamp) {
     };
 }
 
-fn count_failure(trouble: &mut CopyTrouble, detail: &Arc<str>) {
+fn count_failure(trouble: &mut CopyFaults, detail: &Arc<str>) {
     trouble.tries = trouble.tries.saturating_add(1);
     trouble.last_error = Some(detail.clone());
     trouble.at_destination = false;
 }
 
-fn fail_try(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
+fn fail_try(record: &mut CopyRecord, blame: TryFaultSide, detail: &Arc<str>) {
     count_failure(&mut record.trouble, detail);
     match blame {
-        TryBlame::Process => {}
-        TryBlame::Source => {
+        TryFaultSide::Process => {}
+        TryFaultSide::Source => {
             let site = record.current_try().map(|order| order.source.site.clone());
             record.trouble.excluded.extend(site);
             leave_partial(record);
         }
-        TryBlame::Destination => {
+        TryFaultSide::Destination => {
             record.trouble.destination = record.trouble.destination.saturating_add(1);
             record.trouble.at_destination = true;
             leave_partial(record);
@@ -191,7 +193,7 @@ fn begin_stopping(record: &mut CopyRecord, at: Timestamp) {
 /// Waits for the next try. A copy that is given up begins afresh then, its faults forgiven.
 fn wait_for_next_try(
     record: &mut CopyRecord,
-    resume: Option<Try>,
+    resume: Option<CopyTry>,
     at: Timestamp,
     not_before: Timestamp,
     given_up: bool,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Chunk, Content};
+use crate::content::{Content, FileChunk};
 use crate::ids::SiteName;
 use crate::transfer::file_place::FilePlace;
 use crate::units::Timestamp;
@@ -20,24 +20,24 @@ pub struct CopyRecord {
     /// The content that is copied.
     pub content: Content,
     /// The file, and the chunk of it, if it is a chunk of a file.
-    pub chunk: Option<Chunk>,
+    pub chunk: Option<FileChunk>,
     /// The site that it is copied to.
     pub site: SiteName,
     /// Says if it is needed there.
-    pub usage: Usage,
+    pub usage: CopyUsage,
     pub phase: CopyPhase,
     /// The faults since it was last wanted.
-    pub trouble: CopyTrouble,
+    pub trouble: CopyFaults,
     /// The latest try since there was certainly nothing of it at its site. From then on its content
     /// may be there, whatever was reported of the try.
-    pub latest: Option<Try>,
+    pub latest: Option<CopyTry>,
     /// The partial data of tries that will not be resumed, until known to be gone.
-    pub leftovers: BTreeMap<Nonce, TrySource>,
+    pub leftovers: BTreeMap<TryNonce, CopyTrySource>,
 }
 
 /// Says if a copy is needed. The jobs that need it are found in their own records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usage {
+pub enum CopyUsage {
     /// At least one job needs it, or another copy that reads from it.
     Needed,
     /// Nobody needs it, since this time.
@@ -55,7 +55,7 @@ pub enum CopyPhase {
         /// The earliest time of the next try.
         not_before: Timestamp,
         /// The try whose partial data can be used again.
-        resume: Option<Try>,
+        resume: Option<CopyTry>,
         /// True if the jobs that need it were told that it cannot be had. It is tried again
         /// nevertheless, for those that still need it.
         given_up: bool,
@@ -64,7 +64,7 @@ pub enum CopyPhase {
     Copying {
         since: Timestamp,
         /// The try: its source, and its nonce.
-        order: Try,
+        order: CopyTry,
         /// True if the site accepted the request, or may have.
         started: bool,
     },
@@ -72,35 +72,35 @@ pub enum CopyPhase {
     Stopping {
         since: Timestamp,
         /// The try that is to be stopped.
-        order: Try,
+        order: CopyTry,
     },
     /// It is whole and checked.
     Ready {
         at: Timestamp,
         /// The try that completed it: tells this copy from an earlier one.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
     /// It is to be deleted, after partial data of all tries. If a need comes up now, it stays if it
     /// is still there; else the need waits until it is gone.
     Deleting {
         since: Timestamp,
         /// The latest try: tells this deletion from an earlier one.
-        nonce: Nonce,
+        nonce: TryNonce,
     },
 }
 
 /// A try to bring content from a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Try {
+pub struct CopyTry {
     /// The source to copy from.
-    pub source: TrySource,
+    pub source: CopyTrySource,
     /// The name of the try, and of its partial data.
-    pub nonce: Nonce,
+    pub nonce: TryNonce,
 }
 
 /// The source of content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TrySource {
+pub struct CopyTrySource {
     /// The site that has it.
     pub site: SiteName,
     /// The place of the file there.
@@ -109,9 +109,9 @@ pub struct TrySource {
 
 /// A drawn number that tells the partial data of one try from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nonce(pub u64);
+pub struct TryNonce(pub u64);
 
-impl fmt::Display for Nonce {
+impl fmt::Display for TryNonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
@@ -119,7 +119,7 @@ impl fmt::Display for Nonce {
 
 /// The faults since a copy was last wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CopyTrouble {
+pub struct CopyFaults {
     /// Failed tries.
     pub tries: u32,
     /// Tries that failed at the destination.
@@ -148,11 +148,11 @@ impl CopyRecord {
             content,
             chunk: None,
             site,
-            usage: Usage::Unneeded {
+            usage: CopyUsage::Unneeded {
                 since: Timestamp(0),
             },
             phase: CopyPhase::Absent,
-            trouble: CopyTrouble::default(),
+            trouble: CopyFaults::default(),
             latest: None,
             leftovers: BTreeMap::new(),
         }
@@ -169,7 +169,7 @@ impl CopyRecord {
     }
 
     pub fn is_needed(&self) -> bool {
-        self.usage == Usage::Needed
+        self.usage == CopyUsage::Needed
     }
 
     /// Returns the reason why the jobs that need it cannot have it, while it is given up.
@@ -193,7 +193,7 @@ impl CopyRecord {
     }
 
     /// The try that is under way or can be resumed.
-    pub fn current_try(&self) -> Option<&Try> {
+    pub fn current_try(&self) -> Option<&CopyTry> {
         match &self.phase {
             CopyPhase::Waiting { resume, .. } => resume.as_ref(),
             CopyPhase::Copying { order, .. } | CopyPhase::Stopping { order, .. } => Some(order),

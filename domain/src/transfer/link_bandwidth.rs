@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
-use crate::transfer::copy_state::TrySource;
+use crate::transfer::copy_state::CopyTrySource;
 use crate::transfer::file_place::FilePlace;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// Bandwidth from file site to execution site. A pair that is missing is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Links {
+pub struct LinkBandwidths {
     by_source: BTreeMap<SiteName, BTreeMap<SiteName, BitsPerSecond>>,
 }
 
 /// A source, and the transfer time from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenSource {
     /// The source to copy from.
-    pub source: TrySource,
+    pub source: CopyTrySource,
     /// Estimated time for the whole content.
     pub time: DurationMs,
 }
@@ -41,7 +41,7 @@ pub struct TransferPlan {
     pub time: DurationMs,
 }
 
-impl Links {
+impl LinkBandwidths {
     /// Returns the bandwidth of a pair, as measured or configured; `None` if it is not known.
     pub fn bandwidth_of(&self, from: &SiteName, to: &SiteName) -> Option<BitsPerSecond> {
         self.by_source.get(from)?.get(to).copied()
@@ -102,9 +102,9 @@ impl Links {
     }
 }
 
-impl FromIterator<(SiteName, SiteName, BitsPerSecond)> for Links {
+impl FromIterator<(SiteName, SiteName, BitsPerSecond)> for LinkBandwidths {
     fn from_iter<I: IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>>(pairs: I) -> Self {
-        let mut links = Links::default();
+        let mut links = LinkBandwidths::default();
         pairs
             .into_iter()
             .for_each(|(from, to, bandwidth)| links.set_bandwidth(from, to, bandwidth));
@@ -118,16 +118,16 @@ pub fn choose_source<'a>(
     replicas: impl IntoIterator<Item = (&'a SiteName, &'a FilePlace)>,
     to: &SiteName,
     size: Bytes,
-    links: &Links,
+    links: &LinkBandwidths,
     excluded: &BTreeSet<SiteName>,
-) -> Option<Chosen> {
+) -> Option<ChosenSource> {
     replicas
         .into_iter()
         .filter(|(site, _)| !excluded.contains(*site))
         .filter_map(|(site, place)| Some((links.transfer_time(site, to, size)?, site, place)))
         .min()
-        .map(|(time, site, place)| Chosen {
-            source: TrySource {
+        .map(|(time, site, place)| ChosenSource {
+            source: CopyTrySource {
                 site: site.clone(),
                 place: place.clone(),
             },

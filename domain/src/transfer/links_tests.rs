@@ -18,7 +18,7 @@ fn content(id: u8, gigabytes: u64) -> Content {
     }
 }
 
-fn links(pairs: &[(&str, &str, BitsPerSecond)]) -> Links {
+fn links(pairs: &[(&str, &str, BitsPerSecond)]) -> LinkBandwidths {
     pairs
         .iter()
         .map(|(from, to, rate)| (site(from), site(to), *rate))
@@ -33,7 +33,11 @@ fn replicas(names: &[&str]) -> Vec<(SiteName, FilePlace)> {
         .collect()
 }
 
-fn chosen(names: &[&str], links: &Links, excluded: &[&str]) -> Option<(String, DurationMs)> {
+fn chosen(
+    names: &[&str],
+    links: &LinkBandwidths,
+    excluded: &[&str],
+) -> Option<(String, DurationMs)> {
     let excluded = excluded.iter().map(|name| site(name)).collect();
     let replicas = replicas(names);
     let pairs = replicas.iter().map(|(site, place)| (site, place));

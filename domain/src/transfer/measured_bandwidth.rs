@@ -7,7 +7,7 @@ use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 /// Settings that say how past transfers count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateParameters {
+pub struct BandwidthParameters {
     /// A transfer counts half as much after this time; 0: only the latest counts.
     pub half_life: DurationMs,
     /// A pair without a transfer for this long counts as not measured; 0: nothing is measured.
@@ -16,7 +16,7 @@ pub struct RateParameters {
     pub min_time: DurationMs,
 }
 
-impl Default for RateParameters {
+impl Default for BandwidthParameters {
     fn default() -> Self {
         Self {
             half_life: DurationMs::from_secs(600),
@@ -28,7 +28,7 @@ impl Default for RateParameters {
 
 /// The bandwidth that past transfers between two sites had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredBandwidth {
     /// Bytes over time, both with the weight of their age.
     pub bandwidth: BitsPerSecond,
     /// The end of the latest transfer.
@@ -39,8 +39,8 @@ pub struct Measured {
 
 /// The past transfers of each pair of sites (from, to). Volatile: measured again after a start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rates {
-    parameters: RateParameters,
+pub struct TransferRates {
+    parameters: BandwidthParameters,
     pairs: BTreeMap<(SiteName, SiteName), RateSums>,
 }
 
@@ -53,9 +53,9 @@ struct RateSums {
     transfers: u32,
 }
 
-impl Rates {
+impl TransferRates {
     /// Starts without a measurement.
-    pub fn new(parameters: RateParameters) -> Self {
+    pub fn new(parameters: BandwidthParameters) -> Self {
         Self {
             parameters,
             pairs: BTreeMap::new(),
@@ -91,13 +91,18 @@ impl Rates {
 
     /// Returns the rate of a pair, if it is not too old. It stays as it is between two transfers:
     /// all of them age alike.
-    pub fn rate_of(&self, from: &SiteName, to: &SiteName, now: Timestamp) -> Option<Measured> {
+    pub fn rate_of(
+        &self,
+        from: &SiteName,
+        to: &SiteName,
+        now: Timestamp,
+    ) -> Option<MeasuredBandwidth> {
         let sums = self.pairs.get(&(from.clone(), to.clone()))?;
         self.is_current_rate(sums, now).then(|| sums.to_measured())
     }
 
     /// Returns the time from which on a measurement is too old.
-    pub fn rate_expires_at(&self, measured: &Measured) -> Timestamp {
+    pub fn rate_expires_at(&self, measured: &MeasuredBandwidth) -> Timestamp {
         measured.at + self.parameters.expiry
     }
 
@@ -126,10 +131,10 @@ impl RateSums {
         }
     }
 
-    fn to_measured(&self) -> Measured {
+    fn to_measured(&self) -> MeasuredBandwidth {
         let rate = (self.bytes * 8_000).checked_div(self.ms).unwrap_or(0);
         let bandwidth = BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
-        Measured {
+        MeasuredBandwidth {
             bandwidth,
             at: self.at,
             transfers: self.transfers,

@@ -8,11 +8,11 @@ fn pair() -> (SiteName, SiteName) {
     (SiteName::new("A").unwrap(), SiteName::new("B").unwrap())
 }
 
-fn rates() -> Rates {
-    Rates::new(RateParameters::default())
+fn rates() -> TransferRates {
+    TransferRates::new(BandwidthParameters::default())
 }
 
-fn known(rates: &Rates, now: u64) -> Option<u64> {
+fn known(rates: &TransferRates, now: u64) -> Option<u64> {
     let (from, to) = pair();
     rates
         .rate_of(&from, &to, Timestamp(now))
@@ -20,7 +20,7 @@ fn known(rates: &Rates, now: u64) -> Option<u64> {
 }
 
 /// So many megabytes in so many seconds.
-fn moved(rates: &mut Rates, megabytes: u64, secs: u64, now: u64) -> bool {
+fn moved(rates: &mut TransferRates, megabytes: u64, secs: u64, now: u64) -> bool {
     let bytes = Bytes(megabytes * 1_000_000);
     let time = DurationMs::from_secs(secs);
     rates.add_transfer(pair(), bytes, time, Timestamp(now))
@@ -62,7 +62,7 @@ fn a_transfer_that_was_hardly_watched_or_moved_nothing_does_not_count() {
     assert!(!moved(&mut rates, 100, 1, 0));
     assert!(!moved(&mut rates, 0, 10, 0));
     assert_eq!(known(&rates, 0), None);
-    let mut off = Rates::new(RateParameters {
+    let mut off = TransferRates::new(BandwidthParameters {
         expiry: DurationMs::ZERO,
         ..Default::default()
     });
@@ -89,7 +89,7 @@ proptest! {
         half_life in 0..60 * MINUTE,
     ) {
         let half_life = DurationMs(half_life);
-        let mut rates = Rates::new(RateParameters { half_life, ..RateParameters::default() });
+        let mut rates = TransferRates::new(BandwidthParameters { half_life, ..BandwidthParameters::default() });
         let mut now = 0;
         for &(megabytes, secs, pause) in &transfers {
             now += pause;
@@ -109,7 +109,7 @@ proptest! {
         transfers in prop::collection::vec((1..10_000u64, 2..1_000u64), 1..9),
     ) {
         let half_life = DurationMs::ZERO;
-        let mut rates = Rates::new(RateParameters { half_life, ..RateParameters::default() });
+        let mut rates = TransferRates::new(BandwidthParameters { half_life, ..BandwidthParameters::default() });
         for &(megabytes, secs) in &transfers {
             moved(&mut rates, megabytes, secs, 0);
         }

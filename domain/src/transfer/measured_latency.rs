@@ -24,7 +24,7 @@ pub struct MeasuredLatency {
 
 /// The round trips of each pair of sites (from, to). Volatile: measured again after a start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Latencies {
+pub struct SiteLatencies {
     /// A measurement counts half as much after this time; 0: nothing is measured.
     interval: DurationMs,
     pairs: BTreeMap<(SiteName, SiteName), LatencySums>,
@@ -39,7 +39,7 @@ struct LatencySums {
     measurements: u32,
 }
 
-impl Latencies {
+impl SiteLatencies {
     /// Starts without a measurement; each pair is to be measured once in this time.
     pub fn new(interval: DurationMs) -> Self {
         Self {

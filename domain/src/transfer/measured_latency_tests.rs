@@ -9,18 +9,18 @@ fn pair() -> (SiteName, SiteName) {
 }
 
 /// Measured every ten minutes.
-fn latencies() -> Latencies {
-    Latencies::new(DurationMs(10 * MINUTE))
+fn latencies() -> SiteLatencies {
+    SiteLatencies::new(DurationMs(10 * MINUTE))
 }
 
-fn known(latencies: &Latencies, now: u64) -> Option<u64> {
+fn known(latencies: &SiteLatencies, now: u64) -> Option<u64> {
     let (from, to) = pair();
     latencies
         .latency_of(&from, &to, Timestamp(now))
         .map(|measured| measured.latency.0)
 }
 
-fn came_back(latencies: &mut Latencies, us: u64, now: u64) {
+fn came_back(latencies: &mut SiteLatencies, us: u64, now: u64) {
     latencies.add_round_trip(pair(), DurationUs(us), Timestamp(now));
 }
 
@@ -76,7 +76,7 @@ fn after_an_expiry_measurements_are_counted_anew() {
 
 #[test]
 fn with_no_interval_nothing_is_measured() {
-    let mut off = Latencies::new(DurationMs::ZERO);
+    let mut off = SiteLatencies::new(DurationMs::ZERO);
     came_back(&mut off, 8_000, 0);
     assert_eq!(known(&off, 0), None);
 }
@@ -87,7 +87,7 @@ proptest! {
         trips in prop::collection::vec((0..u64::MAX, 0..20 * MINUTE), 1..20),
         interval in 4 * MINUTE..60 * MINUTE,
     ) {
-        let mut latencies = Latencies::new(DurationMs(interval));
+        let mut latencies = SiteLatencies::new(DurationMs(interval));
         let mut now = 0;
         for &(us, pause) in &trips {
             now += pause;

@@ -16,13 +16,13 @@ pub mod stall_clock;
 #[cfg(test)]
 mod tests;
 
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::units::Timestamp;
 
 #[derive(Debug, Clone, Copy)]
 pub struct CopyMachine;
 
-impl Machine for CopyMachine {
+impl StateMachine for CopyMachine {
     type State = copy_state::CopyRecord;
     type Command = copy_command::CopyCommand;
     type Event = copy_event::CopyEvent;

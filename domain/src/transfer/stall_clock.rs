@@ -4,14 +4,14 @@ use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// The observations of one try so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TryProgress {
+pub struct CopyTryProgress {
     /// Bytes that had arrived.
     pub done: Bytes,
     /// The time of the last change of that number, as far as we saw.
     pub moved_at: Timestamp,
 }
 
-impl TryProgress {
+impl CopyTryProgress {
     /// Starts a try that has not been observed yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_receives_nothing_is_unchanged_for_longer_and_longer() {
-        let mut progress = TryProgress::new(Timestamp(0));
+        let mut progress = CopyTryProgress::new(Timestamp(0));
         assert_eq!(
             progress.note_progress(Bytes(10), Timestamp(1_000)),
             DurationMs::ZERO
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_begins_anew_counts_as_moving() {
-        let mut progress = TryProgress::new(Timestamp(0));
+        let mut progress = CopyTryProgress::new(Timestamp(0));
         progress.note_progress(Bytes(10), Timestamp(1_000));
         assert_eq!(
             progress.note_progress(Bytes(0), Timestamp(9_000)),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_does_not_make_a_copy_stall() {
-        let mut progress = TryProgress::new(Timestamp(3_600_000));
+        let mut progress = CopyTryProgress::new(Timestamp(3_600_000));
         assert_eq!(
             progress.note_progress(Bytes(0), Timestamp(0)),
             DurationMs::ZERO
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_expected_at_the_pace_so_far() {
-        let mut progress = TryProgress::new(Timestamp(0));
+        let mut progress = CopyTryProgress::new(Timestamp(0));
         assert_eq!(
             progress.expected_at(Bytes(100), Timestamp(0), Timestamp(500)),
             None
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_does_not_come_out_even_is_expected_no_earlier_than_it_can_be() {
-        let mut progress = TryProgress::new(Timestamp(0));
+        let mut progress = CopyTryProgress::new(Timestamp(0));
         progress.note_progress(Bytes(3), Timestamp(1_000));
         let expected = progress.expected_at(Bytes(4), Timestamp(0), Timestamp(1_000));
         assert_eq!(expected, Some(Timestamp(1_334)));

@@ -7,11 +7,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{LogError, LogReading, OnBad};
+use super::{BadLineTreatment, LogError, LogReadSettings};
 
 /// A kind of problem with a line, or with a log as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ComplaintKind {
+pub enum LogComplaintKind {
     ColumnCount,
     /// A column that is read holds no number.
     NotANumber,
@@ -42,9 +42,9 @@ pub enum ComplaintKind {
     FewerThanAnnounced,
 }
 
-/// The treatment of a line with a complaint under [`OnBad::Skip`].
+/// The treatment of a line with a complaint under [`BadLineTreatment::Skip`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Treatment {
+pub enum ComplaintTreatment {
     /// The line is left out.
     Skipped,
     /// The entry is kept; the caller sorts (see [`super::read_swf`]).
@@ -54,12 +54,12 @@ pub enum Treatment {
     Incomplete,
 }
 
-impl ComplaintKind {
-    /// Returns the treatment of the line under [`OnBad::Skip`].
-    pub fn treatment(self) -> Treatment {
+impl LogComplaintKind {
+    /// Returns the treatment of the line under [`BadLineTreatment::Skip`].
+    pub fn treatment(self) -> ComplaintTreatment {
         match self {
-            Self::BackInTime => Treatment::Kept,
-            Self::Truncated | Self::FewerThanAnnounced => Treatment::Incomplete,
+            Self::BackInTime => ComplaintTreatment::Kept,
+            Self::Truncated | Self::FewerThanAnnounced => ComplaintTreatment::Incomplete,
             Self::ColumnCount
             | Self::NotANumber
             | Self::OutOfRange
@@ -70,7 +70,7 @@ impl ComplaintKind {
             | Self::UnknownProcessors
             | Self::ZeroProcessors
             | Self::TooManyProcessors
-            | Self::PartialExecution => Treatment::Skipped,
+            | Self::PartialExecution => ComplaintTreatment::Skipped,
         }
     }
 
@@ -92,7 +92,7 @@ impl ComplaintKind {
     }
 }
 
-impl fmt::Display for ComplaintKind {
+impl fmt::Display for LogComplaintKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ColumnCount => "wrong column count",
@@ -115,15 +115,15 @@ impl fmt::Display for ComplaintKind {
 
 /// A problem with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct LogComplaint {
     /// The line, from 1; for the log as a whole, its last line.
     pub line: u64,
-    pub kind: ComplaintKind,
+    pub kind: LogComplaintKind,
     /// The value or column concerned, for people.
     pub detail: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for LogComplaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {} ({})", self.line, self.kind, self.detail)
     }
@@ -131,13 +131,13 @@ impl fmt::Display for Complaint {
 
 /// A complaint whose line is not yet known to its maker.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct LineFault {
-    pub(super) kind: ComplaintKind,
+pub(super) struct UnplacedComplaint {
+    pub(super) kind: LogComplaintKind,
     pub(super) detail: String,
 }
 
-impl LineFault {
-    pub(super) fn new(kind: ComplaintKind, detail: impl Into<String>) -> Self {
+impl UnplacedComplaint {
+    pub(super) fn new(kind: LogComplaintKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
             detail: detail.into(),
@@ -145,8 +145,8 @@ impl LineFault {
     }
 
     /// Makes a complaint about `line`.
-    pub(super) fn at_line(self, line: u64) -> Complaint {
-        Complaint {
+    pub(super) fn at_line(self, line: u64) -> LogComplaint {
+        LogComplaint {
             line,
             kind: self.kind,
             detail: self.detail,
@@ -156,33 +156,33 @@ impl LineFault {
 
 /// The count of one kind of complaint, with its first cases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct ComplaintTally {
+struct LogComplaintTally {
     count: u64,
-    kept: Vec<Complaint>,
+    kept: Vec<LogComplaint>,
 }
 
 /// All problems with a log: every case is counted, the first of each kind are kept in full. Its
 /// `Display` is a summary of one line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Complaints {
+pub struct LogComplaints {
     lines_read: u64,
-    tallies: BTreeMap<ComplaintKind, ComplaintTally>,
+    tallies: BTreeMap<LogComplaintKind, LogComplaintTally>,
 }
 
-impl Complaints {
+impl LogComplaints {
     /// Entry lines read in whole, bad ones included; no comments, no blank lines.
     pub fn lines_read(&self) -> u64 {
         self.lines_read
     }
 
     /// Returns the number of complaints of `kind`.
-    pub fn count(&self, kind: ComplaintKind) -> u64 {
+    pub fn count(&self, kind: LogComplaintKind) -> u64 {
         self.tallies.get(&kind).map_or(0, |tally| tally.count)
     }
 
     /// Returns the number of lines that were left out.
     pub fn lines_skipped(&self) -> u64 {
-        self.with_treatment(Treatment::Skipped)
+        self.with_treatment(ComplaintTreatment::Skipped)
             .map(|(_, tally)| tally.count)
             .sum()
     }
@@ -193,7 +193,7 @@ impl Complaints {
     }
 
     /// Returns the complaints kept in full, kind by kind, in the order of their lines.
-    pub fn kept_in_full(&self) -> impl Iterator<Item = &Complaint> {
+    pub fn kept_in_full(&self) -> impl Iterator<Item = &LogComplaint> {
         self.tallies.values().flat_map(|tally| &tally.kept)
     }
 
@@ -205,10 +205,10 @@ impl Complaints {
     /// Records a complaint, or turns it into the error that ends the reading.
     pub(super) fn record_complaint(
         &mut self,
-        complaint: Complaint,
-        reading: &LogReading,
+        complaint: LogComplaint,
+        reading: &LogReadSettings,
     ) -> Result<(), LogError> {
-        let OnBad::Skip { kept_per_kind_max } = reading.on_bad else {
+        let BadLineTreatment::Skip { kept_per_kind_max } = reading.on_bad else {
             return Err(LogError::Refused {
                 file: reading.file.clone(),
                 complaint,
@@ -224,8 +224,8 @@ impl Complaints {
 
     fn with_treatment(
         &self,
-        treatment: Treatment,
-    ) -> impl Iterator<Item = (&ComplaintKind, &ComplaintTally)> {
+        treatment: ComplaintTreatment,
+    ) -> impl Iterator<Item = (&LogComplaintKind, &LogComplaintTally)> {
         self.tallies
             .iter()
             .filter(move |(kind, _)| kind.treatment() == treatment)

@@ -14,9 +14,9 @@ use std::io::{self, Read};
 use cospan_domain::units::Timestamp;
 use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
 
-use super::complaints::{ComplaintKind, Complaints, LineFault};
-use super::source::{WatchedSource, breaks_off, decode_source, unreadable_error};
-use super::{LogError, LogReading};
+use super::complaints::{LogComplaintKind, LogComplaints, UnplacedComplaint};
+use super::source::{LineEndTracker, breaks_off, decode_source, unreadable_error};
+use super::{LogError, LogReadSettings};
 
 /// The recorded cause of a failure; these are columns of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,18 +58,18 @@ pub struct LoggedFailure {
 /// # Errors
 /// [`LogError::Unreadable`] if the source fails, [`LogError::Refused`] if asked
 /// for, and at the end [`LogError::Empty`] if there was no usable failure.
-pub struct FailureReader<'a> {
-    rows: Reader<WatchedSource<'a>>,
+pub struct FailureLogReader<'a> {
+    rows: Reader<LineEndTracker<'a>>,
     row: ByteRecord,
     columns: FailureColumns,
     system: Option<u32>,
-    reading: LogReading,
-    complaints: Complaints,
+    reading: LogReadSettings,
+    complaints: LogComplaints,
     found: u64,
     is_done: bool,
 }
 
-impl<'a> FailureReader<'a> {
+impl<'a> FailureLogReader<'a> {
     /// Starts a reading. Rows of other machines than `system`, if given, are neither read nor
     /// complained about.
     ///
@@ -78,7 +78,7 @@ impl<'a> FailureReader<'a> {
     /// line does not name the columns needed.
     pub fn new(
         source: impl Read + 'a,
-        reading: LogReading,
+        reading: LogReadSettings,
         system: Option<u32>,
     ) -> Result<Self, LogError> {
         let plain =
@@ -86,7 +86,7 @@ impl<'a> FailureReader<'a> {
         let mut rows = ReaderBuilder::new()
             .flexible(true)
             .trim(Trim::All)
-            .from_reader(WatchedSource::new(plain));
+            .from_reader(LineEndTracker::new(plain));
         let names = rows
             .byte_headers()
             .map_err(|error| unreadable_error(&reading, 0, into_io(error)))?;
@@ -96,7 +96,7 @@ impl<'a> FailureReader<'a> {
                 column,
             })?;
         let row = ByteRecord::new();
-        let complaints = Complaints::default();
+        let complaints = LogComplaints::default();
         Ok(Self {
             rows,
             row,
@@ -110,7 +110,7 @@ impl<'a> FailureReader<'a> {
     }
 
     /// Returns the complaints so far.
-    pub fn complaints(&self) -> &Complaints {
+    pub fn complaints(&self) -> &LogComplaints {
         &self.complaints
     }
 
@@ -124,9 +124,9 @@ impl<'a> FailureReader<'a> {
                     self.found += 1;
                     return Ok(Some(failure));
                 }
-                Err(fault) if !is_ended && fault.kind == ComplaintKind::ColumnCount => {
+                Err(fault) if !is_ended && fault.kind == LogComplaintKind::ColumnCount => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.record_fault(LineFault::new(ComplaintKind::Truncated, detail))?;
+                    self.record_fault(UnplacedComplaint::new(LogComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
                     self.complaints.count_line();
@@ -152,14 +152,14 @@ impl<'a> FailureReader<'a> {
         if !breaks_off(&error) {
             return Err(unreadable_error(&self.reading, self.line_number(), error));
         }
-        self.record_fault(LineFault::new(
-            ComplaintKind::Truncated,
+        self.record_fault(UnplacedComplaint::new(
+            LogComplaintKind::Truncated,
             "compressed data break off",
         ))?;
         Ok(false)
     }
 
-    fn record_fault(&mut self, fault: LineFault) -> Result<(), LogError> {
+    fn record_fault(&mut self, fault: UnplacedComplaint) -> Result<(), LogError> {
         self.complaints
             .record_complaint(fault.at_line(self.line_number()), &self.reading)
     }
@@ -169,7 +169,7 @@ impl<'a> FailureReader<'a> {
     }
 }
 
-impl Iterator for FailureReader<'_> {
+impl Iterator for FailureLogReader<'_> {
     type Item = Result<LoggedFailure, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -239,10 +239,13 @@ impl FailureColumns {
         &self,
         row: &ByteRecord,
         of: Option<u32>,
-    ) -> Result<Option<LoggedFailure>, LineFault> {
+    ) -> Result<Option<LoggedFailure>, UnplacedComplaint> {
         if row.len() != self.count {
             let detail = format!("{} instead of {}", row.len(), self.count);
-            return Err(LineFault::new(ComplaintKind::ColumnCount, detail));
+            return Err(UnplacedComplaint::new(
+                LogComplaintKind::ColumnCount,
+                detail,
+            ));
         }
         let system = parse_number(row, self.system)?;
         if of.is_some_and(|wanted| wanted != system) {
@@ -254,7 +257,10 @@ impl FailureColumns {
         if repaired < started {
             let dates = (text(row, self.repaired), text(row, self.started));
             let detail = format!("repaired {}, started {}", dates.0, dates.1);
-            return Err(LineFault::new(ComplaintKind::EndBeforeStart, detail));
+            return Err(UnplacedComplaint::new(
+                LogComplaintKind::EndBeforeStart,
+                detail,
+            ));
         }
         Ok(Some(LoggedFailure {
             system,
@@ -284,21 +290,24 @@ fn text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
 }
 
-fn parse_number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
+fn parse_number(row: &ByteRecord, column: FailureColumn) -> Result<u32, UnplacedComplaint> {
     let text = text(row, column);
     text.parse().map_err(|_| {
         let detail = format!("{} {text:?}", column.1);
-        LineFault::new(ComplaintKind::NotANumber, detail)
+        UnplacedComplaint::new(LogComplaintKind::NotANumber, detail)
     })
 }
 
-fn parse_date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault> {
+fn parse_date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, UnplacedComplaint> {
     let text = text(row, column);
     if text.is_empty() {
-        return Err(LineFault::new(ComplaintKind::UnknownTime, column.1));
+        return Err(UnplacedComplaint::new(
+            LogComplaintKind::UnknownTime,
+            column.1,
+        ));
     }
     wall_clock::parse_wall_clock(&text).ok_or_else(|| {
         let detail = format!("{} {text:?}", column.1);
-        LineFault::new(ComplaintKind::NotADate, detail)
+        UnplacedComplaint::new(LogComplaintKind::NotADate, detail)
     })
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{LogError, LogReading};
+use super::{LogError, LogReadSettings};
 
 /// The longest line a log may have; longer ones would be held in memory whole.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -50,7 +50,7 @@ pub(super) fn breaks_off(error: &io::Error) -> bool {
 
 /// The next line, or why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineFound {
+pub(super) enum NextLogLine {
     /// A line; see [`LogLines::text`].
     Line {
         /// False for a last line without line end.
@@ -67,12 +67,12 @@ pub(super) struct LogLines<'a> {
     source: Box<dyn BufRead + 'a>,
     buffer: Vec<u8>,
     number: u64,
-    last: Option<LineFound>,
+    last: Option<NextLogLine>,
     again: bool,
 }
 
 impl<'a> LogLines<'a> {
-    pub(super) fn new(raw: impl Read + 'a, reading: &LogReading) -> Result<Self, LogError> {
+    pub(super) fn new(raw: impl Read + 'a, reading: &LogReadSettings) -> Result<Self, LogError> {
         let source = decode_source(raw).map_err(|source| unreadable_error(reading, 0, source))?;
         Ok(Self {
             source,
@@ -84,11 +84,11 @@ impl<'a> LogLines<'a> {
     }
 
     /// Goes to the next line. After a cut or the end, stays there.
-    pub(super) fn advance(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
+    pub(super) fn advance(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
         let found = match self.last {
             Some(found) if self.again => found,
-            Some(end @ (LineFound::Cut | LineFound::End)) => end,
-            Some(LineFound::Line { .. }) | None => self.read_line(reading)?,
+            Some(end @ (NextLogLine::Cut | NextLogLine::End)) => end,
+            Some(NextLogLine::Line { .. }) | None => self.read_line(reading)?,
         };
         self.again = false;
         self.last = Some(found);
@@ -110,7 +110,7 @@ impl<'a> LogLines<'a> {
         self.number
     }
 
-    fn read_line(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
+    fn read_line(&mut self, reading: &LogReadSettings) -> Result<NextLogLine, LogError> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
         match self
@@ -119,7 +119,7 @@ impl<'a> LogLines<'a> {
             .take(limit)
             .read_until(b'\n', &mut self.buffer)
         {
-            Ok(0) => Ok(LineFound::End),
+            Ok(0) => Ok(NextLogLine::End),
             Ok(bytes) => {
                 self.number += 1;
                 if bytes > LINE_BYTES_MAX {
@@ -129,13 +129,13 @@ impl<'a> LogLines<'a> {
                         line: self.number,
                     });
                 }
-                Ok(LineFound::Line {
+                Ok(NextLogLine::Line {
                     ended: self.buffer.ends_with(b"\n"),
                 })
             }
             Err(error) if breaks_off(&error) => {
                 self.number += u64::from(!self.buffer.is_empty());
-                Ok(LineFound::Cut)
+                Ok(NextLogLine::Cut)
             }
             Err(error) => Err(unreadable_error(reading, self.number, error)),
         }
@@ -144,13 +144,13 @@ impl<'a> LogLines<'a> {
 
 /// A source that knows whether it ended in the middle of a line; for readers that split it into
 /// lines themselves.
-pub(super) struct WatchedSource<'a> {
+pub(super) struct LineEndTracker<'a> {
     source: Box<dyn BufRead + 'a>,
     last_byte: u8,
     is_done: bool,
 }
 
-impl<'a> WatchedSource<'a> {
+impl<'a> LineEndTracker<'a> {
     pub(super) fn new(source: Box<dyn BufRead + 'a>) -> Self {
         Self {
             source,
@@ -165,7 +165,7 @@ impl<'a> WatchedSource<'a> {
     }
 }
 
-impl Read for WatchedSource<'_> {
+impl Read for LineEndTracker<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         match buffer[..count].last() {
@@ -177,7 +177,11 @@ impl Read for WatchedSource<'_> {
 }
 
 /// Makes the error for a source that fails after `line`.
-pub(super) fn unreadable_error(reading: &LogReading, line: u64, source: io::Error) -> LogError {
+pub(super) fn unreadable_error(
+    reading: &LogReadSettings,
+    line: u64,
+    source: io::Error,
+) -> LogError {
     LogError::Unreadable {
         file: reading.file.clone(),
         line,

@@ -12,12 +12,12 @@ use std::io::Read;
 
 use cospan_domain::units::DurationMs;
 
-use super::complaints::{ComplaintKind, Complaints, LineFault};
-use super::source::{LineFound, LogLines};
-use super::{LogError, LogReading};
+use super::complaints::{LogComplaintKind, LogComplaints, UnplacedComplaint};
+use super::source::{LogLines, NextLogLine};
+use super::{LogError, LogReadSettings};
 
 pub use header::SwfHeader;
-pub use row::{JobStatus, SwfJob};
+pub use row::{SwfJob, SwfJobStatus};
 
 /// A log held in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct SwfLog {
     /// The jobs by submit time; those submitted at once stay in the order of
     /// the log.
     pub jobs: Vec<SwfJob>,
-    pub complaints: Complaints,
+    pub complaints: LogComplaints,
 }
 
 /// Reads a whole log and sorts it by submit time.
@@ -39,7 +39,7 @@ pub struct SwfLog {
 /// As [`SwfReader`].
 pub fn read_swf(
     source: impl Read,
-    reading: LogReading,
+    reading: LogReadSettings,
     processors_max: Option<u32>,
 ) -> Result<SwfLog, LogError> {
     let mut reader = SwfReader::new(source, reading, processors_max)?;
@@ -63,10 +63,10 @@ pub fn read_swf(
 /// there was no usable job.
 pub struct SwfReader<'a> {
     lines: LogLines<'a>,
-    reading: LogReading,
+    reading: LogReadSettings,
     processors_max: Option<u32>,
     header: SwfHeader,
-    complaints: Complaints,
+    complaints: LogComplaints,
     last: Option<SwfJobTime>,
     is_done: bool,
 }
@@ -84,7 +84,7 @@ impl<'a> SwfReader<'a> {
     /// [`LogError::Unreadable`] or [`LogError::LineTooLong`].
     pub fn new(
         source: impl Read + 'a,
-        reading: LogReading,
+        reading: LogReadSettings,
         processors_max: Option<u32>,
     ) -> Result<Self, LogError> {
         let lines = LogLines::new(source, &reading)?;
@@ -93,7 +93,7 @@ impl<'a> SwfReader<'a> {
             reading,
             processors_max,
             header: SwfHeader::default(),
-            complaints: Complaints::default(),
+            complaints: LogComplaints::default(),
             last: None,
             is_done: false,
         };
@@ -109,15 +109,15 @@ impl<'a> SwfReader<'a> {
     }
 
     /// Returns the complaints so far.
-    pub fn complaints(&self) -> &Complaints {
+    pub fn complaints(&self) -> &LogComplaints {
         &self.complaints
     }
 
     /// Goes to the next job line, past comments and blank lines.
-    fn advance(&mut self) -> Result<LineFound, LogError> {
+    fn advance(&mut self) -> Result<NextLogLine, LogError> {
         loop {
             let found = self.lines.advance(&self.reading)?;
-            let LineFound::Line { .. } = found else {
+            let NextLogLine::Line { .. } = found else {
                 return Ok(found);
             };
             let text = self.lines.text();
@@ -132,20 +132,20 @@ impl<'a> SwfReader<'a> {
     fn next_job(&mut self) -> Result<Option<SwfJob>, LogError> {
         loop {
             let is_ended = match self.advance()? {
-                LineFound::Line { ended } => ended,
-                LineFound::Cut => {
-                    self.record_fault(LineFault::new(
-                        ComplaintKind::Truncated,
+                NextLogLine::Line { ended } => ended,
+                NextLogLine::Cut => {
+                    self.record_fault(UnplacedComplaint::new(
+                        LogComplaintKind::Truncated,
                         "compressed data break off",
                     ))?;
                     return self.check_end();
                 }
-                LineFound::End => return self.check_end(),
+                NextLogLine::End => return self.check_end(),
             };
             match row::parse_line(&self.lines.text()).and_then(|job| self.check_size(job)) {
                 Err(fault) if !is_ended && is_half_a_line(&fault) => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.record_fault(LineFault::new(ComplaintKind::Truncated, detail))?;
+                    self.record_fault(UnplacedComplaint::new(LogComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
                     self.complaints.count_line();
@@ -160,11 +160,14 @@ impl<'a> SwfReader<'a> {
         }
     }
 
-    fn check_size(&self, job: SwfJob) -> Result<SwfJob, LineFault> {
+    fn check_size(&self, job: SwfJob) -> Result<SwfJob, UnplacedComplaint> {
         match self.processors_max {
             Some(max) if job.processors > max => {
                 let detail = format!("{} instead of {max}", job.processors);
-                Err(LineFault::new(ComplaintKind::TooManyProcessors, detail))
+                Err(UnplacedComplaint::new(
+                    LogComplaintKind::TooManyProcessors,
+                    detail,
+                ))
             }
             _ => Ok(job),
         }
@@ -184,7 +187,7 @@ impl<'a> SwfReader<'a> {
                     "job {number} was submitted at {submitted}, job {} before it at {}",
                     last.number, last.submitted
                 );
-                self.record_fault(LineFault::new(ComplaintKind::BackInTime, detail))
+                self.record_fault(UnplacedComplaint::new(LogComplaintKind::BackInTime, detail))
             }
         }
     }
@@ -193,7 +196,10 @@ impl<'a> SwfReader<'a> {
         let found = self.complaints.lines_read();
         if let Some(announced) = self.header.jobs_announced().filter(|jobs| found < *jobs) {
             let detail = format!("{found} instead of {announced}");
-            self.record_fault(LineFault::new(ComplaintKind::FewerThanAnnounced, detail))?;
+            self.record_fault(UnplacedComplaint::new(
+                LogComplaintKind::FewerThanAnnounced,
+                detail,
+            ))?;
         }
         if self.last.is_none() {
             let file = self.reading.file.clone();
@@ -203,17 +209,17 @@ impl<'a> SwfReader<'a> {
         Ok(None)
     }
 
-    fn record_fault(&mut self, fault: LineFault) -> Result<(), LogError> {
+    fn record_fault(&mut self, fault: UnplacedComplaint) -> Result<(), LogError> {
         self.complaints
             .record_complaint(fault.at_line(self.lines.number()), &self.reading)
     }
 }
 
 /// Returns true for a fault that half a line would show.
-fn is_half_a_line(fault: &LineFault) -> bool {
+fn is_half_a_line(fault: &UnplacedComplaint) -> bool {
     matches!(
         fault.kind,
-        ComplaintKind::ColumnCount | ComplaintKind::NotANumber
+        LogComplaintKind::ColumnCount | LogComplaintKind::NotANumber
     )
 }
 

@@ -11,14 +11,14 @@ const REDRAWS_MAX: usize = 1000;
 
 /// A gamma distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gamma {
+pub struct GammaDistribution {
     /// Shape (alpha), above 0.
     pub shape: f64,
     /// Scale (beta), above 0. Scaling it scales mean and deviation alike.
     pub scale: f64,
 }
 
-impl Gamma {
+impl GammaDistribution {
     /// Returns the mean, shape times scale.
     pub fn mean(self) -> f64 {
         self.shape * self.scale
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn with_shape_one_it_is_the_exponential_distribution() {
-        let gamma = Gamma {
+        let gamma = GammaDistribution {
             shape: 1.0,
             scale: 2.0,
         };
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn with_a_whole_shape_it_is_the_erlang_distribution() {
-        let gamma = Gamma {
+        let gamma = GammaDistribution {
             shape: 3.0,
             scale: 1.5,
         };
@@ -106,14 +106,18 @@ mod tests {
             (f64::NAN, 1.0),
             (1.0, f64::INFINITY),
         ] {
-            assert!(Gamma { shape, scale }.to_sampler("gap").is_err());
+            assert!(
+                GammaDistribution { shape, scale }
+                    .to_sampler("gap")
+                    .is_err()
+            );
         }
     }
 
     #[test]
     fn a_limit_that_is_never_met_is_used_itself() {
         use rand::SeedableRng;
-        let sampler = Gamma {
+        let sampler = GammaDistribution {
             shape: 1000.0,
             scale: 1.0,
         }

@@ -22,7 +22,7 @@ use rand::Rng;
 
 use super::gamma::GammaSampler;
 use super::{GeneratedJob, ModelParameterError};
-use arrivals::Arrivals;
+use arrivals::LublinArrivals;
 
 pub use parameters::{
     ArrivalParameters, LublinParameters, RunTimeParameters, SizeParameters, StreamParameters,
@@ -34,8 +34,8 @@ const LN_RUN_TIME_MAX: f64 = 12.0;
 /// Makes jobs, in the order of their submission.
 #[derive(Debug, Clone)]
 pub struct LublinGenerator {
-    first: JobStream,
-    second: Option<JobStream>,
+    first: LublinJobStream,
+    second: Option<LublinJobStream>,
 }
 
 impl LublinGenerator {
@@ -45,10 +45,10 @@ impl LublinGenerator {
     /// If a parameter is outside its range.
     pub fn new(parameters: &LublinParameters) -> Result<Self, ModelParameterError> {
         let (first, second) = match parameters {
-            LublinParameters::Typeless(all) => (JobStream::new(all, false)?, None),
+            LublinParameters::Typeless(all) => (LublinJobStream::new(all, false)?, None),
             LublinParameters::Typed { batch, interactive } => (
-                JobStream::new(batch, false)?,
-                Some(JobStream::new(interactive, true)?),
+                LublinJobStream::new(batch, false)?,
+                Some(LublinJobStream::new(interactive, true)?),
             ),
         };
         Ok(Self { first, second })
@@ -101,17 +101,17 @@ pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
 
 /// The stream of jobs of one type.
 #[derive(Debug, Clone)]
-struct JobStream {
+struct LublinJobStream {
     sizes: SizeParameters,
     run_times: RunTimeParameters,
     ln_first: GammaSampler,
     ln_second: GammaSampler,
-    arrivals: Arrivals,
+    arrivals: LublinArrivals,
     pending: Option<DurationMs>,
     is_interactive: bool,
 }
 
-impl JobStream {
+impl LublinJobStream {
     fn new(
         parameters: &StreamParameters,
         is_interactive: bool,
@@ -132,7 +132,7 @@ impl JobStream {
             ln_second: run_times
                 .ln_second
                 .to_sampler("the second gamma of ln run time")?,
-            arrivals: Arrivals::new(&arrivals)?,
+            arrivals: LublinArrivals::new(&arrivals)?,
             pending: None,
             is_interactive,
         })

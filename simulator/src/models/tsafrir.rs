@@ -23,7 +23,7 @@ use rand::Rng;
 use thiserror::Error;
 
 pub use assignment::assign_estimates;
-pub use distinct::DistinctEstimates;
+pub use distinct::DistinctEstimatesRule;
 pub use head::HEAD_LEN;
 
 /// The shortest maximum the model was made for.
@@ -37,7 +37,7 @@ pub struct EstimateModel {
     /// The longest estimate allowed (M), at least [`LONGEST_MIN`].
     pub longest: DurationMs,
     /// Rule for the number of distinct estimates, given the number of jobs.
-    pub distinct: DistinctEstimates,
+    pub distinct: DistinctEstimatesRule,
     /// Popular estimates known beforehand, at most [`HEAD_LEN`]; their counts are kept as they are,
     /// and the model fills in the rest.
     pub known: Vec<EstimateCount>,
@@ -105,7 +105,7 @@ impl EstimateModel {
         Self {
             jobs,
             longest,
-            distinct: DistinctEstimates::Piecewise,
+            distinct: DistinctEstimatesRule::Piecewise,
             known: Vec::new(),
         }
     }

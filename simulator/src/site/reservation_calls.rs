@@ -1,19 +1,19 @@
 //! Reservations at a simulated site, as its callers see them.
 
 use async_trait::async_trait;
-use cospan_domain::reservation::{ReservationAnswer, ReservationTag, Span};
+use cospan_domain::reservation::{ReservationAnswer, ReservationTag, TimeSpan};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
-    TaggedReservationRequest,
+    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError,
+    SiteReservationCalls, TaggedReservationRequest,
 };
 
 use super::SimulatedSite;
 use crate::call_faults::CallFate;
 use crate::fault_kinds::FaultKind;
-use crate::world::World;
+use crate::world::SimulatedWorld;
 
-const CALL: CallKind = CallKind::Reserve;
+const CALL: SiteCallKind = SiteCallKind::Reserve;
 /// Longest time by which a wrong start is later than requested.
 const WRONG_BY: DurationMs = DurationMs(7_200_000);
 
@@ -38,14 +38,14 @@ impl SimulatedSite {
 }
 
 #[async_trait]
-impl Reservations for SimulatedSite {
+impl SiteReservationCalls for SimulatedSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,
     ) -> Result<ReservationAnswer, SiteError> {
         let fate = self.call_faults.draw_fate();
         let order = Self::misunderstand_order(fate, order);
-        self.call_with_fate(fate, CALL, None, move |world: &mut World, site| {
+        self.call_with_fate(fate, CALL, None, move |world: &mut SimulatedWorld, site| {
             world.reserve(site, &order)
         })
         .await
@@ -57,7 +57,7 @@ impl Reservations for SimulatedSite {
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let fate = self.call_faults.draw_fate();
         let order = Self::misunderstand_order(fate, order);
-        self.call_with_fate(fate, CALL, None, move |world: &mut World, site| {
+        self.call_with_fate(fate, CALL, None, move |world: &mut SimulatedWorld, site| {
             world.modify_lease(site, &order)
         })
         .await
@@ -80,7 +80,7 @@ impl Reservations for SimulatedSite {
             .await
     }
 
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         Ok(self.list().await?.remove(&tag))
     }
 
@@ -89,7 +89,7 @@ impl Reservations for SimulatedSite {
             .await
     }
 
-    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+    async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
         self.call_site(CALL, move |world, site| world.free_slots(site, span, most))
             .await
     }

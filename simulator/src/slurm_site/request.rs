@@ -8,27 +8,29 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, AttemptTag, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName,
 };
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, GateDecision, GateState, Go, Peer, SiteError, SubmitRequest};
+use cospan_sites::port::{
+    AttemptSubmitRequest, GateDecision, GateState, GoDecision, RoundPeer, SiteCallKind, SiteError,
+};
 
 use crate::kill_switch::KillSwitch;
-use crate::world::{SiteIndex, World};
+use crate::world::{SimulatedWorld, SiteIndex};
 
 /// Parts of a status that come from Slurm itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StatusQuery {
+pub(super) struct SlurmStatusParts {
     queue: bool,
     load: bool,
 }
 
 /// A request to the agent, with its arguments.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verb {
+pub(super) enum SlurmRequestVerb {
     Describe,
-    Status(Vec<AttemptTag>, StatusQuery),
-    Submit(Box<SubmitRequest>),
+    Status(Vec<AttemptTag>, SlurmStatusParts),
+    Submit(Box<AttemptSubmitRequest>),
     Find(AttemptTag),
     Gate(AttemptTag, GateDecision),
     Cancel(AttemptTag),
@@ -42,30 +44,32 @@ pub(super) enum Verb {
 /// A parsed request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SlurmRequest {
-    pub(super) verb: Verb,
+    pub(super) verb: SlurmRequestVerb,
 }
 
-impl Verb {
+impl SlurmRequestVerb {
     /// Returns the call of the port that the request belongs to.
-    pub(super) fn call_kind(&self) -> CallKind {
+    pub(super) fn call_kind(&self) -> SiteCallKind {
         match self {
-            Verb::Describe => CallKind::Describe,
-            Verb::Status(..) => CallKind::Status,
-            Verb::Submit(_) => CallKind::Submit,
-            Verb::Find(_) => CallKind::FindByTag,
-            Verb::Gate(..) => CallKind::DecideGate,
-            Verb::Cancel(_) | Verb::Withdraw(..) => CallKind::Cancel,
-            Verb::Remove(_) => CallKind::RemoveAttempt,
-            Verb::List => CallKind::ListAttempts,
-            Verb::Accounts => CallKind::Status,
+            SlurmRequestVerb::Describe => SiteCallKind::Describe,
+            SlurmRequestVerb::Status(..) => SiteCallKind::Status,
+            SlurmRequestVerb::Submit(_) => SiteCallKind::Submit,
+            SlurmRequestVerb::Find(_) => SiteCallKind::FindByTag,
+            SlurmRequestVerb::Gate(..) => SiteCallKind::DecideGate,
+            SlurmRequestVerb::Cancel(_) | SlurmRequestVerb::Withdraw(..) => SiteCallKind::Cancel,
+            SlurmRequestVerb::Remove(_) => SiteCallKind::RemoveAttempt,
+            SlurmRequestVerb::List => SiteCallKind::ListAttempts,
+            SlurmRequestVerb::Accounts => SiteCallKind::Status,
         }
     }
 
     /// Returns the pretended answer, if the request may be answered as if it had been carried out.
     pub(super) fn pretended_answer(&self) -> Option<String> {
         match self {
-            Verb::Submit(_) => Some("number 0\n".to_owned()),
-            Verb::Cancel(_) | Verb::Withdraw(..) => Some("verdict void\n".to_owned()),
+            SlurmRequestVerb::Submit(_) => Some("number 0\n".to_owned()),
+            SlurmRequestVerb::Cancel(_) | SlurmRequestVerb::Withdraw(..) => {
+                Some("verdict void\n".to_owned())
+            }
             _ => None,
         }
     }
@@ -115,41 +119,45 @@ impl SlurmRequest {
     /// Carries the request out in the world.
     pub(super) fn carry_out(
         &self,
-        world: &mut World,
+        world: &mut SimulatedWorld,
         site: SiteIndex,
         idle: Option<u32>,
         kill_switch: &KillSwitch,
     ) -> Result<String, SiteError> {
         match &self.verb {
-            Verb::Describe => Ok(world.slurm_config(site)),
-            Verb::Status(tags, asks) => {
+            SlurmRequestVerb::Describe => Ok(world.slurm_config(site)),
+            SlurmRequestVerb::Status(tags, asks) => {
                 Ok(world.slurm_status(site, tags, asks.queue, asks.load.then_some(idle)))
             }
-            Verb::Submit(order) => {
+            SlurmRequestVerb::Submit(order) => {
                 let number = world.submit(site, order)?.lrm_id;
                 Ok(format!(
                     "number {}\n",
                     number.as_str().split('.').next().unwrap_or_default()
                 ))
             }
-            Verb::Find(tag) => Ok(world.slurm_find(site, *tag)),
-            Verb::Gate(tag, decision) => decide_gate(world, site, *tag, decision, kill_switch),
-            Verb::Cancel(tag) => {
+            SlurmRequestVerb::Find(tag) => Ok(world.slurm_find(site, *tag)),
+            SlurmRequestVerb::Gate(tag, decision) => {
+                decide_gate(world, site, *tag, decision, kill_switch)
+            }
+            SlurmRequestVerb::Cancel(tag) => {
                 let state = world.decide_gate(site, *tag, &GateDecision::Void)?;
                 world.cancel(site, *tag, None);
                 Ok(format_verdict(state))
             }
-            Verb::Withdraw(tag, number) => {
+            SlurmRequestVerb::Withdraw(tag, number) => {
                 let name = world.sites()[site.index()].name().clone();
                 let id = LrmId::new(&format!("{number}.{name}"));
                 let id = id.map_err(|error| SiteError::Refused(error.to_string()))?;
                 world.withdraw(site, *tag, &id);
                 Ok(String::new())
             }
-            Verb::Remove(tag) => world.remove_attempt(site, *tag).map(|()| String::new()),
-            Verb::List => Ok(world.slurm_list(site)),
+            SlurmRequestVerb::Remove(tag) => {
+                world.remove_attempt(site, *tag).map(|()| String::new())
+            }
+            SlurmRequestVerb::List => Ok(world.slurm_list(site)),
             // Most clusters say so: "Slurm accounting storage is disabled".
-            Verb::Accounts => Ok("unkept here\n".to_owned()),
+            SlurmRequestVerb::Accounts => Ok("unkept here\n".to_owned()),
         }
     }
 }
@@ -164,7 +172,7 @@ fn format_verdict(state: GateState) -> String {
 }
 
 fn decide_gate(
-    world: &mut World,
+    world: &mut SimulatedWorld,
     site: SiteIndex,
     tag: AttemptTag,
     decision: &GateDecision,
@@ -180,29 +188,31 @@ fn decide_gate(
     Ok(format_verdict(state))
 }
 
-fn parse_verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
+fn parse_verb(words: &[&str], input: RequestReader<'_>) -> Option<SlurmRequestVerb> {
     Some(match *words.first()? {
-        "describe" => Verb::Describe,
-        "status" => Verb::Status(
+        "describe" => SlurmRequestVerb::Describe,
+        "status" => SlurmRequestVerb::Status(
             tags(input)?,
-            StatusQuery {
+            SlurmStatusParts {
                 queue: words.contains(&"queue"),
                 load: words.contains(&"load"),
             },
         ),
-        "submit" => Verb::Submit(Box::new(parse_order(
+        "submit" => SlurmRequestVerb::Submit(Box::new(parse_order(
             tag_in(words)?,
             words.get(5..)?,
             input,
         )?)),
-        "find" => Verb::Find(tag_in(words)?),
-        "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag_in(words)?, GateDecision::Void),
-        "gate" => Verb::Gate(tag_in(words)?, GateDecision::Go(parse_go(input)?)),
-        "cancel" => Verb::Cancel(tag_in(words)?),
-        "withdraw" => Verb::Withdraw(tag_in(words)?, words.get(2)?.parse().ok()?),
-        "remove" => Verb::Remove(tag_in(words)?),
-        "list" => Verb::List,
-        "accounts" => Verb::Accounts,
+        "find" => SlurmRequestVerb::Find(tag_in(words)?),
+        "gate" if words.get(2) == Some(&"void") => {
+            SlurmRequestVerb::Gate(tag_in(words)?, GateDecision::Void)
+        }
+        "gate" => SlurmRequestVerb::Gate(tag_in(words)?, GateDecision::Go(parse_go(input)?)),
+        "cancel" => SlurmRequestVerb::Cancel(tag_in(words)?),
+        "withdraw" => SlurmRequestVerb::Withdraw(tag_in(words)?, words.get(2)?.parse().ok()?),
+        "remove" => SlurmRequestVerb::Remove(tag_in(words)?),
+        "list" => SlurmRequestVerb::List,
+        "accounts" => SlurmRequestVerb::Accounts,
         _ => return None,
     })
 }
@@ -226,7 +236,7 @@ fn parse_order(
     tag: AttemptTag,
     options: &[&str],
     mut input: RequestReader<'_>,
-) -> Option<SubmitRequest> {
+) -> Option<AttemptSubmitRequest> {
     let split = options
         .iter()
         .map(|option| option.split_once('=').unwrap_or((option, "")));
@@ -258,7 +268,10 @@ fn parse_order(
     Some(order)
 }
 
-fn parse_parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRequest> {
+fn parse_parameters(
+    tag: AttemptTag,
+    mut params: RequestReader<'_>,
+) -> Option<AttemptSubmitRequest> {
     let mut executable = String::new();
     let mut arguments = Vec::new();
     let mut lists_hosts = false;
@@ -278,14 +291,14 @@ fn parse_parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<Su
         }
     }
     let program = Program {
-        executable: Executable::AtSite(executable.into()),
+        executable: ExecutableSource::AtSite(executable.into()),
         arguments,
         environment: BTreeMap::new(),
         directory: None,
         setup: Vec::new(),
     };
-    let plain = SubmitRequest::with_one_processor(tag, program, wall_time);
-    Some(SubmitRequest {
+    let plain = AttemptSubmitRequest::with_one_processor(tag, program, wall_time);
+    Some(AttemptSubmitRequest {
         hold_max,
         lists_hosts,
         ..plain
@@ -314,7 +327,7 @@ fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
     }
 }
 
-fn parse_go(mut input: RequestReader<'_>) -> Option<Go> {
+fn parse_go(mut input: RequestReader<'_>) -> Option<GoDecision> {
     let mut fields = BTreeMap::new();
     let mut peers = Vec::new();
     while let Some(line) = input.line() {
@@ -324,7 +337,7 @@ fn parse_go(mut input: RequestReader<'_>) -> Option<Go> {
             None => {}
         }
     }
-    Some(Go {
+    Some(GoDecision {
         round: Round(u32::try_from(*fields.get("round")?).ok()?),
         epoch: Epoch(*fields.get("epoch")?),
         start_at: Timestamp(*fields.get("start_at")?),
@@ -334,12 +347,12 @@ fn parse_go(mut input: RequestReader<'_>) -> Option<Go> {
     })
 }
 
-fn peer(line: &str) -> Option<Peer> {
+fn peer(line: &str) -> Option<RoundPeer> {
     let mut words = line.split(' ').skip(1);
     let attempt = words.next()?;
     let site = words.next()?;
     let processors = words.next()?;
-    Some(Peer {
+    Some(RoundPeer {
         attempt: Attempt(attempt.parse().ok()?),
         site: SiteName::new(site).ok()?,
         host: words.next().unwrap_or_default().to_owned(),

@@ -13,7 +13,7 @@ use super::batch::LrmJobId;
 pub struct SiteIndex(pub(super) usize);
 
 impl SiteIndex {
-    /// Returns its index in [`super::World::sites`].
+    /// Returns its index in [`super::SimulatedWorld::sites`].
     pub fn index(self) -> usize {
         self.0
     }
@@ -50,12 +50,12 @@ pub(super) enum AgendaEvent {
 
 /// Events in order of time, then of being added: the same in every run.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct EventAgenda {
     entries: BinaryHeap<Reverse<(Timestamp, u64, SiteIndex, AgendaEvent)>>,
     added: u64,
 }
 
-impl Agenda {
+impl EventAgenda {
     pub(super) fn add(&mut self, at: Timestamp, site: SiteIndex, event: AgendaEvent) {
         self.added += 1;
         self.entries.push(Reverse((at, self.added, site, event)));

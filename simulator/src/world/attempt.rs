@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, Round, SiteName};
-use cospan_domain::job::spec::Executable;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::job::spec::ExecutableSource;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::reservation::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{
-    AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit, SubmitRequest,
+    AttemptAtGate, AttemptObservation, AttemptSubmitRequest, ExitCause, GateState, PayloadExit,
+    QueuedAttempt, RunningPayload,
 };
 
 use super::batch::LrmJobId;
@@ -37,7 +38,7 @@ pub(super) struct SimulatedPayload {
 impl SimulatedPayload {
     /// Reads the payload of an attempt. A program that is not ours runs for a second. Of shell
     /// scripts only `exit` is understood.
-    fn from_order(order: &SubmitRequest) -> Self {
+    fn from_order(order: &AttemptSubmitRequest) -> Self {
         let words = &order.program.arguments;
         let script = words
             .get(1)
@@ -48,7 +49,7 @@ impl SimulatedPayload {
         let code = code.or(exits).unwrap_or(0);
         let slowdown_per_mille = number_at(order, 2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
-            Executable::AtSite(path) if &**path == MISSING_PROGRAM);
+            ExecutableSource::AtSite(path) if &**path == MISSING_PROGRAM);
         Self {
             run_time,
             code,
@@ -60,7 +61,7 @@ impl SimulatedPayload {
     /// Returns the run time over several sites: the components communicate over links, so the
     /// payload runs longer for each further site, in proportion to how much slower the slowest of
     /// these links is than the fastest of all.
-    fn slowed_run_time(self, spread: &Spread) -> DurationMs {
+    fn slowed_run_time(self, spread: &JobSpread) -> DurationMs {
         let further = spread.sites.saturating_sub(1) as u128;
         let extra = u128::from(self.run_time.0)
             .saturating_mul(u128::from(self.slowdown_per_mille))
@@ -75,13 +76,13 @@ impl SimulatedPayload {
     }
 }
 
-fn number_at(order: &SubmitRequest, at: usize) -> Option<u64> {
+fn number_at(order: &AttemptSubmitRequest, at: usize) -> Option<u64> {
     order.program.arguments.get(at)?.parse().ok()
 }
 
 /// The distribution of a job over the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spread {
+pub(super) struct JobSpread {
     /// Number of different sites of its components.
     pub(super) sites: usize,
     /// Bandwidth of the slowest link between them.
@@ -113,7 +114,7 @@ pub(super) enum AttemptStage {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Attempt {
+pub(super) struct SimulatedAttempt {
     pub(super) lrm: LrmJobId,
     pub(super) submitted_at: Timestamp,
     pub(super) processors: u32,
@@ -142,9 +143,9 @@ pub(super) struct Attempt {
     host: Arc<str>,
 }
 
-impl Attempt {
+impl SimulatedAttempt {
     pub(super) fn new(
-        order: &SubmitRequest,
+        order: &AttemptSubmitRequest,
         lrm: LrmJobId,
         now: Timestamp,
         wall_late: DurationMs,
@@ -172,7 +173,7 @@ impl Attempt {
     }
 
     /// Gives the payload the places of its peers.
-    pub(super) fn apply_spread(&mut self, spread: &Spread) {
+    pub(super) fn apply_spread(&mut self, spread: &JobSpread) {
         self.payload.run_time = self.payload.slowed_run_time(spread);
     }
 
@@ -220,25 +221,25 @@ impl Attempt {
     }
 
     /// Returns what the site observes of it.
-    pub(super) fn observe_stage(&self) -> Observation {
+    pub(super) fn observe_stage(&self) -> AttemptObservation {
         match &self.stage {
-            AttemptStage::Queued | AttemptStage::Starting if bug(Bug::DropTag) => {
-                Observation::Absent
+            AttemptStage::Queued | AttemptStage::Starting if bug(PlantedBug::DropTag) => {
+                AttemptObservation::Absent
             }
-            AttemptStage::Queued => Observation::Queued(InQueue::default()),
-            AttemptStage::Starting => Observation::Starting,
-            AttemptStage::AtGate { since, held_at } => Observation::Ready(AtGate {
+            AttemptStage::Queued => AttemptObservation::Queued(QueuedAttempt::default()),
+            AttemptStage::Starting => AttemptObservation::Starting,
+            AttemptStage::AtGate { since, held_at } => AttemptObservation::Ready(AttemptAtGate {
                 host: self.host.clone(),
                 since: *since,
                 held_at: *held_at,
             }),
-            AttemptStage::Running { since } => Observation::Begun(PayloadBegin {
+            AttemptStage::Running { since } => AttemptObservation::Begun(RunningPayload {
                 host: self.host.clone(),
                 at: *since,
             }),
-            AttemptStage::Exited(exit) => Observation::Exited(exit.clone()),
-            AttemptStage::Void => Observation::Void,
-            AttemptStage::Lost { began, detail } => Observation::Vanished {
+            AttemptStage::Exited(exit) => AttemptObservation::Exited(exit.clone()),
+            AttemptStage::Void => AttemptObservation::Void,
+            AttemptStage::Lost { began, detail } => AttemptObservation::Vanished {
                 began: *began,
                 detail: (*detail).to_owned(),
             },
@@ -256,7 +257,7 @@ impl Attempt {
 }
 
 /// Returns the run time to request from the batch system.
-pub(super) fn requested_run_time(order: &SubmitRequest) -> DurationMs {
+pub(super) fn requested_run_time(order: &AttemptSubmitRequest) -> DurationMs {
     DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
 }
 
@@ -289,7 +290,7 @@ mod tests {
         let slowest = BitsPerSecond(slowest);
         let fastest = BitsPerSecond(100);
         payload
-            .slowed_run_time(&Spread {
+            .slowed_run_time(&JobSpread {
                 sites,
                 slowest,
                 fastest,

@@ -4,10 +4,11 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{
-    CopyBlame, CopyRequest, CopyStatus, Excerpt, FilePlace, Inspected, Readable, SiteError,
+    CopyBlame, CopyRequest, CopyStatus, FileExcerpt, FilePlace, InspectedFile, ReadableFile,
+    SiteError,
 };
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::SiteIndex;
 use super::attempt::AttemptStage;
 use super::network::FlowId;
@@ -36,7 +37,7 @@ pub fn output_content(tag: AttemptTag, path: &RelPath) -> Content {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     fn content_at(&self, site: SiteIndex, place: &FilePlace) -> Option<Content> {
         let cluster = &self.sites[site.0];
         match place {
@@ -59,9 +60,9 @@ impl World {
     ///
     /// # Errors
     /// Fails if there is no such file.
-    pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<Inspected, SiteError> {
+    pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         let content = self.content_at(site, place);
-        Ok(Inspected {
+        Ok(InspectedFile {
             content: content.ok_or_else(|| SiteError::Refused(format!("there is no {place:?}")))?,
             directory: false,
         })
@@ -226,15 +227,15 @@ impl World {
     ///
     /// # Errors
     /// Fails if there is no such file.
-    pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Excerpt, SiteError> {
+    pub fn read(&self, site: SiteIndex, what: &ReadableFile) -> Result<FileExcerpt, SiteError> {
         match what {
-            Readable::Log(..) => Ok(Excerpt {
+            ReadableFile::Log(..) => Ok(FileExcerpt {
                 bytes: Vec::new(),
                 size: Bytes(0),
             }),
-            Readable::File(place) => {
+            ReadableFile::File(place) => {
                 let size = self.inspect(site, place)?.content.size;
-                Ok(Excerpt {
+                Ok(FileExcerpt {
                     bytes: Vec::new(),
                     size,
                 })

@@ -3,20 +3,22 @@
 //! the directory; the others find it taken and leave.
 
 use cospan_domain::ids::{AttemptTag, LrmId};
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{FoundAttempt, GateState, SiteError, SubmitRequest, Submitted};
+use cospan_sites::port::{
+    AcceptedAttempt, AttemptSubmitRequest, FoundSubmission, GateState, SiteError,
+};
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::SiteIndex;
-use super::attempt::{Attempt, AttemptStage, lrm_id, requested_run_time};
+use super::attempt::{AttemptStage, SimulatedAttempt, lrm_id, requested_run_time};
 use super::batch::LrmJobId;
-use super::world_history::LedgerEvent;
-use super::world_site::{Occupant, SimulatedCluster};
+use super::world_history::WorldLedgerEvent;
+use super::world_site::{BatchJobOwner, SimulatedCluster};
 
 /// A batch job under the tag of an attempt that stands for another batch job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Double {
+pub(super) struct DoubleSubmission {
     pub(super) processors: u32,
     /// Longest run time as requested from the batch system.
     asked: DurationMs,
@@ -27,7 +29,10 @@ pub(super) struct Double {
 
 impl SimulatedCluster {
     /// Lists the batch jobs of a tag besides that of its attempt.
-    pub(super) fn doubles_of(&self, tag: AttemptTag) -> impl Iterator<Item = (LrmJobId, &Double)> {
+    pub(super) fn doubles_of(
+        &self,
+        tag: AttemptTag,
+    ) -> impl Iterator<Item = (LrmJobId, &DoubleSubmission)> {
         let all = (tag, LrmJobId(0))..=(tag, LrmJobId(u64::MAX));
         self.doubles
             .range(all)
@@ -35,8 +40,8 @@ impl SimulatedCluster {
     }
 
     /// Lists them as a lookup of the tag finds them.
-    pub(super) fn found_doubles(&self, tag: AttemptTag) -> impl Iterator<Item = FoundAttempt> {
-        self.doubles_of(tag).map(|(job, double)| FoundAttempt {
+    pub(super) fn found_doubles(&self, tag: AttemptTag) -> impl Iterator<Item = FoundSubmission> {
+        self.doubles_of(tag).map(|(job, double)| FoundSubmission {
             lrm_id: lrm_id(&self.name, job),
             submitted_at: double.submitted_at,
         })
@@ -57,7 +62,7 @@ impl SimulatedCluster {
         if !matches!(attempt.stage, AttemptStage::Queued | AttemptStage::Starting) {
             return false;
         }
-        let other = Double {
+        let other = DoubleSubmission {
             processors: attempt.processors,
             asked: attempt.asked,
             submitted_at: attempt.submitted_at,
@@ -102,7 +107,7 @@ impl SimulatedCluster {
             return false;
         };
         let began = matches!(attempt.decision, Some((GateState::Opened, _)));
-        let again = bug(Bug::LetInAgain) && began && !attempt.is_live();
+        let again = bug(PlantedBug::LetInAgain) && began && !attempt.is_live();
         if again {
             self.doubles.remove(&(tag, job));
             attempt.lrm = job;
@@ -114,7 +119,7 @@ impl SimulatedCluster {
     /// Requeues a batch job of ours whose node died. Returns `true` if nothing else happened to the
     /// attempt: there was no directory yet.
     fn requeue_job(&mut self, job: LrmJobId, now: Timestamp) -> bool {
-        let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else {
+        let Some(BatchJobOwner::Ours(tag)) = self.occupants.get(&job) else {
             return false;
         };
         let (processors, asked) = if let Some(double) = self.doubles.get_mut(&(*tag, job)) {
@@ -152,7 +157,7 @@ impl SimulatedCluster {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     /// Handles the death of a batch job with its node, at a site that requeues such batch jobs.
     /// Returns the tag and its stage if that was the end of an attempt of ours: then the batch job
     /// will be started once more, and find the directory.
@@ -171,22 +176,22 @@ impl World {
             .attempts
             .get(&tag)
             .filter(|attempt| !attempt.told_to_end);
-        if let Some(&Attempt {
+        if let Some(&SimulatedAttempt {
             processors, asked, ..
         }) = attempt
             && step != "starting"
             && cluster.batch.submit(job, processors, asked, now).is_ok()
         {
-            let double = Double {
+            let double = DoubleSubmission {
                 processors,
                 asked,
                 submitted_at: now,
                 started: false,
             };
             cluster.doubles.insert((tag, job), double);
-            cluster.occupants.insert(job, Occupant::Ours(tag));
+            cluster.occupants.insert(job, BatchJobOwner::Ours(tag));
             self.ledger
-                .record_deed(now, &cluster.name, tag, LedgerEvent::SubmittedAgain);
+                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::SubmittedAgain);
         }
         Some((tag, step))
     }
@@ -195,8 +200,8 @@ impl World {
     pub(super) fn submit_again(
         &mut self,
         site: SiteIndex,
-        order: &SubmitRequest,
-    ) -> Result<Submitted, SiteError> {
+        order: &AttemptSubmitRequest,
+    ) -> Result<AcceptedAttempt, SiteError> {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         let number = cluster.next_free_number();
@@ -206,19 +211,25 @@ impl World {
             .batch
             .submit(number, processors, asked, now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
-        let double = Double {
+        let double = DoubleSubmission {
             processors,
             asked,
             submitted_at: now,
             started: false,
         };
         cluster.doubles.insert((order.tag, number), double);
-        cluster.occupants.insert(number, Occupant::Ours(order.tag));
+        cluster
+            .occupants
+            .insert(number, BatchJobOwner::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);
-        self.ledger
-            .record_deed(now, &cluster.name, order.tag, LedgerEvent::SubmittedAgain);
+        self.ledger.record_deed(
+            now,
+            &cluster.name,
+            order.tag,
+            WorldLedgerEvent::SubmittedAgain,
+        );
         self.schedule(site);
-        Ok(Submitted { lrm_id })
+        Ok(AcceptedAttempt { lrm_id })
     }
 
     /// Ends one of several batch jobs under a tag; the attempt goes on without it.
@@ -228,7 +239,7 @@ impl World {
         cluster.doubles.remove(&(tag, job));
         cluster.end_batch_job(job, now);
         self.ledger
-            .record_deed(now, &cluster.name, tag, LedgerEvent::DoubleLeft);
+            .record_deed(now, &cluster.name, tag, WorldLedgerEvent::DoubleLeft);
         self.schedule(site);
     }
 

@@ -20,18 +20,18 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
-use cospan_sites::port::SubmitRequest;
+use cospan_sites::port::AttemptSubmitRequest;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 pub use agenda::SiteIndex;
-use agenda::{Agenda, AgendaEvent};
+use agenda::{AgendaEvent, EventAgenda};
 use batch::LrmJobId;
 pub use copies::OUTPUT_BYTES;
 use network::SimulatedNetwork;
-use site_faults::{SiteFault, StruckFault};
-use world_history::{LedgerEvent, WorldLedger};
-use world_site::{ClusterSpec, LocalStart, Occupant, SimulatedCluster};
+use site_faults::{FaultEffectCounts, SiteFault};
+use world_history::{WorldLedger, WorldLedgerEvent};
+use world_site::{BatchJobOwner, ClusterSpec, LocalJobStart, SimulatedCluster};
 
 /// A link from one site to another.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ pub struct LinkSpec {
 
 /// The delays of the wrappers of our attempts.
 #[derive(Debug, Clone, Copy)]
-pub struct SimulatedPace {
+pub struct WrapperDelays {
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
     /// Longest time from the decision of a gate until its wrapper has seen it.
@@ -54,7 +54,7 @@ pub struct SimulatedPace {
     pub wall_late: DurationMs,
 }
 
-impl Default for SimulatedPace {
+impl Default for WrapperDelays {
     fn default() -> Self {
         let wall_late = DurationMs::ZERO;
         Self {
@@ -66,35 +66,35 @@ impl Default for SimulatedPace {
 }
 
 /// Everything outside of the control plane.
-pub struct World {
+pub struct SimulatedWorld {
     now: Timestamp,
     sites: Vec<SimulatedCluster>,
     by_name: BTreeMap<SiteName, SiteIndex>,
     network: SimulatedNetwork,
     fastest_link: BitsPerSecond,
-    agenda: Agenda,
+    agenda: EventAgenda,
     ledger: WorldLedger,
     chance: StdRng,
-    pace: SimulatedPace,
+    pace: WrapperDelays,
     /// True for sites at which something changed since the last call.
     touched: Vec<bool>,
     next_flow: u64,
     troubles: Vec<SiteFault>,
-    struck: StruckFault,
+    struck: FaultEffectCounts,
     /// An attempt that another control plane submits where numbers are reused.
-    rival: Option<SubmitRequest>,
+    rival: Option<AttemptSubmitRequest>,
     /// True if batch jobs whose node died are requeued.
     requeues: bool,
     /// True if control planes drive the sites through the adapter of Slurm.
     by_slurm: bool,
 }
 
-impl World {
+impl SimulatedWorld {
     /// Makes a world in which nothing has happened yet. All its random numbers follow from `seed`.
     pub fn new(
         sites: Vec<ClusterSpec>,
         links: &[LinkSpec],
-        pace: SimulatedPace,
+        pace: WrapperDelays,
         seed: u64,
         now: Timestamp,
     ) -> Self {
@@ -123,14 +123,14 @@ impl World {
             by_name,
             network,
             fastest_link,
-            agenda: Agenda::default(),
+            agenda: EventAgenda::default(),
             ledger: WorldLedger::default(),
             chance: StdRng::seed_from_u64(seed),
             pace,
             touched,
             next_flow: 0,
             troubles: Vec::new(),
-            struck: StruckFault::new(),
+            struck: FaultEffectCounts::new(),
             rival: None,
             requeues: false,
             by_slurm: false,
@@ -143,7 +143,7 @@ impl World {
 
     /// Adds another control plane that uses the same account: where a batch system forgets
     /// submissions, it is the next to submit, and gets their numbers.
-    pub fn set_rival(&mut self, order: SubmitRequest) {
+    pub fn set_rival(&mut self, order: AttemptSubmitRequest) {
         self.rival = Some(order);
     }
 
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// Returns how often each kind of fault had an effect at each step.
-    pub fn fault_counts(&self) -> &StruckFault {
+    pub fn fault_counts(&self) -> &FaultEffectCounts {
         &self.struck
     }
 
@@ -253,12 +253,12 @@ impl World {
     fn on_started(&mut self, site: SiteIndex, job: LrmJobId) {
         let is_failed = self.sites[site.0].runs_in_a_black_hole(job);
         match self.sites[site.0].occupants.get(&job).cloned() {
-            Some(Occupant::Ours(tag)) => {
+            Some(BatchJobOwner::Ours(tag)) => {
                 let delay = self.draw_duration(self.pace.launch_max);
                 self.sites[site.0].mark_started(tag, job);
                 let name = &self.sites[site.0].name;
                 self.ledger
-                    .record_deed(self.now, name, tag, LedgerEvent::Started);
+                    .record_deed(self.now, name, tag, WorldLedgerEvent::Started);
                 let event = if is_failed {
                     AgendaEvent::FailedByNode(job)
                 } else {
@@ -266,17 +266,17 @@ impl World {
                 };
                 self.agenda.add(self.now + delay, site, event);
             }
-            Some(Occupant::Local { .. }) if is_failed => {
+            Some(BatchJobOwner::Local { .. }) if is_failed => {
                 let delay = self.pace.launch_max;
                 self.agenda
                     .add(self.now + delay, site, AgendaEvent::FailedByNode(job));
             }
-            Some(Occupant::Local {
+            Some(BatchJobOwner::Local {
                 run_time,
                 submitted,
                 ..
             }) => {
-                let began = LocalStart {
+                let began = LocalJobStart {
                     submitted,
                     began: self.now,
                     run_time,

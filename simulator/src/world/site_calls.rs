@@ -4,25 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{AttemptTag, ComponentIndex, HostName, LrmId, SiteName};
-use cospan_domain::labels::Labels;
-use cospan_domain::planted_bugs::{Bug, bug};
+use cospan_domain::labels::SiteLabels;
+use cospan_domain::planted_bugs::{PlantedBug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
-    Capabilities, ExitCause, FoundAttempt, GateDecision, GateState, Go, PayloadExit,
-    SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
+    AcceptedAttempt, AttemptSubmitRequest, ExitCause, FoundSubmission, GateDecision, GateState,
+    GoDecision, PayloadExit, SiteCapabilities, SiteDescription, SiteError, SiteStatus,
+    TagLookupAnswer,
 };
 use cospan_sites::wrapper::state_files::MISSING;
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::{AgendaEvent, SiteIndex};
-use super::attempt::{Attempt, AttemptStage, Spread, requested_run_time};
+use super::attempt::{AttemptStage, JobSpread, SimulatedAttempt, requested_run_time};
 use super::batch::LrmJobId;
-use super::world_history::LedgerEvent;
-use super::world_site::Occupant;
+use super::world_history::WorldLedgerEvent;
+use super::world_site::BatchJobOwner;
 
 /// Returns the labels of a site: its place, and its half of the country.
-fn labels_of(name: &SiteName) -> Labels {
+fn labels_of(name: &SiteName) -> SiteLabels {
     let half = if name.as_str() < "e" {
         "north"
     } else {
@@ -35,7 +36,7 @@ fn labels_of(name: &SiteName) -> Labels {
     .into()
 }
 
-impl World {
+impl SimulatedWorld {
     /// Describes the site.
     pub fn describe(&self, site: SiteIndex) -> SiteDescription {
         let total = Resources::processors(self.sites[site.0].processors);
@@ -43,7 +44,7 @@ impl World {
             total: total.clone(),
             largest_component: total,
             labels: labels_of(&self.sites[site.0].name),
-            capabilities: Capabilities {
+            capabilities: SiteCapabilities {
                 queues: self.sites[site.0].queues,
                 queues_only: false,
                 reservations: self.sites[site.0].grants_reservations(),
@@ -84,8 +85,8 @@ impl World {
     pub fn submit(
         &mut self,
         site: SiteIndex,
-        order: &SubmitRequest,
-    ) -> Result<Submitted, SiteError> {
+        order: &AttemptSubmitRequest,
+    ) -> Result<AcceptedAttempt, SiteError> {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
         if cluster.attempts.contains_key(&order.tag) {
@@ -106,25 +107,31 @@ impl World {
                 AgendaEvent::Eligible(order.tag, number),
             );
         }
-        let attempt = Attempt::new(order, number, now, self.pace.wall_late);
+        let attempt = SimulatedAttempt::new(order, number, now, self.pace.wall_late);
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
-        cluster.occupants.insert(number, Occupant::Ours(order.tag));
+        cluster
+            .occupants
+            .insert(number, BatchJobOwner::Ours(order.tag));
         self.ledger.record_deed(
             now,
             &cluster.name,
             order.tag,
-            LedgerEvent::Submitted { processors },
+            WorldLedgerEvent::Submitted { processors },
         );
         if let Some(lease) = order.reservation {
-            self.ledger
-                .record_deed(now, &cluster.name, order.tag, LedgerEvent::Reserved(lease));
+            self.ledger.record_deed(
+                now,
+                &cluster.name,
+                order.tag,
+                WorldLedgerEvent::Reserved(lease),
+            );
         }
         let touched = self.touched[site.0];
         self.schedule(site);
         // The submitter already knows of this change.
         self.touched[site.0] = touched;
-        Ok(Submitted { lrm_id })
+        Ok(AcceptedAttempt { lrm_id })
     }
 
     /// Lets an attempt that was to begin later enter the queue, if it is still wanted.
@@ -144,7 +151,7 @@ impl World {
     }
 
     /// Looks for submissions under a tag. The first is the one that has the directory.
-    pub fn find_by_tag(&self, site: SiteIndex, tag: AttemptTag) -> TagLookup {
+    pub fn find_by_tag(&self, site: SiteIndex, tag: AttemptTag) -> TagLookupAnswer {
         let cluster = &self.sites[site.0];
         let then = cluster.ailments.stale.as_ref();
         let is_shown = then.is_none_or(|then| then.attempts.contains_key(&tag));
@@ -152,15 +159,15 @@ impl World {
             .attempts
             .get(&tag)
             .filter(|_| is_shown)
-            .map(|attempt| FoundAttempt {
+            .map(|attempt| FoundSubmission {
                 lrm_id: attempt.lrm_id(&cluster.name),
                 submitted_at: attempt.submitted_at,
             });
         let doubles = cluster.found_doubles(tag).filter(|_| is_shown);
-        if bug(Bug::DropTag) {
-            return TagLookup { found: Vec::new() };
+        if bug(PlantedBug::DropTag) {
+            return TagLookupAnswer { found: Vec::new() };
         }
-        TagLookup {
+        TagLookupAnswer {
             found: found.into_iter().chain(doubles).collect(),
         }
     }
@@ -194,7 +201,7 @@ impl World {
             }
             cluster.taken.insert(tag);
             self.ledger
-                .record_deed(now, &cluster.name, tag, LedgerEvent::Voided);
+                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Voided);
             return Ok(GateState::Voided);
         };
         if let Some((decided, _)) = attempt.decision {
@@ -203,18 +210,22 @@ impl World {
         let (state, deed, round) = match decision {
             GateDecision::Go(go) => {
                 if attempt.lists_hosts {
-                    let told = LedgerEvent::Told(go.rank, go.peers.clone());
+                    let told = WorldLedgerEvent::Told(go.rank, go.peers.clone());
                     self.ledger.record_deed(now, &cluster.name, tag, told);
                 }
                 attempt.start_by = go.start_by;
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
                 (
                     GateState::Opened,
-                    LedgerEvent::Opened(go.round, peers),
+                    WorldLedgerEvent::Opened(go.round, peers),
                     go.round,
                 )
             }
-            GateDecision::Void => (GateState::Voided, LedgerEvent::Voided, Default::default()),
+            GateDecision::Void => (
+                GateState::Voided,
+                WorldLedgerEvent::Voided,
+                Default::default(),
+            ),
         };
         attempt.decision = Some((state, round));
         spread
@@ -228,7 +239,7 @@ impl World {
     }
 
     /// Returns true if another gate of its round is still to be decided.
-    pub fn awaits_gates(&self, tag: AttemptTag, go: &Go) -> bool {
+    pub fn awaits_gates(&self, tag: AttemptTag, go: &GoDecision) -> bool {
         let mut parts = (0..).map(ComponentIndex).zip(&go.peers);
         parts.any(|(component, peer)| {
             let tag = AttemptTag {
@@ -243,7 +254,7 @@ impl World {
     }
 
     /// Returns the number of sites of a job, and the quality of the links between them.
-    fn spread_of(&self, go: &Go) -> Spread {
+    fn spread_of(&self, go: &GoDecision) -> JobSpread {
         let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
         let pairs = sites
             .iter()
@@ -253,7 +264,7 @@ impl World {
             .filter_map(|(from, to)| self.network.capacity(from, to))
             .min();
         let fastest = self.fastest_link;
-        Spread {
+        JobSpread {
             sites: sites.len(),
             slowest: slowest.unwrap_or(fastest),
             fastest,
@@ -263,7 +274,7 @@ impl World {
     /// Ends an attempt, and every batch job that has its tag.
     pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag, id: Option<&LrmId>) {
         let job = id.and_then(|id| self.parse_number(site, id));
-        let tag = if bug(Bug::TrustNumber) {
+        let tag = if bug(PlantedBug::TrustNumber) {
             self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
@@ -275,7 +286,7 @@ impl World {
     /// Takes the batch job of this number out of the queue, if it has the tag.
     pub fn withdraw(&mut self, site: SiteIndex, tag: AttemptTag, id: &LrmId) {
         let job = self.parse_number(site, id);
-        let tag = if bug(Bug::TrustNumber) {
+        let tag = if bug(PlantedBug::TrustNumber) {
             self.attempt_with_number(site, job).unwrap_or(tag)
         } else {
             tag
@@ -298,8 +309,8 @@ impl World {
     /// Returns the attempt that has this number now, if any.
     fn attempt_with_number(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
         match self.sites[site.0].occupants.get(&job?)? {
-            Occupant::Ours(tag) => Some(*tag),
-            Occupant::Local { .. } => None,
+            BatchJobOwner::Ours(tag) => Some(*tag),
+            BatchJobOwner::Local { .. } => None,
         }
     }
 
@@ -323,7 +334,7 @@ impl World {
                     detail: "cancelled in the queue",
                 };
                 self.ledger
-                    .record_deed(now, &cluster.name, tag, LedgerEvent::Withdrawn);
+                    .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Withdrawn);
                 self.leave_batch(site, tag, job);
             }
             AttemptStage::Starting => attempt.told_to_end = true,
@@ -359,7 +370,12 @@ impl World {
     pub fn remove_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> Result<(), SiteError> {
         let cluster = &mut self.sites[site.0];
         let has_double = cluster.doubles_of(tag).next().is_some();
-        if has_double || cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
+        if has_double
+            || cluster
+                .attempts
+                .get(&tag)
+                .is_some_and(SimulatedAttempt::is_live)
+        {
             return Err(SiteError::Refused(format!(
                 "{tag} has not ended; cancel it first"
             )));
@@ -367,7 +383,7 @@ impl World {
         let known = cluster.attempts.remove(&tag).is_some();
         if cluster.taken.remove(&tag) || known {
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, LedgerEvent::Removed);
+                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Removed);
         }
         Ok(())
     }
@@ -435,7 +451,7 @@ impl World {
         };
         let hold_over = now + attempt.hold_max;
         self.ledger
-            .record_deed(now, &cluster.name, tag, LedgerEvent::Ready);
+            .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Ready);
         self.agenda.add(hold_over, site, AgendaEvent::HoldOver(tag));
         self.mark_touched(site);
     }
@@ -451,7 +467,7 @@ impl World {
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
             self.ledger
-                .record_deed(now, &cluster.name, tag, LedgerEvent::HeldTooLong);
+                .record_deed(now, &cluster.name, tag, WorldLedgerEvent::HeldTooLong);
             self.on_gate_seen(site, tag);
         }
     }
@@ -493,14 +509,18 @@ impl World {
                 attempt.stage = AttemptStage::Running { since: now };
                 let (length, _) = attempt.natural_end();
                 self.ledger
-                    .record_deed(now, &cluster.name, tag, LedgerEvent::Began);
+                    .record_deed(now, &cluster.name, tag, WorldLedgerEvent::Began);
                 if attempt
                     .inputs
                     .iter()
                     .any(|digest| !cluster.store.contains_key(digest))
                 {
-                    self.ledger
-                        .record_deed(now, &cluster.name, tag, LedgerEvent::InputMissing);
+                    self.ledger.record_deed(
+                        now,
+                        &cluster.name,
+                        tag,
+                        WorldLedgerEvent::InputMissing,
+                    );
                 }
                 self.agenda
                     .add(now + length, site, AgendaEvent::PayloadEnd(tag));
@@ -563,10 +583,10 @@ impl World {
             return;
         };
         let deed = match exit.cause {
-            ExitCause::Code(code) => LedgerEvent::Exited(code),
-            ExitCause::WallTime => LedgerEvent::WallTime,
-            ExitCause::CouldNotStart(_) | ExitCause::TooLate => LedgerEvent::NotStarted,
-            _ => LedgerEvent::Terminated,
+            ExitCause::Code(code) => WorldLedgerEvent::Exited(code),
+            ExitCause::WallTime => WorldLedgerEvent::WallTime,
+            ExitCause::CouldNotStart(_) | ExitCause::TooLate => WorldLedgerEvent::NotStarted,
+            _ => WorldLedgerEvent::Terminated,
         };
         attempt.stage = AttemptStage::Exited(exit);
         let job = attempt.lrm;
@@ -580,6 +600,6 @@ impl World {
         let cluster = &mut self.sites[site.0];
         cluster.end_batch_job(job, self.now);
         self.ledger
-            .record_deed(self.now, &cluster.name, tag, LedgerEvent::Left);
+            .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
     }
 }

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{AttemptTag, InstanceId, SiteName};
 use cospan_domain::units::{BitsPerSecond, ClockSkew, DurationMs, Timestamp};
-use cospan_sites::port::{AtGate, Observation, PayloadBegin, PayloadExit};
+use cospan_sites::port::{AttemptAtGate, AttemptObservation, PayloadExit, RunningPayload};
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::{AgendaEvent, SiteIndex};
 use super::attempt::AttemptStage;
 use super::batch::LrmJobId;
-use super::world_history::LedgerEvent;
+use super::world_history::WorldLedgerEvent;
 use crate::fault_kinds::FaultKind;
 
 /// Number of effects of faults, by kind and by the step that they hit.
-pub type StruckFault = BTreeMap<(FaultKind, &'static str), u64>;
+pub type FaultEffectCounts = BTreeMap<(FaultKind, &'static str), u64>;
 
 /// Counts one effect.
-pub(crate) fn count_effect(struck: &mut StruckFault, kind: FaultKind, step: &'static str) {
+pub(crate) fn count_effect(struck: &mut FaultEffectCounts, kind: FaultKind, step: &'static str) {
     *struck.entry((kind, step)).or_default() += 1;
 }
 
@@ -125,7 +125,7 @@ impl SiteFault {
 
 /// The present faults of a site.
 #[derive(Debug, Clone, Default)]
-pub struct Ailments {
+pub struct PresentSiteFaults {
     /// It does not answer; what runs there goes on.
     pub silent: bool,
     /// It cannot be reached; what runs there goes on.
@@ -137,7 +137,7 @@ pub struct Ailments {
     /// It refuses to copy.
     pub(super) disk_full: bool,
     /// The state that it shows, from an earlier time.
-    pub(super) stale: Option<ShownSite>,
+    pub(super) stale: Option<ShownSiteState>,
     /// Times at which its clock was set, with how far ahead in milliseconds; oldest first.
     pub(super) clock_set: Vec<(Timestamp, i64)>,
     /// Sites whose content arrives damaged.
@@ -150,7 +150,7 @@ pub struct Ailments {
 
 /// The reason why a site turns its callers away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
+pub enum TurnAwayReason {
     /// It does not answer, or cannot be reached.
     Silent,
     /// It rejects our account.
@@ -161,12 +161,12 @@ pub enum Closed {
 
 /// The state that a site showed at some time.
 #[derive(Debug, Clone)]
-pub(super) struct ShownSite {
+pub(super) struct ShownSiteState {
     pub(super) idle: u32,
-    pub(super) attempts: BTreeMap<AttemptTag, Observation>,
+    pub(super) attempts: BTreeMap<AttemptTag, AttemptObservation>,
 }
 
-impl Ailments {
+impl PresentSiteFaults {
     /// Returns true if it cannot be worked with, or shows a wrong state.
     pub fn hinder_work(&self) -> bool {
         let deaf = self.silent || self.cut_off || self.frozen || self.revoked;
@@ -174,12 +174,12 @@ impl Ailments {
     }
 
     /// Returns the kind of fault that turns callers away now.
-    fn closed_by(&self) -> Option<(FaultKind, Closed)> {
+    fn closed_by(&self) -> Option<(FaultKind, TurnAwayReason)> {
         let kinds = [
-            (self.silent, FaultKind::Silent, Closed::Silent),
-            (self.cut_off, FaultKind::CutOff, Closed::Silent),
-            (self.revoked, FaultKind::Revoked, Closed::Revoked),
-            (self.frozen, FaultKind::Frozen, Closed::Frozen),
+            (self.silent, FaultKind::Silent, TurnAwayReason::Silent),
+            (self.cut_off, FaultKind::CutOff, TurnAwayReason::Silent),
+            (self.revoked, FaultKind::Revoked, TurnAwayReason::Revoked),
+            (self.frozen, FaultKind::Frozen, TurnAwayReason::Frozen),
         ];
         kinds
             .into_iter()
@@ -214,36 +214,38 @@ impl Ailments {
     }
 
     /// Converts an observation to the times of the site's clock.
-    pub(super) fn with_site_clock(&self, seen: Observation) -> Observation {
+    pub(super) fn with_site_clock(&self, seen: AttemptObservation) -> AttemptObservation {
         if self.clock_set.is_empty() {
             return seen;
         }
         match seen {
-            Observation::Ready(AtGate {
+            AttemptObservation::Ready(AttemptAtGate {
                 host,
                 since,
                 held_at,
             }) => {
                 let since = self.clock_time(since);
                 let held_at = self.clock_time(held_at);
-                Observation::Ready(AtGate {
+                AttemptObservation::Ready(AttemptAtGate {
                     host,
                     since,
                     held_at,
                 })
             }
-            Observation::Begun(PayloadBegin { host, at }) => Observation::Begun(PayloadBegin {
-                host,
-                at: self.clock_time(at),
-            }),
-            Observation::Exited(PayloadExit {
+            AttemptObservation::Begun(RunningPayload { host, at }) => {
+                AttemptObservation::Begun(RunningPayload {
+                    host,
+                    at: self.clock_time(at),
+                })
+            }
+            AttemptObservation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
             }) => {
                 let began_at = self.clock_time(began_at);
                 let ended_at = self.clock_time(ended_at);
-                Observation::Exited(PayloadExit {
+                AttemptObservation::Exited(PayloadExit {
                     cause,
                     began_at,
                     ended_at,
@@ -254,7 +256,7 @@ impl Ailments {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     /// Plans a fault.
     pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: SiteFault) {
         self.troubles.push(trouble);
@@ -297,7 +299,7 @@ impl World {
 
     /// Returns why a site turns a caller away, if it does. The first caller since then counts the
     /// fault for everything of its control plane that is there.
-    pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<Closed> {
+    pub fn turn_away(&mut self, site: SiteIndex, instance: InstanceId) -> Option<TurnAwayReason> {
         let (kind, closed) = self.sites[site.0].ailments.closed_by()?;
         let cluster = &self.sites[site.0];
         if cluster.ailments.unmet.contains(&kind) {
@@ -322,7 +324,7 @@ impl World {
 
     /// Returns what a site says of an attempt: its state when the site became stale, by the site's
     /// own clock.
-    pub(super) fn show_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> Observation {
+    pub(super) fn show_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> AttemptObservation {
         let cluster = &mut self.sites[site.0];
         let truth = cluster.observe_attempt(tag);
         if cluster.ailments.shows_truth() {
@@ -334,7 +336,7 @@ impl World {
                 then.attempts
                     .get(&tag)
                     .cloned()
-                    .unwrap_or(Observation::Absent),
+                    .unwrap_or(AttemptObservation::Absent),
             ),
             None => (
                 FaultKind::SiteClock,
@@ -410,10 +412,14 @@ impl World {
                         now,
                         &self.sites[site.0].name,
                         tag,
-                        LedgerEvent::KilledByNode,
+                        WorldLedgerEvent::KilledByNode,
                     );
-                    self.ledger
-                        .record_deed(now, &self.sites[site.0].name, tag, LedgerEvent::Left);
+                    self.ledger.record_deed(
+                        now,
+                        &self.sites[site.0].name,
+                        tag,
+                        WorldLedgerEvent::Left,
+                    );
                 }
             }
             self.agenda
@@ -448,9 +454,9 @@ impl World {
         cluster.batch.end_job(job, self.now);
         if let Some((tag, _)) = cluster.remove_killed(job) {
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, LedgerEvent::KilledByNode);
+                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::KilledByNode);
             self.ledger
-                .record_deed(self.now, &cluster.name, tag, LedgerEvent::Left);
+                .record_deed(self.now, &cluster.name, tag, WorldLedgerEvent::Left);
         }
         self.schedule(site);
     }
@@ -463,7 +469,7 @@ impl World {
 
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
-        let shown = stale.then(|| ShownSite {
+        let shown = stale.then(|| ShownSiteState {
             idle: cluster.unreserved_idle(self.now),
             attempts: cluster
                 .attempts
@@ -519,20 +525,25 @@ impl World {
         let now = self.now;
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
         for tag in doubles {
-            self.ledger
-                .record_deed(now, &self.sites[site.0].name, tag, LedgerEvent::DoubleLeft);
+            self.ledger.record_deed(
+                now,
+                &self.sites[site.0].name,
+                tag,
+                WorldLedgerEvent::DoubleLeft,
+            );
         }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
             count_effect(&mut self.struck, FaultKind::Forgets, step);
             let name = &self.sites[site.0].name;
             self.ledger
-                .record_deed(now, name, *tag, LedgerEvent::Forgotten);
+                .record_deed(now, name, *tag, WorldLedgerEvent::Forgotten);
             if *step == "running" {
                 self.ledger
-                    .record_deed(now, name, *tag, LedgerEvent::KilledByNode);
+                    .record_deed(now, name, *tag, WorldLedgerEvent::KilledByNode);
             }
-            self.ledger.record_deed(now, name, *tag, LedgerEvent::Left);
+            self.ledger
+                .record_deed(now, name, *tag, WorldLedgerEvent::Left);
         }
         self.schedule(site);
         lost.iter().for_each(|_| self.submit_rival(site));

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
-use cospan_sites::port::{ExitCause, GateState, Observation, PayloadExit};
+use cospan_sites::port::{AttemptObservation, ExitCause, GateState, PayloadExit};
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::SiteIndex;
 use super::batch::LrmJobId;
-use super::world_site::{Occupant, SimulatedCluster};
+use super::world_site::{BatchJobOwner, SimulatedCluster};
 
 /// The root of every simulated site.
 pub const ROOT: &str = "/simulated";
@@ -86,7 +86,7 @@ fn fill_template(template: &str, values: &[(&str, &str)], out: &mut String) {
     out.push_str(rest);
 }
 
-impl World {
+impl SimulatedWorld {
     /// Returns what Slurm prints of itself and of its nodes.
     pub fn slurm_config(&self, site: SiteIndex) -> String {
         let cluster = &self.sites[site.0];
@@ -187,7 +187,7 @@ impl World {
     ) {
         let cluster = &self.sites[site.0];
         for (number, occupant) in &cluster.occupants {
-            let Occupant::Ours(tag) = occupant else {
+            let BatchJobOwner::Ours(tag) = occupant else {
                 continue;
             };
             if let Some(line) = self.live_line(site, *tag, *number).filter(|_| wanted(*tag)) {
@@ -222,7 +222,7 @@ impl World {
         &self,
         site: SiteIndex,
         tag: AttemptTag,
-        seen: &Observation,
+        seen: &AttemptObservation,
         said: &mut String,
     ) {
         let cluster = &self.sites[site.0];
@@ -235,18 +235,24 @@ impl World {
             return;
         };
         let (state, reason) = match seen {
-            Observation::Queued(_) => ("PENDING", pending_reason(cluster, attempt.lrm)),
-            Observation::Starting | Observation::Ready(_) | Observation::Begun(_) => {
-                ("RUNNING", "None")
+            AttemptObservation::Queued(_) => ("PENDING", pending_reason(cluster, attempt.lrm)),
+            AttemptObservation::Starting
+            | AttemptObservation::Ready(_)
+            | AttemptObservation::Begun(_) => ("RUNNING", "None"),
+            AttemptObservation::Exited(_) if attempt.forgotten_until > self.now => {
+                ("PENDING", "Priority")
             }
-            Observation::Exited(_) if attempt.forgotten_until > self.now => ("PENDING", "Priority"),
-            Observation::Exited(exit) if self.now.since(exit.ended_at).0 > REMEMBERED_MS => return,
-            Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => ("COMPLETED", "None"),
-            Observation::Exited(_) => ("FAILED", "NonZeroExitCode"),
-            Observation::Vanished { detail, .. } if detail.contains("node") => {
+            AttemptObservation::Exited(exit) if self.now.since(exit.ended_at).0 > REMEMBERED_MS => {
+                return;
+            }
+            AttemptObservation::Exited(exit) if exit.cause == ExitCause::Code(0) => {
+                ("COMPLETED", "None")
+            }
+            AttemptObservation::Exited(_) => ("FAILED", "NonZeroExitCode"),
+            AttemptObservation::Vanished { detail, .. } if detail.contains("node") => {
                 ("NODE_FAIL", "NodeDown")
             }
-            Observation::Vanished { detail, .. } if detail.contains("cancelled") => {
+            AttemptObservation::Vanished { detail, .. } if detail.contains("cancelled") => {
                 ("CANCELLED", "None")
             }
             _ => return,
@@ -265,27 +271,33 @@ impl World {
     }
 
     /// Writes the files that a wrapper has left, as observed.
-    fn write_files(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
+    fn write_files(
+        &self,
+        site: SiteIndex,
+        tag: AttemptTag,
+        seen: &AttemptObservation,
+        said: &mut String,
+    ) {
         let attempt = self.sites[site.0].attempts.get(&tag);
         let job = attempt.map_or(0, |attempt| attempt.lrm.0);
-        if attempt.is_some() && *seen != Observation::Absent {
+        if attempt.is_some() && *seen != AttemptObservation::Absent {
             let _ = writeln!(said, "d 0.000 spool/{tag}");
         }
         let mut files: Vec<(&str, Timestamp, String)> = Vec::new();
         match seen {
-            Observation::Ready(at_gate) => {
+            AttemptObservation::Ready(at_gate) => {
                 files.push(("ready", at_gate.since, ready_text(&at_gate.host, job)));
                 // Decided, and not yet seen by its wrapper.
                 let decision = attempt.and_then(|attempt| attempt.decision);
                 let verdict = decision.map(|(state, _)| decision_word(state).to_owned());
                 files.extend(verdict.map(|verdict| ("decision", at_gate.since, verdict)));
             }
-            Observation::Begun(it) => {
+            AttemptObservation::Begun(it) => {
                 files.push(("ready", it.at, ready_text(&it.host, job)));
                 files.push(("decision", it.at, "go\n".to_owned()));
                 files.push(("begun", it.at, BEGUN.to_owned()));
             }
-            Observation::Exited(PayloadExit {
+            AttemptObservation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
@@ -301,8 +313,8 @@ impl World {
                     format!("cause {}\nran 1\n", format_cause(cause)),
                 ));
             }
-            Observation::Void => files.push(("decision", self.now, "void\n".to_owned())),
-            Observation::Vanished { began: true, .. } => {
+            AttemptObservation::Void => files.push(("decision", self.now, "void\n".to_owned())),
+            AttemptObservation::Vanished { began: true, .. } => {
                 files.push(("ready", self.now, ready_text("n", job)));
                 files.push(("decision", self.now, "go\n".to_owned()));
                 files.push(("begun", self.now, BEGUN.to_owned()));

@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::reservation::timeline::{Amounts, Span, Timeline, TimelineOpening};
+use cospan_domain::reservation::timeline::{OpeningRequest, ResourceAmounts, TimeSpan, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::{AgendaEvent, SiteIndex};
-use super::batch::Discipline;
+use super::batch::QueueDiscipline;
 use super::world_site::{LocalJob, SimulatedCluster};
 
 /// Time after which the site checks again who may start, other than at the end of a reservation:
@@ -21,13 +21,13 @@ const AGAIN: DurationMs = DurationMs(300_000);
 
 /// Waiting local jobs.
 #[derive(Debug, Default)]
-pub(super) struct WaitingLocals {
+pub(super) struct WaitingLocalJobs {
     jobs: VecDeque<LocalJob>,
     /// True if the next check is on the agenda.
     expected: bool,
 }
 
-impl WaitingLocals {
+impl WaitingLocalJobs {
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -38,12 +38,16 @@ fn length(job: &LocalJob) -> DurationMs {
 }
 
 /// Returns the place of a job, beside everything that comes before it.
-fn find_place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, Amounts)> {
+fn find_place(
+    job: &LocalJob,
+    timeline: &Timeline,
+    now: Timestamp,
+) -> Option<(TimeSpan, ResourceAmounts)> {
     let need = timeline
         .amounts(&Resources::processors(job.processors))
         .ok()?;
-    let start = timeline.earliest_start(&TimelineOpening::after(now, need, length(job)))?;
-    Some((Span::new(start, start + length(job)), need))
+    let start = timeline.earliest_start(&OpeningRequest::after(now, need, length(job)))?;
+    Some((TimeSpan::new(start, start + length(job)), need))
 }
 
 impl SimulatedCluster {
@@ -60,7 +64,7 @@ impl SimulatedCluster {
     }
 
     /// Returns the places of the waiting jobs that nobody may delay.
-    pub(super) fn places_of_waiting(&self, now: Timestamp) -> Vec<(Span, Amounts)> {
+    pub(super) fn places_of_waiting(&self, now: Timestamp) -> Vec<(TimeSpan, ResourceAmounts)> {
         let free = (!self.waiting.is_empty())
             .then(|| self.free_beside_reservations(now))
             .flatten();
@@ -68,8 +72,8 @@ impl SimulatedCluster {
             return Vec::new();
         };
         let counted = match self.discipline {
-            Discipline::Conservative => self.waiting.jobs.len(),
-            Discipline::Easy | Discipline::Fcfs => 1,
+            QueueDiscipline::Conservative => self.waiting.jobs.len(),
+            QueueDiscipline::Easy | QueueDiscipline::Fcfs => 1,
         };
         let mut places = Vec::new();
         for job in self.waiting.jobs.iter().take(counted) {
@@ -94,8 +98,8 @@ impl SimulatedCluster {
         let mut blocked = 0;
         let mut left = VecDeque::new();
         while let Some(job) = self.waiting.jobs.pop_front() {
-            let may_overtake = blocked == 0 || self.discipline != Discipline::Fcfs;
-            let is_counted = blocked == 0 || self.discipline == Discipline::Conservative;
+            let may_overtake = blocked == 0 || self.discipline != QueueDiscipline::Fcfs;
+            let is_counted = blocked == 0 || self.discipline == QueueDiscipline::Conservative;
             let fits = may_overtake && job.processors <= idle;
             let place = (fits || is_counted)
                 .then(|| find_place(&job, &free, now))
@@ -116,7 +120,7 @@ impl SimulatedCluster {
     }
 }
 
-impl World {
+impl SimulatedWorld {
     /// Starts the waiting local users that may start.
     pub(super) fn start_waiting(&mut self, site: SiteIndex) {
         let now = self.now;
@@ -150,11 +154,11 @@ mod tests {
 
     use cospan_domain::ids::{InstanceId, JobId, SiteName};
     use cospan_domain::reservation::{
-        ReservationAnswer, ReservationRequest, ReservationTag, Serial, StartWindow,
+        ReservationAnswer, ReservationRequest, ReservationSerial, ReservationTag, StartWindow,
     };
     use cospan_sites::port::TaggedReservationRequest;
 
-    use super::super::SimulatedPace;
+    use super::super::WrapperDelays;
     use super::super::world_site::ClusterSpec;
     use super::*;
 
@@ -164,7 +168,7 @@ mod tests {
 
     /// A site of four processors that grants reservations, whose users submit jobs of so many
     /// processors for so many seconds, one each second.
-    fn site(discipline: Discipline, jobs: &[(u32, u64)]) -> World {
+    fn site(discipline: QueueDiscipline, jobs: &[(u32, u64)]) -> SimulatedWorld {
         let spec = ClusterSpec {
             name: SiteName::new("delft").unwrap(),
             nodes: 4,
@@ -188,11 +192,11 @@ mod tests {
             queues: false,
             reserves: true,
         };
-        World::new(vec![spec], &[], SimulatedPace::default(), 1, at(0))
+        SimulatedWorld::new(vec![spec], &[], WrapperDelays::default(), 1, at(0))
     }
 
     /// Seconds at which the jobs began, in the order in which they were submitted.
-    fn begun(mut world: World) -> Vec<u64> {
+    fn begun(mut world: SimulatedWorld) -> Vec<u64> {
         world.advance_to(at(10_000));
         let starts = world.sites()[0].local_starts().iter();
         let mut starts: Vec<_> = starts
@@ -206,33 +210,42 @@ mod tests {
     fn local_users_overtake_as_the_discipline_of_their_site_lets_them() {
         let jobs = [(3, 100), (4, 100), (1, 50), (3, 100), (1, 300)];
         assert_eq!(
-            begun(site(Discipline::Fcfs, &jobs)),
+            begun(site(QueueDiscipline::Fcfs, &jobs)),
             [0, 100, 200, 200, 250]
         );
-        assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 2, 200, 200]);
+        assert_eq!(
+            begun(site(QueueDiscipline::Easy, &jobs)),
+            [0, 100, 2, 200, 200]
+        );
         let jobs = [(3, 100), (4, 100), (1, 90), (4, 100), (1, 200)];
-        assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 2, 200, 300]);
+        assert_eq!(
+            begun(site(QueueDiscipline::Easy, &jobs)),
+            [0, 100, 2, 200, 300]
+        );
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 190), (2, 90)];
         assert_eq!(
-            begun(site(Discipline::Conservative, &jobs)),
+            begun(site(QueueDiscipline::Conservative, &jobs)),
             [0, 100, 200, 3, 300]
         );
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 250), (2, 90)];
         assert_eq!(
-            begun(site(Discipline::Conservative, &jobs)),
+            begun(site(QueueDiscipline::Conservative, &jobs)),
             [0, 100, 200, 300, 4]
         );
-        assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 253, 3, 353]);
+        assert_eq!(
+            begun(site(QueueDiscipline::Easy, &jobs)),
+            [0, 100, 253, 3, 353]
+        );
     }
 
     #[test]
     fn who_waits_is_behind_promises_and_none_is_made_over_the_first() {
-        let mut world = site(Discipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
+        let mut world = site(QueueDiscipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
         world.advance_to(at(10));
         let mut ask = |serial, from| {
             let instance = InstanceId::from_random(1);
             let job = JobId(1);
-            let serial = Serial(serial);
+            let serial = ReservationSerial(serial);
             let request = ReservationRequest {
                 resources: Resources::processors(4),
                 length: DurationMs::from_secs(100),

@@ -4,11 +4,11 @@
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Round, SiteName};
 use cospan_domain::reservation::ReservationTag;
 use cospan_domain::units::Timestamp;
-use cospan_sites::port::Peer;
+use cospan_sites::port::RoundPeer;
 
 /// An event of an attempt at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LedgerEvent {
+pub enum WorldLedgerEvent {
     /// The batch system accepted it.
     Submitted {
         /// Number of its processors.
@@ -25,7 +25,7 @@ pub enum LedgerEvent {
     /// The wrapper waits at the gate.
     Ready,
     /// It was given its rank and all components of its round: its gate is about to be opened.
-    Told(ComponentIndex, Vec<Peer>),
+    Told(ComponentIndex, Vec<RoundPeer>),
     /// The gate was opened for this round, whose components have these attempts.
     Opened(Round, Vec<Attempt>),
     /// The gate was closed for ever.
@@ -58,17 +58,17 @@ pub enum LedgerEvent {
 
 /// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LedgerEntry {
+pub struct WorldLedgerEntry {
     pub at: Timestamp,
     pub site: SiteName,
     pub tag: AttemptTag,
-    pub deed: LedgerEvent,
+    pub deed: WorldLedgerEvent,
 }
 
 /// All entries, in order.
 #[derive(Debug, Default)]
 pub struct WorldLedger {
-    entries: Vec<LedgerEntry>,
+    entries: Vec<WorldLedgerEntry>,
 }
 
 impl WorldLedger {
@@ -77,9 +77,9 @@ impl WorldLedger {
         at: Timestamp,
         site: &SiteName,
         tag: AttemptTag,
-        deed: LedgerEvent,
+        deed: WorldLedgerEvent,
     ) {
-        self.entries.push(LedgerEntry {
+        self.entries.push(WorldLedgerEntry {
             at,
             site: site.clone(),
             tag,
@@ -88,7 +88,7 @@ impl WorldLedger {
     }
 
     /// Returns its entries.
-    pub fn entries(&self) -> &[LedgerEntry] {
+    pub fn entries(&self) -> &[WorldLedgerEntry] {
         &self.entries
     }
 }

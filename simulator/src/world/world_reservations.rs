@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::reservation::{
-    IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
-    list_ebbs,
+    IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, TimeSpan,
+    Timeline, list_ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    FreeSlot, ReservationSeen, ReservationsByTag, SiteError, SubmitRequest,
+    AttemptSubmitRequest, FreeSlot, ObservedReservation, ReservationsByTag, SiteError,
     TaggedReservationRequest,
 };
 
-use super::World;
+use super::SimulatedWorld;
 use super::agenda::SiteIndex;
 use super::attempt::requested_run_time;
-use super::world_site::{Occupant, SimulatedCluster};
+use super::world_site::{BatchJobOwner, SimulatedCluster};
 use crate::fault_kinds::FaultKind;
 
 /// Time that nodes which are down are assumed to stay so.
@@ -31,7 +31,7 @@ const OVERRUN: DurationMs = DurationMs(60_000);
 
 /// The reservations of a site.
 #[derive(Debug, Default)]
-pub(super) struct SimulatedLeases {
+pub(super) struct SimulatedReservations {
     kept: BTreeMap<ReservationTag, Reservation>,
     /// Reservations that it lost without a word.
     lost: Vec<ReservationTag>,
@@ -40,7 +40,7 @@ pub(super) struct SimulatedLeases {
 }
 
 /// All reservations of a site, with what is free beside them.
-type Book = ReservationLedger<ReservationTag>;
+type SiteReservationLedger = ReservationLedger<ReservationTag>;
 
 fn no_reservations_error() -> SiteError {
     SiteError::Unfit("it grants no reservations".into())
@@ -96,14 +96,14 @@ impl SimulatedCluster {
             .is_some_and(|leases| leases.released.contains(&tag))
     }
 
-    fn clean_ledger(&mut self, now: Timestamp) -> Result<Book, SiteError> {
+    fn clean_ledger(&mut self, now: Timestamp) -> Result<SiteReservationLedger, SiteError> {
         let leases = self.leases.as_mut().ok_or_else(no_reservations_error)?;
         leases.kept.retain(|_, lease| !is_over(lease, now));
         self.current_ledger(now)
     }
 
     /// Returns the reservations as they are, including those that are over.
-    fn current_ledger(&self, now: Timestamp) -> Result<Book, SiteError> {
+    fn current_ledger(&self, now: Timestamp) -> Result<SiteReservationLedger, SiteError> {
         let leases = self.leases.as_ref().ok_or_else(no_reservations_error)?;
         let mut beside = self
             .beside_what_runs(now)
@@ -111,7 +111,7 @@ impl SimulatedCluster {
         for (span, need) in self.places_of_waiting(now) {
             beside.book(span, &need);
         }
-        let mut book = Book::new(beside);
+        let mut book = SiteReservationLedger::new(beside);
         let live = leases.kept.iter().filter(|(_, lease)| !is_over(lease, now));
         live.for_each(|(tag, lease)| book.restore(*tag, *lease));
         Ok(book)
@@ -135,7 +135,7 @@ impl SimulatedCluster {
 
     /// Returns the processors that are neither used nor reserved for `length` from now.
     pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
-        let span = Span::new(now, now + length);
+        let span = TimeSpan::new(now, now + length);
         self.current_ledger(now).map_or(0, |book| {
             book.timeline().least_free(span).whole_processors()
         })
@@ -147,10 +147,10 @@ impl SimulatedCluster {
         for (job, occupant) in &self.occupants {
             let since = self.batch.running_since(*job).unwrap_or(now);
             let (processors, until) = match occupant {
-                Occupant::Local {
+                BatchJobOwner::Local {
                     said, processors, ..
                 } => (*processors, since + *said),
-                Occupant::Ours(tag) => match self.attempts.get(tag) {
+                BatchJobOwner::Ours(tag) => match self.attempts.get(tag) {
                     Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
                     Some(attempt) => (attempt.processors, since + attempt.asked),
                     None => (0, now),
@@ -184,7 +184,7 @@ impl SimulatedCluster {
         &mut self,
         tag: ReservationTag,
         now: Timestamp,
-        work: impl FnOnce(&mut Book) -> T,
+        work: impl FnOnce(&mut SiteReservationLedger) -> T,
     ) -> Result<T, SiteError> {
         let mut book = self.clean_ledger(now)?;
         let result = work(&mut book);
@@ -199,7 +199,7 @@ impl SimulatedCluster {
     }
 
     fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
-        let span = Span::new(now, now + length);
+        let span = TimeSpan::new(now, now + length);
         self.clean_ledger(now).is_ok_and(|book| {
             let need = book.timeline().amounts(&Resources::processors(processors));
             need.is_ok_and(|need| book.timeline().is_free(span, &need))
@@ -209,7 +209,7 @@ impl SimulatedCluster {
     /// Checks that an attempt may be accepted: under its reservation, or where it breaks none.
     pub(super) fn check_reservations(
         &mut self,
-        order: &SubmitRequest,
+        order: &AttemptSubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
         let processors = order.resources.processors;
@@ -233,7 +233,7 @@ impl SimulatedCluster {
     fn check_under_lease(
         &mut self,
         tag: ReservationTag,
-        order: &SubmitRequest,
+        order: &AttemptSubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
         self.clean_ledger(now)?;
@@ -275,13 +275,13 @@ fn is_over(lease: &Reservation, now: Timestamp) -> bool {
 fn subtract_taken(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
     for (processors, until) in taken.iter().filter(|(processors, _)| *processors > 0) {
         if let Ok(amounts) = timeline.amounts(&Resources::processors(*processors)) {
-            timeline.book(Span::new(now, *until), &amounts);
+            timeline.book(TimeSpan::new(now, *until), &amounts);
         }
     }
     timeline
 }
 
-impl World {
+impl SimulatedWorld {
     /// Requests a reservation.
     ///
     /// # Errors
@@ -308,7 +308,7 @@ impl World {
         order: &TaggedReservationRequest,
     ) -> Result<Option<ReservationAnswer>, SiteError> {
         let now = self.now;
-        self.sites[site.0].with_lease(order.tag, now, |book: &mut Book| {
+        self.sites[site.0].with_lease(order.tag, now, |book: &mut SiteReservationLedger| {
             book.modify(&order.tag, order.number, &order.request)
         })
     }
@@ -370,7 +370,7 @@ impl World {
             let confirmed = lease.expires.is_none();
             (
                 *tag,
-                ReservationSeen {
+                ObservedReservation {
                     span: lease.span,
                     resources,
                     confirmed,
@@ -387,13 +387,13 @@ impl World {
     pub fn free_slots(
         &mut self,
         site: SiteIndex,
-        span: Span,
+        span: TimeSpan,
         most: usize,
     ) -> Result<Vec<FreeSlot>, SiteError> {
         let now = self.now;
         let book = self.sites[site.0].clean_ledger(now)?;
         let timeline = book.timeline();
-        let span = Span::new(span.from.max(now), span.to);
+        let span = TimeSpan::new(span.from.max(now), span.to);
         let slots = timeline.slots(span, most).into_iter().map(|slot| FreeSlot {
             span: slot.span,
             free: timeline.kinds().resources(&slot.free),

@@ -6,15 +6,15 @@ use std::fmt;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::Observation;
+use cospan_sites::port::AttemptObservation;
 
-use super::attempt::{Attempt, AttemptStage};
-use super::batch::{BatchSystem, Discipline, LrmJobId};
+use super::attempt::{AttemptStage, SimulatedAttempt};
+use super::batch::{BatchSystem, LrmJobId, QueueDiscipline};
 use super::copies::SimulatedCopy;
-use super::double_submissions::Double;
-use super::site_faults::Ailments;
-use super::waiting_local_users::WaitingLocals;
-use super::world_reservations::SimulatedLeases;
+use super::double_submissions::DoubleSubmission;
+use super::site_faults::PresentSiteFaults;
+use super::waiting_local_users::WaitingLocalJobs;
+use super::world_reservations::SimulatedReservations;
 
 /// The description of a simulated cluster.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct ClusterSpec {
     /// Processors of each node.
     pub processors_per_node: u32,
     /// Discipline by which its batch system chooses among queued jobs.
-    pub discipline: Discipline,
+    pub discipline: QueueDiscipline,
     /// Jobs of its local users, in order of time.
     pub local_jobs: Vec<LocalJob>,
     /// Files of its users, by path.
@@ -48,7 +48,7 @@ pub struct LocalJob {
 
 /// The start of a local user's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalStart {
+pub struct LocalJobStart {
     /// Time of the submission.
     pub submitted: Timestamp,
     /// Time of the start.
@@ -58,7 +58,7 @@ pub struct LocalStart {
 
 /// The owner of a batch job.
 #[derive(Debug, Clone)]
-pub(super) enum Occupant {
+pub(super) enum BatchJobOwner {
     Ours(AttemptTag),
     /// `said`: the user's estimate of the run time; the site knows no more.
     Local {
@@ -71,7 +71,7 @@ pub(super) enum Occupant {
 
 /// The load of a cluster from one moment until the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoadStep {
+pub struct ClusterLoadStep {
     /// Begin of the step.
     pub at: Timestamp,
     /// Processors on which our payloads run.
@@ -92,12 +92,12 @@ pub struct SimulatedCluster {
     pub(super) name: SiteName,
     pub(super) nodes: u32,
     pub(super) processors: u32,
-    pub(super) discipline: Discipline,
+    pub(super) discipline: QueueDiscipline,
     pub(super) batch: BatchSystem,
-    pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
-    pub(super) attempts: BTreeMap<AttemptTag, Attempt>,
+    pub(super) occupants: BTreeMap<LrmJobId, BatchJobOwner>,
+    pub(super) attempts: BTreeMap<AttemptTag, SimulatedAttempt>,
     /// Batch jobs of ours in addition to those of the attempts.
-    pub(super) doubles: BTreeMap<(AttemptTag, LrmJobId), Double>,
+    pub(super) doubles: BTreeMap<(AttemptTag, LrmJobId), DoubleSubmission>,
     /// Nodes that are in service, but fail everything that is started on them.
     pub(super) black_holes: BTreeSet<u32>,
     /// Directories that were taken before a wrapper could make them.
@@ -108,15 +108,15 @@ pub struct SimulatedCluster {
     local_jobs: VecDeque<LocalJob>,
     pub(super) queues: bool,
     next_job: u64,
-    load: Vec<LoadStep>,
+    load: Vec<ClusterLoadStep>,
     local_running: u32,
     local_ended: u64,
-    pub(super) local_starts: Vec<LocalStart>,
-    pub(super) ailments: Ailments,
+    pub(super) local_starts: Vec<LocalJobStart>,
+    pub(super) ailments: PresentSiteFaults,
     /// `None`: the site grants no reservations.
-    pub(super) leases: Option<SimulatedLeases>,
+    pub(super) leases: Option<SimulatedReservations>,
     /// Waiting local users, if the site grants reservations.
-    pub(super) waiting: WaitingLocals,
+    pub(super) waiting: WaitingLocalJobs,
 }
 
 /// Shows the state of the batch system, to find out why nothing moves.
@@ -147,7 +147,7 @@ impl fmt::Display for SimulatedCluster {
 impl SimulatedCluster {
     pub(super) fn new(spec: ClusterSpec, now: Timestamp) -> Self {
         let processors = spec.nodes * spec.processors_per_node;
-        let idle = LoadStep {
+        let idle = ClusterLoadStep {
             at: now,
             running: 0,
             held: 0,
@@ -175,9 +175,9 @@ impl SimulatedCluster {
             local_running: 0,
             local_ended: 0,
             local_starts: Vec::new(),
-            ailments: Ailments::default(),
-            leases: spec.reserves.then(SimulatedLeases::default),
-            waiting: WaitingLocals::default(),
+            ailments: PresentSiteFaults::default(),
+            leases: spec.reserves.then(SimulatedReservations::default),
+            waiting: WaitingLocalJobs::default(),
         }
     }
 
@@ -187,15 +187,15 @@ impl SimulatedCluster {
     }
 
     /// Returns what it observes of an attempt.
-    pub(super) fn observe_attempt(&self, tag: AttemptTag) -> Observation {
+    pub(super) fn observe_attempt(&self, tag: AttemptTag) -> AttemptObservation {
         match self.attempts.get(&tag) {
             // The wrapper's evidence wins over the batch system's opinion.
             Some(attempt) if attempt.is_live() || attempt.has_directory() => {
                 attempt.observe_stage()
             }
-            _ if self.taken.contains(&tag) => Observation::Void,
+            _ if self.taken.contains(&tag) => AttemptObservation::Void,
             Some(attempt) => attempt.observe_stage(),
-            None => Observation::Absent,
+            None => AttemptObservation::Absent,
         }
     }
 
@@ -224,12 +224,12 @@ impl SimulatedCluster {
     }
 
     /// Returns its load since the beginning.
-    pub fn load(&self) -> &[LoadStep] {
+    pub fn load(&self) -> &[ClusterLoadStep] {
         &self.load
     }
 
     /// Returns its present faults.
-    pub fn ailments(&self) -> &Ailments {
+    pub fn ailments(&self) -> &PresentSiteFaults {
         &self.ailments
     }
 
@@ -239,7 +239,7 @@ impl SimulatedCluster {
     }
 
     /// Lists the starts of local jobs, with their submissions.
-    pub fn local_starts(&self) -> &[LocalStart] {
+    pub fn local_starts(&self) -> &[LocalJobStart] {
         &self.local_starts
     }
 
@@ -281,7 +281,7 @@ impl SimulatedCluster {
         } = job;
         if self.batch.submit(number, processors, estimate, now).is_ok() {
             let said = estimate.max(run_time);
-            let local = Occupant::Local {
+            let local = BatchJobOwner::Local {
                 submitted,
                 run_time,
                 said,
@@ -323,7 +323,7 @@ impl SimulatedCluster {
     /// Ends a local user's job. Returns `false` if it was killed before; its number may be reused
     /// by then.
     pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
-        let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else {
+        let Some(BatchJobOwner::Local { run_time, .. }) = self.occupants.get(&job) else {
             return false;
         };
         let since = self.batch.running_since(job);
@@ -337,11 +337,14 @@ impl SimulatedCluster {
 
     /// Removes a batch job that died with its node. Returns the tag and its stage, if it was ours.
     pub(super) fn remove_killed(&mut self, job: LrmJobId) -> Option<(AttemptTag, &'static str)> {
-        let Occupant::Ours(tag) = self.occupants.remove(&job)? else {
+        let BatchJobOwner::Ours(tag) = self.occupants.remove(&job)? else {
             return None;
         };
         let is_double = self.doubles.remove(&(tag, job)).is_some();
-        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        let had_directory = self
+            .attempts
+            .get(&tag)
+            .is_some_and(SimulatedAttempt::has_directory);
         if is_double || (!had_directory && self.stand_for_double(tag)) {
             return None;
         }
@@ -387,7 +390,10 @@ impl SimulatedCluster {
 
     /// Forgets the batch job of an attempt. Returns true if the attempt goes on with another one.
     fn continue_without(&mut self, tag: AttemptTag) -> bool {
-        let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
+        let had_directory = self
+            .attempts
+            .get(&tag)
+            .is_some_and(SimulatedAttempt::has_directory);
         if !had_directory && self.stand_for_double(tag) {
             return true;
         }
@@ -412,14 +418,14 @@ impl SimulatedCluster {
         let mut local = 0;
         for (job, occupant) in &self.occupants {
             match occupant {
-                Occupant::Ours(tag) => match self.attempts.get(tag) {
+                BatchJobOwner::Ours(tag) => match self.attempts.get(tag) {
                     Some(attempt) if attempt.lrm != *job => {
                         let double = self.doubles.get(&(*tag, *job));
                         let double = double.filter(|_| self.batch.is_running(*job));
                         held += double.map_or(0, |double| double.processors);
                     }
                     Some(attempt) if attempt.is_holding() => held += attempt.processors,
-                    Some(Attempt {
+                    Some(SimulatedAttempt {
                         stage: AttemptStage::Running { .. },
                         processors,
                         ..
@@ -428,15 +434,15 @@ impl SimulatedCluster {
                     }
                     _ => {}
                 },
-                Occupant::Local { processors, .. } if self.batch.is_running(*job) => {
+                BatchJobOwner::Local { processors, .. } if self.batch.is_running(*job) => {
                     local += processors;
                 }
-                Occupant::Local { .. } => {}
+                BatchJobOwner::Local { .. } => {}
             }
         }
         self.local_running = local;
         let down = self.processors - self.batch.used() - self.batch.idle();
-        let step = LoadStep {
+        let step = ClusterLoadStep {
             at: now,
             running,
             held,
@@ -444,7 +450,7 @@ impl SimulatedCluster {
             down,
         };
         match self.load.last_mut() {
-            Some(last) if LoadStep { at: now, ..*last } == step => {}
+            Some(last) if ClusterLoadStep { at: now, ..*last } == step => {}
             Some(last) if last.at == now => *last = step,
             _ => self.load.push(step),
         }

@@ -6,18 +6,18 @@ use std::convert::Infallible;
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
-use super::AgentAnswer;
-use super::site_time::SiteTime;
-use crate::wrapper::attempt_files::{EvidenceFile, WrapperEvidence};
-use crate::wrapper::attempt_words::Seal;
+use super::SiteAgentAnswer;
+use super::site_time::SiteClockState;
+use crate::wrapper::attempt_files::{FoundStateFile, WrapperEvidence};
+use crate::wrapper::attempt_words::AttemptAuthenticator;
 use crate::wrapper::parameters::push_end;
 
 /// State files of one attempt; no content if something is there that cannot be read as a file.
-type StateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
+type AttemptStateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
 
 /// The remains of attempts.
 #[derive(Debug, Default)]
-pub(crate) struct LeftAttempts {
+pub(crate) struct LeftAttemptFiles {
     /// The evidence of each attempt that has a directory.
     pub(crate) evidence: BTreeMap<AttemptTag, WrapperEvidence>,
     /// The attempts that have a wrapper in the spool, and were not removed.
@@ -25,8 +25,12 @@ pub(crate) struct LeftAttempts {
 }
 
 /// Reads what the agent found. Times are corrected by this clock.
-pub(crate) fn read_remains(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
-    let mut left: BTreeMap<AttemptTag, StateFiles> = BTreeMap::new();
+pub(crate) fn read_remains(
+    answer: &SiteAgentAnswer,
+    seal: &AttemptAuthenticator,
+    time: &mut SiteClockState,
+) -> LeftAttemptFiles {
+    let mut left: BTreeMap<AttemptTag, AttemptStateFiles> = BTreeMap::new();
     let mut current: Option<(AttemptTag, String)> = None;
     for line in answer.0.lines() {
         if let Some(text) = line.strip_prefix("| ") {
@@ -55,7 +59,7 @@ pub(crate) fn read_remains(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTim
             (tag, name)
         });
     }
-    LeftAttempts {
+    LeftAttemptFiles {
         evidence: left
             .into_iter()
             .map(|(tag, files)| (tag, gather_evidence(tag, files, seal)))
@@ -104,7 +108,11 @@ pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     ))
 }
 
-fn gather_evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvidence {
+fn gather_evidence(
+    tag: AttemptTag,
+    mut files: AttemptStateFiles,
+    seal: &AttemptAuthenticator,
+) -> WrapperEvidence {
     if let Some((Some(bytes), _)) = files.get_mut("decision")
         && !bytes.is_empty()
     {
@@ -114,8 +122,8 @@ fn gather_evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> Wrapp
     match WrapperEvidence::from_files(tag, seal, |name: &str| {
         let found = files.get(name);
         Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
-            Some(bytes) => EvidenceFile::File(bytes.as_slice().into(), *modified),
-            None => EvidenceFile::Spoiled,
+            Some(bytes) => FoundStateFile::File(bytes.as_slice().into(), *modified),
+            None => FoundStateFile::Spoiled,
         }))
     }) {
         Ok(evidence) => evidence,
@@ -126,7 +134,7 @@ fn gather_evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> Wrapp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{AtGate, Observation};
+    use crate::port::{AttemptAtGate, AttemptObservation};
 
     const WAITS: &str = "cabcdefgh-1-0-1";
     const SHUT: &str = "cabcdefgh-2-0-1";
@@ -134,9 +142,9 @@ mod tests {
 
     fn of(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
         read_remains(
-            &AgentAnswer(text.to_owned()),
-            &Seal::none(),
-            &mut SiteTime::default(),
+            &SiteAgentAnswer(text.to_owned()),
+            &AttemptAuthenticator::none(),
+            &mut SiteClockState::default(),
         )
         .evidence
     }
@@ -152,21 +160,21 @@ mod tests {
         let left = of(&text);
         assert_eq!(left.len(), 3);
         let waits = &left[&WAITS.parse().unwrap()];
-        let at_gate = AtGate {
+        let at_gate = AttemptAtGate {
             host: "n 1".into(),
             since: Timestamp(6_250),
             held_at: Timestamp(6_250),
         };
-        assert_eq!(waits.live_observation(), Observation::Ready(at_gate));
+        assert_eq!(waits.live_observation(), AttemptObservation::Ready(at_gate));
         assert_eq!(waits.ready.as_ref().unwrap().0.job.as_deref(), Some("9"));
         assert_eq!(
             left[&SHUT.parse().unwrap()].final_observation(),
-            Some(Observation::Void)
+            Some(AttemptObservation::Void)
         );
         let bare = &left[&BARE.parse().unwrap()];
         assert_eq!(
             bare.live_observation(),
-            Observation::Starting,
+            AttemptObservation::Starting,
             "an exit that is cut short"
         );
     }
@@ -183,7 +191,11 @@ mod tests {
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
-        let left = read_remains(&AgentAnswer(text), &Seal::none(), &mut SiteTime::default());
+        let left = read_remains(
+            &SiteAgentAnswer(text),
+            &AttemptAuthenticator::none(),
+            &mut SiteClockState::default(),
+        );
         assert_eq!(
             left.spooled.into_iter().collect::<Vec<_>>(),
             [WAITS.parse().unwrap()]

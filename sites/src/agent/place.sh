@@ -81,12 +81,19 @@ END
 
 # Whoever can rename what is in a directory above can put another in the root's place.
 judge_above() {
-    at=$(dirname -- "$root")
+    at=$(dirname -- "$root") us=$(id -u)
     if [ -d "$at" ] && [ -n "$(find "$at" -maxdepth 0 -perm -020 ! -perm -1000 ! -gid 0 ! -gid "$(id -g)")" ]; then
         unfit_above
     fi
     while :; do
         if [ -d "$at" ]; then
+            # Its owner can rename what is in it, even if it is sticky. 65534: users that a container
+            # does not know.
+            owner=$(stat -c %u -- "$at")
+            case $owner in
+            0 | 65534 | "$us") ;;
+            *) unfit "others can put another directory in its place: $at belongs to user $owner, not to root or to user $us who runs this; name one below a directory of your own" ;;
+            esac
             [ -z "$(find "$at" -maxdepth 0 -perm -002 ! -perm -1000)" ] || unfit_above
             marker=
             [ ! -f "$at/site-id" ] || { IFS= read -r marker < "$at/site-id"; } 2> /dev/null
@@ -113,29 +120,52 @@ judge_itself() {
         || unfit "others can write to it (mode $(stat -c %a -- "$root")); look at what is in it, and then run: chmod 700 $root"
 }
 
-# A root that has been at work, whose mark a loss of power took.
+# A root that has been at work, whose mark a loss of power took. Others may have directories of these
+# names; the beginning of a mark, or the name of its owner, only we write.
 is_known() {
-    [ -d "$root/attempts" ] && [ -d "$root/spool" ] && [ -d "$root/live" ] && [ -d "$root/gone" ] \
-        && { [ -f "$root/site-id" ] || [ -f "$root/owner" ]; }
+    [ -d "$root/attempts" ] && [ -d "$root/spool" ] && [ -d "$root/live" ] && [ -d "$root/gone" ] || return 1
+    if [ -f "$root/site-id" ] && [ ! -h "$root/site-id" ]; then
+        case $(head -c 7 "$root/site-id" 2> /dev/null | tr -d '\000') in ('cospan ') return 0 ;; esac
+    fi
+    [ -f "$root/owner" ] && [ ! -h "$root/owner" ] && grep -q '^instance .' "$root/owner" \
+        && grep -q '^host .' "$root/owner" && grep -q '^pid [0-9][0-9]*$' "$root/owner"
 }
 
 # Nothing is in it but users' files where they belong, or what an initialisation left that was cut off.
+# All else that has a name of ours is somebody's.
 is_begun() {
     held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -o -type d \( -name gone -o -name files \) \
         -o -type d -empty \( -name attempts -o -name spool -o -name live -o -name store -o -name incoming \
         -o -name inspect -o -name trash -o -name links \) \) -printf '"%f", ' -quit)
+    [ -n "$held" ] || holds_only_marks || held='"gone", '
     [ -z "$held" ] || unfit "it has no site-id, and it is not empty: it holds ${held%, }; name a directory that is empty or not there yet"
+}
+
+# Nothing is in its gone but marks that were being written, whole or not.
+holds_only_marks() {
+    [ -d "$root/gone" ] || return 0
+    others=$(find "$root/gone" -mindepth 1 ! \( -type f \( -name 'site-id.*' -o -name '*-*.tmp' \
+        ! -name '*[!0-9-]*.tmp' \) \) -printf x -quit)
+    others=$others$(find "$root/gone" -mindepth 1 -type f | while IFS= read -r file; do
+        content=$(tr -d '\000' < "$file" 2> /dev/null) || printf x
+        case "cospan site $site" in ("$content"*) ;; (*) printf x ;; esac
+    done)
+    [ -z "$others" ]
+}
+
+unwritable() {
+    fail refused "cannot write below $root; see that this account may write there, and that there is room"
 }
 
 # A marker comes last, so that half a site is none.
 initialise() {
     judge
-    mkdir -p "$root" && cd "$root" || fail refused "cannot make $root"
-    mkdir -p attempts spool live gone || fail refused "cannot write below $root"
+    mkdir -p "$root" && cd "$root" || fail refused "cannot make $root; see that this account may write there"
+    mkdir -p attempts spool live gone || unwritable
     [ -n "$marker" ] && return
-    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" || fail refused "cannot write below $root"
+    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" || unwritable
     sync "gone/site-id.$own" . 2> /dev/null
-    mv "gone/site-id.$own" site-id || fail refused "cannot write below $root"
+    mv "gone/site-id.$own" site-id || unwritable
     sync . 2> /dev/null
 }
 

@@ -10,7 +10,7 @@ use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use tracing::warn;
 
-use super::AgentAnswer;
+use super::SiteAgentAnswer;
 use super::attempt_remains::seconds_to_timestamp;
 
 /// A clock that is off by more than this, and one part in a thousand, was set.
@@ -21,7 +21,7 @@ const READ_MS: u64 = 1_000;
 
 /// The state of a site's clock.
 #[derive(Debug, Default)]
-pub(crate) struct SiteTime {
+pub(crate) struct SiteClockState {
     /// The sum of all steps since the clock was first read.
     set: ClockSkew,
     last: Option<ClockReading>,
@@ -48,7 +48,7 @@ struct ClockStep {
 }
 
 impl ClockReading {
-    fn from_answer(answer: &AgentAnswer) -> Option<Self> {
+    fn from_answer(answer: &SiteAgentAnswer) -> Option<Self> {
         let clock = answer.last_value("clock").and_then(seconds_to_timestamp)?;
         let mut words = answer.last_value("uptime")?.split(' ');
         let before = words.next().and_then(seconds_to_timestamp)?;
@@ -58,9 +58,9 @@ impl ClockReading {
     }
 }
 
-impl SiteTime {
+impl SiteClockState {
     /// Takes an answer into account and returns what its clock shows.
-    pub(crate) fn read_clock(&mut self, answer: &AgentAnswer) -> Option<Timestamp> {
+    pub(crate) fn read_clock(&mut self, answer: &SiteAgentAnswer) -> Option<Timestamp> {
         let clock = answer.last_value("clock").and_then(seconds_to_timestamp)?;
         if let Some(reading) = ClockReading::from_answer(answer) {
             self.detect_step(&reading);
@@ -149,9 +149,9 @@ mod tests {
     }
 
     /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far ahead.
-    fn answer(up_s: i64, ahead_s: i64) -> AgentAnswer {
+    fn answer(up_s: i64, ahead_s: i64) -> SiteAgentAnswer {
         let clock = 1_800_000_000 + up_s + ahead_s;
-        AgentAnswer(format!(
+        SiteAgentAnswer(format!(
             "clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"
         ))
     }
@@ -160,7 +160,7 @@ mod tests {
         seconds_to_timestamp(&format!("{}.250", 1_800_000_000 + up_s + ahead_s)).unwrap()
     }
 
-    fn now(time: &mut SiteTime, up_s: i64, ahead_s: i64) -> Timestamp {
+    fn now(time: &mut SiteClockState, up_s: i64, ahead_s: i64) -> Timestamp {
         let shown = time.read_clock(&answer(up_s, ahead_s)).unwrap();
         time.to_steady(shown)
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_changes_no_age() {
         for set_s in [HOUR_S, -HOUR_S, MONTH_S, -MONTH_S, -1_800_000_000 + 10] {
-            let mut time = SiteTime::default();
+            let mut time = SiteClockState::default();
             assert_eq!(now(&mut time, 1_000, 0), shown(1_000, 0));
             let before = time.file_time(tag(), "ready", shown(990, 0));
             // Written between two looks, before the clock was set and after.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_told_in_our_time_is_shown_by_the_clock_as_it_is_now() {
-        let mut time = SiteTime::default();
+        let mut time = SiteClockState::default();
         let first = now(&mut time, 1_000, 0);
         now(&mut time, 1_010, HOUR_S);
         assert_eq!(time.to_shown(first), shown(1_000, HOUR_S));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn corrections_are_followed_and_another_machine_says_nothing_of_this_one() {
-        let mut time = SiteTime::default();
+        let mut time = SiteClockState::default();
         now(&mut time, 1_000, 0);
         assert_eq!(now(&mut time, 1_010, 1), shown(1_010, 1), "a second");
         assert_eq!(
@@ -210,17 +210,17 @@ mod tests {
             shown(11_010, 6),
             "five in three hours"
         );
-        let other = AgentAnswer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
+        let other = SiteAgentAnswer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
         let shown = time.read_clock(&other).unwrap();
         assert_eq!(time.to_steady(shown), Timestamp(1_800_005_000_000));
-        let slow = AgentAnswer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
+        let slow = SiteAgentAnswer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
         let shown = time.read_clock(&slow).unwrap();
         assert_eq!(
             time.to_steady(shown),
             shown,
             "it took long between the looks"
         );
-        let silent = AgentAnswer("clock 1.0".to_owned());
+        let silent = SiteAgentAnswer("clock 1.0".to_owned());
         assert_eq!(time.read_clock(&silent), Some(Timestamp(1_000)));
     }
 }

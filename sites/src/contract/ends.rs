@@ -16,7 +16,7 @@ pub async fn cancelling_at_the_gate_voids_the_attempt(fixture: &impl SiteFixture
     let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
     site.cancel(tag(1), None).await.unwrap();
-    await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
+    await_seen(&*site, tag(1), |seen| *seen == AttemptObservation::Void).await;
     await_ended(&*site, tag(1)).await;
 }
 
@@ -48,7 +48,7 @@ pub async fn cancelling_an_unknown_attempt_keeps_it_from_ever_running(fixture: &
     let site = fixture.site();
     site.cancel(tag(1), None).await.unwrap();
     let _ = site.submit(&order(tag(1), script("echo ran"))).await;
-    await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
+    await_seen(&*site, tag(1), |seen| *seen == AttemptObservation::Void).await;
     await_ended(&*site, tag(1)).await;
 }
 
@@ -63,7 +63,7 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
     await_removed(&*site, tag(1)).await;
     assert_eq!(
         await_seen(&*site, tag(1), |_| true).await,
-        Observation::Absent
+        AttemptObservation::Absent
     );
     assert_eq!(site.list_attempts().await, Ok(vec![]));
     assert_eq!(

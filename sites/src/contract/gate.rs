@@ -18,7 +18,7 @@ pub async fn nothing_runs_before_the_gate_opens(fixture: &impl SiteFixture) {
     );
     assert_eq!(
         await_seen(&*site, tag(1), |_| true).await,
-        Observation::Void
+        AttemptObservation::Void
     );
     await_ended(&*site, tag(1)).await;
     assert_eq!(read_stdout(&*site, tag(1)).await, "");
@@ -33,7 +33,7 @@ pub async fn void_without_a_directory_keeps_a_late_wrapper_out(fixture: &impl Si
     );
     assert_eq!(
         await_seen(&*site, tag(1), |_| true).await,
-        Observation::Void
+        AttemptObservation::Void
     );
     // Whatever the answer is, it never runs.
     let _ = site.submit(&order(tag(1), script("echo ran"))).await;
@@ -41,7 +41,7 @@ pub async fn void_without_a_directory_keeps_a_late_wrapper_out(fixture: &impl Si
     await_ended(&*site, tag(1)).await;
     assert_eq!(
         await_seen(&*site, tag(1), |_| true).await,
-        Observation::Void
+        AttemptObservation::Void
     );
 }
 
@@ -71,7 +71,7 @@ pub async fn a_wrapper_that_is_held_too_long_closes_the_gate_itself(fixture: &im
     let mut order = order(tag(1), script("echo ran"));
     order.hold_max = DurationMs::from_secs(1);
     site.submit(&order).await.unwrap();
-    await_seen(&*site, tag(1), |seen| *seen == Observation::Void).await;
+    await_seen(&*site, tag(1), |seen| *seen == AttemptObservation::Void).await;
     assert_eq!(site.decide_gate(tag(1), &go()).await, Ok(GateState::Voided));
     await_ended(&*site, tag(1)).await;
 }
@@ -103,5 +103,8 @@ pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &
 pub async fn await_ended(site: &dyn Site, tag: AttemptTag) {
     let total = site.describe().await.unwrap().total.processors;
     await_idle(site, total).await;
-    await_seen(site, tag, |seen| !matches!(seen, Observation::Unknown(_))).await;
+    await_seen(site, tag, |seen| {
+        !matches!(seen, AttemptObservation::Unknown(_))
+    })
+    .await;
 }

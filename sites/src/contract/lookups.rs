@@ -19,14 +19,17 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl Si
     };
     let seen = await_seen(&*site, tag(2), |_| true).await;
     if is_queued {
-        assert!(matches!(seen, Observation::Queued(_)), "{seen:?}");
+        assert!(matches!(seen, AttemptObservation::Queued(_)), "{seen:?}");
     } else {
-        assert_eq!(seen, Observation::Absent);
+        assert_eq!(seen, AttemptObservation::Absent);
     }
     site.decide_gate(tag(1), &go()).await.unwrap();
     await_exit(&*site, tag(1)).await;
     if is_queued {
-        await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Ready(_))).await;
+        await_seen(&*site, tag(2), |seen| {
+            matches!(seen, AttemptObservation::Ready(_))
+        })
+        .await;
         site.decide_gate(tag(2), &go()).await.unwrap();
         assert_eq!(
             await_exit(&*site, tag(2)).await,
@@ -71,7 +74,10 @@ pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixtur
     let mut all = order(tag(1), script("exit 3"));
     all.resources = site.describe().await.unwrap().total;
     let first = site.submit(&all).await.unwrap();
-    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    await_seen(&*site, tag(1), |seen| {
+        matches!(seen, AttemptObservation::Ready(_))
+    })
+    .await;
     match site.submit(&order(tag(2), script("exit 0"))).await {
         Err(SiteError::SiteFull(_)) => {}
         Err(error) => panic!("{error}"),
@@ -107,7 +113,7 @@ pub async fn another_adapter_takes_up_what_waits_at_the_gate(fixture: &impl Site
     drop(site);
     let second = fixture.reopened();
     await_seen(&*second, tag(1), |seen| {
-        matches!(seen, Observation::Ready(_))
+        matches!(seen, AttemptObservation::Ready(_))
     })
     .await;
     assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
@@ -129,7 +135,7 @@ pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
     drop(site);
     let second = fixture.reopened();
     let seen = await_seen(&*second, tag(1), |_| true).await;
-    assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+    assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
     let total = second.describe().await.unwrap().total.processors;
     assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
     second.cancel(tag(1), None).await.unwrap();
@@ -152,7 +158,7 @@ pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
     drop(site);
     let second = fixture.reopened();
     second.cancel(tag(1), None).await.unwrap();
-    await_seen(&*second, tag(1), |seen| *seen == Observation::Void).await;
+    await_seen(&*second, tag(1), |seen| *seen == AttemptObservation::Void).await;
     await_ended(&*second, tag(1)).await;
 }
 
@@ -192,7 +198,7 @@ pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
     }
     fixture.bring_back();
     let seen = await_seen(&*site, tag(1), |_| true).await;
-    assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+    assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
     site.cancel(tag(1), None).await.unwrap();
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Terminated);
 }

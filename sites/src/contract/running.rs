@@ -11,7 +11,7 @@ pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
         status
             .attempts
             .values()
-            .all(|seen| *seen == Observation::Absent),
+            .all(|seen| *seen == AttemptObservation::Absent),
         "{status:?}"
     );
 }
@@ -23,7 +23,7 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
     assert_eq!(read_stdout(&*site, tag(1)).await, "begun\n");
     let seen = await_seen(&*site, tag(1), |_| true).await;
-    let Observation::Exited(exit) = seen else {
+    let AttemptObservation::Exited(exit) = seen else {
         panic!("{seen:?}")
     };
     assert!(exit.began_at <= exit.ended_at, "{exit:?}");
@@ -219,13 +219,13 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     assert!(matches!(gone, Err(SiteError::Refused(_))), "{gone:?}");
 }
 
-fn order_of_staged(tool: Content) -> SubmitRequest {
-    let file = cospan_domain::job::spec::FileRef {
+fn order_of_staged(tool: Content) -> AttemptSubmitRequest {
+    let file = cospan_domain::job::spec::FileReference {
         name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
         bound: Some(tool),
     };
     let mut staged = program("", &[]);
-    staged.executable = Executable::Staged(file);
+    staged.executable = ExecutableSource::Staged(file);
     let mut order = order(tag(1), staged);
     order.staged_executable = Some(tool.digest);
     order

@@ -16,7 +16,10 @@ async fn submit_to_full(site: &dyn Site, tag: AttemptTag) -> bool {
     match site.submit(&order(tag, script("exit 0"))).await {
         Ok(_) => true,
         Err(SiteError::SiteFull(_)) => {
-            assert_eq!(await_seen(site, tag, |_| true).await, Observation::Absent);
+            assert_eq!(
+                await_seen(site, tag, |_| true).await,
+                AttemptObservation::Absent
+            );
             false
         }
         Err(error) => panic!("{error}"),
@@ -33,10 +36,13 @@ pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl S
     let reopened = fixture.reopened();
     for site in [&site, &site, &reopened, &site, &reopened] {
         let seen = await_seen(&**site, tag(2), |_| true).await;
-        assert!(matches!(seen, Observation::Queued(_)), "{seen:?}");
+        assert!(matches!(seen, AttemptObservation::Queued(_)), "{seen:?}");
     }
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
-    await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Ready(_))).await;
+    await_seen(&*site, tag(2), |seen| {
+        matches!(seen, AttemptObservation::Ready(_))
+    })
+    .await;
     assert_eq!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
     assert_eq!(await_exit(&*site, tag(2)).await, ExitCause::Code(0));
 }
@@ -56,13 +62,13 @@ pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFi
     assert!(has_never_begun(&seen), "{seen:?}");
 }
 
-fn has_never_begun(seen: &Observation) -> bool {
+fn has_never_begun(seen: &AttemptObservation) -> bool {
     matches!(
         seen,
-        Observation::Absent
-            | Observation::Void
-            | Observation::Ended { began: false, .. }
-            | Observation::Vanished { began: false, .. }
+        AttemptObservation::Absent
+            | AttemptObservation::Void
+            | AttemptObservation::Ended { began: false, .. }
+            | AttemptObservation::Vanished { began: false, .. }
     )
 }
 
@@ -71,7 +77,10 @@ pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let total = site.describe().await.unwrap().total.processors;
     start(&*site, &order(tag(1), script("sleep 600"))).await;
-    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    await_seen(&*site, tag(1), |seen| {
+        matches!(seen, AttemptObservation::Begun(_))
+    })
+    .await;
     fixture.lose(tag(1));
     await_seen(&*site, tag(1), is_over).await;
     await_idle(&*site, total).await;
@@ -83,10 +92,11 @@ pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     await_seen(&*fixture.reopened(), tag(1), is_over).await;
 }
 
-fn is_over(seen: &Observation) -> bool {
+fn is_over(seen: &AttemptObservation) -> bool {
     matches!(
         seen,
-        Observation::Ended { began: true, .. } | Observation::Vanished { began: true, .. }
+        AttemptObservation::Ended { began: true, .. }
+            | AttemptObservation::Vanished { began: true, .. }
     )
 }
 
@@ -94,7 +104,10 @@ fn is_over(seen: &Observation) -> bool {
 pub async fn what_was_out_of_sight_comes_back_as_it_was(fixture: &impl SiteFixture) {
     let site = fixture.site();
     start(&*site, &order(tag(1), script("sleep 1"))).await;
-    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    await_seen(&*site, tag(1), |seen| {
+        matches!(seen, AttemptObservation::Begun(_))
+    })
+    .await;
     fixture.take_away();
     let reopened = fixture.reopened();
     for site in [&site, &reopened] {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
+use super::{CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript};
 
 /// Variables of ours that a command gets as well: where programs are, who we are, which cluster is
 /// meant. Our other variables are none of its business, and some of them would change what the
@@ -37,11 +37,11 @@ const AFTER_END: Duration = Duration::from_secs(1);
 
 /// Runs commands as child processes, each in a process group of its own.
 #[derive(Debug)]
-pub struct ChildExec {
+pub struct ChildProcessExecutor {
     environment: BTreeMap<OsString, OsString>,
 }
 
-impl ChildExec {
+impl ChildProcessExecutor {
     /// Takes over those variables of this process that a command needs.
     pub fn of_this_process() -> Self {
         let inherited = INHERITED
@@ -74,10 +74,10 @@ impl ChildExec {
     }
 }
 
-fn command_line(work: &Work) -> Cow<'_, [OsString]> {
+fn command_line(work: &ProgramOrScript) -> Cow<'_, [OsString]> {
     match work {
-        Work::Program(argv) => Cow::Borrowed(argv),
-        Work::Script { text, words } => {
+        ProgramOrScript::Program(argv) => Cow::Borrowed(argv),
+        ProgramOrScript::Script { text, words } => {
             let shell = ["/bin/sh", "-c", text, "script"].map(OsString::from);
             Cow::Owned(shell.into_iter().chain(words.iter().cloned()).collect())
         }
@@ -109,7 +109,7 @@ impl Drop for ProcessGroup {
 }
 
 #[async_trait]
-impl Exec for ChildExec {
+impl CommandExecutor for ChildProcessExecutor {
     fn ends_overdue(&self) -> bool {
         true
     }
@@ -124,8 +124,13 @@ impl Exec for ChildExec {
             let status = {
                 let reads = async {
                     tokio::try_join!(
-                        read_output(stdout, &mut kept.0, command.output_max, Excess::Refused),
-                        read_output(stderr, &mut kept.1, STDERR_MAX, Excess::Dropped),
+                        read_output(
+                            stdout,
+                            &mut kept.0,
+                            command.output_max,
+                            ExcessOutputRule::Refused
+                        ),
+                        read_output(stderr, &mut kept.1, STDERR_MAX, ExcessOutputRule::Dropped),
                         write_input(stdin, &command.input),
                     )
                 };
@@ -183,7 +188,7 @@ async fn wait_for_end<T>(
 
 /// The treatment of output beyond its bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Excess {
+enum ExcessOutputRule {
     Refused,
     Dropped,
 }
@@ -192,7 +197,7 @@ async fn read_output(
     from: Option<impl AsyncRead + Unpin>,
     kept: &mut Vec<u8>,
     most: usize,
-    excess: Excess,
+    excess: ExcessOutputRule,
 ) -> io::Result<()> {
     let Some(mut from) = from else { return Ok(()) };
     let mut buffer = vec![0; 16 << 10];
@@ -203,7 +208,7 @@ async fn read_output(
         }
         let fits = length.min(most - kept.len());
         kept.extend_from_slice(&buffer[..fits]);
-        if fits < length && excess == Excess::Refused {
+        if fits < length && excess == ExcessOutputRule::Refused {
             return Err(io::Error::other(format!(
                 "it printed more than {most} bytes"
             )));
@@ -225,15 +230,15 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::exec::ExecLane;
+    use crate::exec::CommandChannel;
 
     fn shell(text: &str, input: &[u8]) -> ExecCommand {
         ExecCommand {
-            work: Work::Script {
+            work: ProgramOrScript::Script {
                 text: text.into(),
                 words: Vec::new(),
             },
-            lane: ExecLane::Control,
+            lane: CommandChannel::Control,
             input: input.to_vec(),
             environment: BTreeMap::new(),
             deadline: Duration::from_secs(20),
@@ -242,7 +247,7 @@ mod tests {
     }
 
     async fn run(command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        ChildExec::of_this_process().run(command).await
+        ChildProcessExecutor::of_this_process().run(command).await
     }
 
     #[tokio::test]
@@ -306,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_there_was_not_started() {
         let mut missing = shell("", b"");
-        missing.work = Work::Program(vec!["/no/such/program".into()]);
+        missing.work = ProgramOrScript::Program(vec!["/no/such/program".into()]);
         assert!(matches!(run(missing).await, Err(ExecError::NotStarted(_))));
     }
 }

@@ -22,10 +22,13 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::session::Session;
-use self::ssh_connection::Master;
-use self::ssh_problem::{SshProblem, SshTroubleKind};
-use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
+use self::session::SshSession;
+use self::ssh_connection::SshMasterConnection;
+use self::ssh_problem::{SshProblem, SshProblemKind};
+use super::{
+    CommandChannel, CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError,
+    ProgramOrScript,
+};
 
 /// The way to a site over SSH.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,44 +60,44 @@ const SOCKET_MAX: usize = 107 - 18;
 
 /// Runs commands over SSH.
 #[derive(Debug)]
-pub struct SshExec {
+pub struct SshExecutor {
     config: Arc<SshConfig>,
-    link: Arc<tokio::sync::Mutex<SshLink>>,
+    link: Arc<tokio::sync::Mutex<SshConnectionState>>,
     /// The sessions that are up, for callers who need not wait.
-    up: Arc<Mutex<Up>>,
+    up: Arc<Mutex<OpenSshSessions>>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Up {
-    control: Option<Session>,
-    bulk: Option<Session>,
+struct OpenSshSessions {
+    control: Option<SshSession>,
+    bulk: Option<SshSession>,
 }
 
-impl Up {
-    fn session_slot(&mut self, lane: ExecLane) -> &mut Option<Session> {
+impl OpenSshSessions {
+    fn session_slot(&mut self, lane: CommandChannel) -> &mut Option<SshSession> {
         match lane {
-            ExecLane::Control => &mut self.control,
-            ExecLane::Bulk => &mut self.bulk,
+            CommandChannel::Control => &mut self.control,
+            CommandChannel::Bulk => &mut self.bulk,
         }
     }
 }
 
 /// The connection, and how the last try to make it failed.
 #[derive(Debug, Default)]
-struct SshLink {
-    master: Option<Master>,
-    failed: Option<Failed>,
+struct SshConnectionState {
+    master: Option<SshMasterConnection>,
+    failed: Option<FailedConnection>,
 }
 
 #[derive(Debug)]
-struct Failed {
+struct FailedConnection {
     trouble: SshProblem,
     pause: Duration,
     /// Nothing is tried before this.
     until: Instant,
 }
 
-impl SshExec {
+impl SshExecutor {
     /// Makes one for the site of this configuration. Touches nothing.
     ///
     /// # Errors
@@ -136,19 +139,30 @@ impl SshExec {
         up.control
             .iter()
             .chain(&up.bulk)
-            .for_each(Session::request_end);
-        if let Some(master) = self.link.lock().await.master.take().filter(Master::is_ours) {
+            .for_each(SshSession::request_end);
+        if let Some(master) = self
+            .link
+            .lock()
+            .await
+            .master
+            .take()
+            .filter(SshMasterConnection::is_ours)
+        {
             master.end_connection(&self.config).await;
         }
     }
 
     /// Returns a session of this lane, made if need be. A caller that gives up does not stop
     /// what others wait for, too.
-    async fn open_session(&self, lane: ExecLane, until: Instant) -> Result<Session, ExecError> {
+    async fn open_session(
+        &self,
+        lane: CommandChannel,
+        until: Instant,
+    ) -> Result<SshSession, ExecError> {
         if let Some(session) = lock(&self.up)
             .session_slot(lane)
             .clone()
-            .filter(Session::is_up)
+            .filter(SshSession::is_up)
         {
             return Ok(session);
         }
@@ -157,7 +171,11 @@ impl SshExec {
         let up = self.up.clone();
         let made: JoinHandle<Result<_, SshProblem>> = tokio::spawn(async move {
             let mut link = link.lock().await;
-            if let Some(session) = lock(&up).session_slot(lane).clone().filter(Session::is_up) {
+            if let Some(session) = lock(&up)
+                .session_slot(lane)
+                .clone()
+                .filter(SshSession::is_up)
+            {
                 return Ok(session);
             }
             let session = link.session_after_pause(&config, lane).await?;
@@ -194,16 +212,16 @@ impl SshConfig {
     }
 }
 
-fn lock(up: &Mutex<Up>) -> std::sync::MutexGuard<'_, Up> {
+fn lock(up: &Mutex<OpenSshSessions>) -> std::sync::MutexGuard<'_, OpenSshSessions> {
     up.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SshLink {
+impl SshConnectionState {
     async fn session_after_pause(
         &mut self,
         config: &SshConfig,
-        lane: ExecLane,
-    ) -> Result<Session, SshProblem> {
+        lane: CommandChannel,
+    ) -> Result<SshSession, SshProblem> {
         if let Some(failed) = self
             .failed
             .as_ref()
@@ -218,7 +236,7 @@ impl SshLink {
                 let last = self.failed.as_ref().map(|failed| failed.pause * 2);
                 let pause = last.unwrap_or(PAUSE_MIN).clamp(PAUSE_MIN, PAUSE_MAX);
                 let until = Instant::now() + pause;
-                self.failed = Some(Failed {
+                self.failed = Some(FailedConnection {
                     trouble: trouble.clone(),
                     pause,
                     until,
@@ -231,10 +249,10 @@ impl SshLink {
     async fn try_session(
         &mut self,
         config: &SshConfig,
-        lane: ExecLane,
-    ) -> Result<Session, SshProblem> {
-        if !self.master.as_mut().is_some_and(Master::is_up) {
-            self.master = Some(Master::connect(config).await?);
+        lane: CommandChannel,
+    ) -> Result<SshSession, SshProblem> {
+        if !self.master.as_mut().is_some_and(SshMasterConnection::is_up) {
+            self.master = Some(SshMasterConnection::connect(config).await?);
         }
         match self.start_session(config, lane).await {
             Err(trouble) if self.is_no_fault_of_master(&trouble) => Err(trouble),
@@ -243,7 +261,7 @@ impl SshLink {
                 if let Some(master) = self.master.take() {
                     master.end_connection(config).await;
                 }
-                self.master = Some(Master::connect(config).await?);
+                self.master = Some(SshMasterConnection::connect(config).await?);
                 self.start_session(config, lane).await
             }
             started => started,
@@ -252,9 +270,12 @@ impl SshLink {
 
     fn is_no_fault_of_master(&self, trouble: &SshProblem) -> bool {
         match trouble.kind {
-            SshTroubleKind::Sessions => true,
+            SshProblemKind::Sessions => true,
             // A connection that is not ours need not notice that its line is dead.
-            SshTroubleKind::Shell => self.master.as_ref().is_some_and(Master::is_ours),
+            SshProblemKind::Shell => self
+                .master
+                .as_ref()
+                .is_some_and(SshMasterConnection::is_ours),
             _ => false,
         }
     }
@@ -262,36 +283,36 @@ impl SshLink {
     async fn start_session(
         &self,
         config: &SshConfig,
-        lane: ExecLane,
-    ) -> Result<Session, SshProblem> {
+        lane: CommandChannel,
+    ) -> Result<SshSession, SshProblem> {
         let child =
             ssh_connection::spawn_session(config).map_err(|why| SshProblem::from_message(&why))?;
-        let started = Session::start(child, lane, config.wanted, config.patience).await;
+        let started = SshSession::start(child, lane, config.wanted, config.patience).await;
         started.map_err(|why| SshProblem::from_message(&why))
     }
 }
 
-impl Drop for SshExec {
+impl Drop for SshExecutor {
     fn drop(&mut self) {
         let up = lock(&self.up);
         up.control
             .iter()
             .chain(&up.bulk)
-            .for_each(Session::request_end);
+            .for_each(SshSession::request_end);
     }
 }
 
 #[async_trait]
-impl Exec for SshExec {
+impl CommandExecutor for SshExecutor {
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let started = Instant::now();
         let deadline = command.deadline;
-        if command.lane == ExecLane::Control && command.input.contains(&0) {
+        if command.lane == CommandChannel::Control && command.input.contains(&0) {
             return Err(ExecError::NotStarted(
                 "a request has a byte that is no text".to_owned(),
             ));
         }
-        let is_program = matches!(command.work, Work::Program(_));
+        let is_program = matches!(command.work, ProgramOrScript::Program(_));
         // The other end gives up a program itself, and says so.
         let until = started + deadline + if is_program { LATE } else { Duration::ZERO };
         let output = self

@@ -15,31 +15,31 @@ use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
-use super::{Armed, Faults, InjectedFault};
-use crate::port::CallKind;
+use super::{ArmedFault, FaultSwitch, InjectedFault};
+use crate::port::SiteCallKind;
 
 /// A line of the control file that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line} of the fault control file, {text:?}, is not `call fault [next N]`")]
-pub struct ControlError {
+pub struct ControlFileError {
     line: usize,
     text: String,
 }
 
 /// A control file, and its state when it was last read.
 #[derive(Debug)]
-pub(super) struct ControlFile {
+pub(super) struct FaultControlFile {
     path: PathBuf,
     seen: Option<(SystemTime, u64)>,
 }
 
-impl ControlFile {
+impl FaultControlFile {
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }
 
     /// Arms what the file says, if it has changed.
-    pub(super) fn apply_changes(&mut self, faults: &Faults) -> Result<(), ControlError> {
+    pub(super) fn apply_changes(&mut self, faults: &FaultSwitch) -> Result<(), ControlFileError> {
         let state = std::fs::metadata(&self.path)
             .and_then(|metadata| {
                 Ok((
@@ -58,14 +58,14 @@ impl ControlFile {
     }
 }
 
-fn parse_control(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> {
+fn parse_control(text: &str) -> Result<BTreeMap<SiteCallKind, ArmedFault>, ControlFileError> {
     let mut all = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
-        let (calls, armed) = parse_line(line).ok_or_else(|| ControlError {
+        let (calls, armed) = parse_line(line).ok_or_else(|| ControlFileError {
             line: index + 1,
             text: line.to_owned(),
         })?;
@@ -74,7 +74,7 @@ fn parse_control(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> 
     Ok(all)
 }
 
-fn parse_line(line: &str) -> Option<(Vec<CallKind>, Armed)> {
+fn parse_line(line: &str) -> Option<(Vec<SiteCallKind>, ArmedFault)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (call, fault, left) = match words[..] {
         [call, fault] => (call, fault, None),
@@ -82,16 +82,16 @@ fn parse_line(line: &str) -> Option<(Vec<CallKind>, Armed)> {
         _ => return None,
     };
     let calls = match call {
-        "all" => CallKind::ALL.to_vec(),
+        "all" => SiteCallKind::ALL.to_vec(),
         name => vec![
-            CallKind::ALL
+            SiteCallKind::ALL
                 .into_iter()
                 .find(|call| call.as_str() == name)?,
         ],
     };
     Some((
         calls,
-        Armed {
+        ArmedFault {
             fault: parse_fault(fault)?,
             left,
         },
@@ -123,18 +123,18 @@ mod tests {
     fn a_control_file_says_what_strikes_whom() {
         let armed =
             parse_control("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
-        assert_eq!(armed.len(), CallKind::ALL.len());
+        assert_eq!(armed.len(), SiteCallKind::ALL.len());
         assert_eq!(
-            armed[&CallKind::Submit],
-            Armed {
+            armed[&SiteCallKind::Submit],
+            ArmedFault {
                 fault: InjectedFault::LostAfter,
                 left: Some(1)
             }
         );
         let delay = InjectedFault::Delay(Duration::from_millis(250));
         assert_eq!(
-            armed[&CallKind::Status],
-            Armed {
+            armed[&SiteCallKind::Status],
+            ArmedFault {
                 fault: delay,
                 left: None
             }

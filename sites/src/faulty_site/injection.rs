@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::InjectedFault;
-use crate::port::CallKind;
+use crate::port::SiteCallKind;
 
 /// A share of all calls, in parts per million.
 const WHOLE_PPM: u32 = 1_000_000;
 
 /// A fault, the calls that it affects, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Injection {
+pub struct FaultInjection {
     /// The thing that goes wrong.
     pub fault: InjectedFault,
     /// The kinds of calls that it affects.
-    pub calls: Vec<CallKind>,
+    pub calls: Vec<SiteCallKind>,
     /// The share of them that it affects, in parts per million; 1,000,000 is every one.
     pub share_ppm: u32,
     /// The first moment at which it affects calls.
@@ -27,13 +27,13 @@ pub struct Injection {
     pub seed: u64,
 }
 
-impl Injection {
-    fn is_open_for(&self, call: CallKind, now: Instant) -> bool {
+impl FaultInjection {
+    fn is_open_for(&self, call: SiteCallKind, now: Instant) -> bool {
         self.from <= now && now < self.until && self.calls.contains(&call)
     }
 
     /// Returns true if it affects the call of this number among those of its kind.
-    fn draws_call(&self, call: CallKind, number: u64) -> bool {
+    fn draws_call(&self, call: SiteCallKind, number: u64) -> bool {
         let mixed = mix_bits(mix_bits(self.seed ^ call as u64).wrapping_add(number));
         mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
     }
@@ -49,7 +49,7 @@ fn mix_bits(number: u64) -> u64 {
 
 /// The tally of one fault on calls of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FaultTally {
+pub struct CallFaultTally {
     /// Calls that it could have affected.
     pub calls: u64,
     /// Calls that it affected.
@@ -58,15 +58,15 @@ pub struct FaultTally {
 
 /// The injections of a site, and their tallies.
 #[derive(Debug, Default)]
-pub(super) struct Injected {
-    injections: Vec<Injection>,
-    tallies: BTreeMap<(&'static str, CallKind), FaultTally>,
+pub(super) struct SiteInjections {
+    injections: Vec<FaultInjection>,
+    tallies: BTreeMap<(&'static str, SiteCallKind), CallFaultTally>,
     /// Calls counted by injection and kind, so that each has its number.
-    numbers: BTreeMap<(usize, CallKind), u64>,
+    numbers: BTreeMap<(usize, SiteCallKind), u64>,
 }
 
-impl Injected {
-    pub(super) fn new(injections: Vec<Injection>) -> Self {
+impl SiteInjections {
+    pub(super) fn new(injections: Vec<FaultInjection>) -> Self {
         Self {
             injections,
             ..Self::default()
@@ -78,12 +78,12 @@ impl Injected {
         self.injections.clear();
     }
 
-    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, CallKind), FaultTally> {
+    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, SiteCallKind), CallFaultTally> {
         &self.tallies
     }
 
     /// Returns the first fault that affects a call now, if any, and counts it.
-    pub(super) fn draw_fault(&mut self, call: CallKind) -> Option<InjectedFault> {
+    pub(super) fn draw_fault(&mut self, call: SiteCallKind) -> Option<InjectedFault> {
         if self.injections.is_empty() {
             return None;
         }
@@ -114,10 +114,10 @@ impl Injected {
     }
 
     /// Returns until when calls of this kind hang; `None` if none hangs now.
-    pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
+    pub(super) fn hangs_until(&self, call: SiteCallKind, now: Instant) -> Option<Instant> {
         self.injections
             .iter()
-            .filter(|one: &&Injection| {
+            .filter(|one: &&FaultInjection| {
                 matches!(one.fault, InjectedFault::Hang(_)) && one.is_open_for(call, now)
             })
             .map(|one| one.until)
@@ -131,11 +131,11 @@ mod tests {
 
     use super::*;
 
-    fn injection(share_ppm: u32) -> Injection {
+    fn injection(share_ppm: u32) -> FaultInjection {
         let from = Instant::now();
-        Injection {
+        FaultInjection {
             fault: InjectedFault::LostAfter,
-            calls: vec![CallKind::Submit],
+            calls: vec![SiteCallKind::Submit],
             share_ppm,
             from,
             until: from + Duration::from_secs(60),
@@ -143,10 +143,10 @@ mod tests {
         }
     }
 
-    fn strikes(injection: Injection, calls: usize) -> Vec<bool> {
-        let mut injected = Injected::new(vec![injection]);
+    fn strikes(injection: FaultInjection, calls: usize) -> Vec<bool> {
+        let mut injected = SiteInjections::new(vec![injection]);
         (0..calls)
-            .map(|_| injected.draw_fault(CallKind::Submit).is_some())
+            .map(|_| injected.draw_fault(SiteCallKind::Submit).is_some())
             .collect()
     }
 
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(strikes(injection(500_000), 200), first);
         assert_ne!(
             strikes(
-                Injection {
+                FaultInjection {
                     seed: 8,
                     ..injection(500_000)
                 },
@@ -186,33 +186,33 @@ mod tests {
     fn nothing_is_struck_before_or_after_the_window_nor_of_another_kind() {
         let now = Instant::now();
         let window = (now + Duration::from_secs(30), now + Duration::from_secs(60));
-        let one = Injection {
+        let one = FaultInjection {
             from: window.0,
             until: window.1,
             ..injection(1_000_000)
         };
         let concerns = |call, secs| one.is_open_for(call, now + Duration::from_secs(secs));
-        assert!(concerns(CallKind::Submit, 30) && !concerns(CallKind::Cancel, 30));
-        assert!(!concerns(CallKind::Submit, 29) && !concerns(CallKind::Submit, 60));
+        assert!(concerns(SiteCallKind::Submit, 30) && !concerns(SiteCallKind::Cancel, 30));
+        assert!(!concerns(SiteCallKind::Submit, 29) && !concerns(SiteCallKind::Submit, 60));
     }
 
     #[test]
     fn calls_and_strikes_are_counted_by_fault_and_kind() {
-        let mut injected = Injected::new(vec![injection(0), injection(1_000_000)]);
+        let mut injected = SiteInjections::new(vec![injection(0), injection(1_000_000)]);
         assert_eq!(
-            injected.draw_fault(CallKind::Submit),
+            injected.draw_fault(SiteCallKind::Submit),
             Some(InjectedFault::LostAfter)
         );
-        assert_eq!(injected.draw_fault(CallKind::Cancel), None);
+        assert_eq!(injected.draw_fault(SiteCallKind::Cancel), None);
         injected.clear_injections();
-        assert_eq!(injected.draw_fault(CallKind::Submit), None);
-        let tally = FaultTally {
+        assert_eq!(injected.draw_fault(SiteCallKind::Submit), None);
+        let tally = CallFaultTally {
             calls: 1,
             strikes: 1,
         };
         assert_eq!(
             injected.tallies(),
-            &BTreeMap::from([(("reply-lost", CallKind::Submit), tally)])
+            &BTreeMap::from([(("reply-lost", SiteCallKind::Submit), tally)])
         );
     }
 }

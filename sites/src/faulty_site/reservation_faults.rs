@@ -1,19 +1,19 @@
 //! Faults that affect calls about reservations.
 
 use async_trait::async_trait;
-use cospan_domain::reservation::{ReservationAnswer, ReservationTag, Span};
+use cospan_domain::reservation::{ReservationAnswer, ReservationTag, TimeSpan};
 use cospan_domain::units::DurationMs;
 
 use super::wrapped_site::FaultySite;
 use crate::port::{
-    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
-    TaggedReservationRequest,
+    FreeSlot, ObservedReservation, ReservationsByTag, SiteCallKind, SiteError,
+    SiteReservationCalls, TaggedReservationRequest,
 };
 
-const CALL: CallKind = CallKind::Reserve;
+const CALL: SiteCallKind = SiteCallKind::Reserve;
 
 #[async_trait]
-impl Reservations for FaultySite {
+impl SiteReservationCalls for FaultySite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,
@@ -46,7 +46,7 @@ impl Reservations for FaultySite {
         self.call_plain(CALL, || granting.release(tag)).await
     }
 
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         let granting = self.inner_reservations()?;
         self.call_plain(CALL, || granting.find(tag)).await
     }
@@ -56,7 +56,7 @@ impl Reservations for FaultySite {
         self.call_plain(CALL, || granting.list()).await
     }
 
-    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+    async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
         let granting = self.inner_reservations()?;
         self.call_plain(CALL, || granting.slots(span, most)).await
     }

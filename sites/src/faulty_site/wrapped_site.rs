@@ -11,25 +11,26 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
 use tokio::sync::watch;
 
-use super::control_file::ControlFile;
-use super::{Faults, InjectedFault};
-use crate::files::tree_pieces::Listing;
+use super::control_file::FaultControlFile;
+use super::{FaultSwitch, InjectedFault};
+use crate::files::tree_pieces::DirectoryListing;
 use crate::port::{
-    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Observation, Readable, Reservations, Site, SiteDescription, SiteError,
-    SiteStatus, SubmitRequest, Submitted, TagLookup, UploadStep,
+    AcceptedAttempt, AttemptObservation, AttemptSubmitRequest, CopyRequest, CopyStatus,
+    FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile, InspectionProgress,
+    ReadableFile, Site, SiteAttemptCalls, SiteCallKind, SiteDescription, SiteError, SiteFileCalls,
+    SiteReservationCalls, SiteStatus, TagLookupAnswer, UploadStep,
 };
 
-/// A site whose calls go wrong as its [`Faults`] say.
+/// A site whose calls go wrong as its [`FaultSwitch`] say.
 pub struct FaultySite {
     inner: Arc<dyn Site>,
-    faults: Faults,
-    control: Option<Mutex<ControlFile>>,
+    faults: FaultSwitch,
+    control: Option<Mutex<FaultControlFile>>,
 }
 
 impl FaultySite {
     /// Wraps a site; nothing goes wrong until a fault is armed.
-    pub fn new(inner: Arc<dyn Site>, faults: Faults) -> Self {
+    pub fn new(inner: Arc<dyn Site>, faults: FaultSwitch) -> Self {
         Self {
             inner,
             faults,
@@ -41,13 +42,13 @@ impl FaultySite {
     #[must_use]
     pub fn controlled_by(self, path: PathBuf) -> Self {
         Self {
-            control: Some(Mutex::new(ControlFile::new(path))),
+            control: Some(Mutex::new(FaultControlFile::new(path))),
             ..self
         }
     }
 
     /// Returns the handle of its faults.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultSwitch {
         &self.faults
     }
 
@@ -65,7 +66,7 @@ impl FaultySite {
     /// true answer into a false one.
     async fn call_with_fault<T, F>(
         &self,
-        call: CallKind,
+        call: SiteCallKind,
         real: impl Fn() -> F + Send,
         falsify: impl FnOnce(InjectedFault, T) -> Option<T> + Send,
     ) -> Result<T, SiteError>
@@ -118,7 +119,7 @@ impl FaultySite {
     }
 
     /// Waits until a kind of call is no longer frozen. The control file is read meanwhile.
-    async fn await_thawed(&self, call: CallKind) {
+    async fn await_thawed(&self, call: SiteCallKind) {
         if self.control.is_none() {
             return self.faults.await_thaw(call).await;
         }
@@ -128,7 +129,7 @@ impl FaultySite {
     }
 
     /// Returns the reservations of the wrapped site.
-    pub(super) fn inner_reservations(&self) -> Result<&dyn Reservations, SiteError> {
+    pub(super) fn inner_reservations(&self) -> Result<&dyn SiteReservationCalls, SiteError> {
         self.inner
             .reservations()
             .ok_or_else(|| SiteError::Unfit("it grants no reservations".to_owned()))
@@ -136,7 +137,7 @@ impl FaultySite {
 
     pub(super) async fn call_plain<T, F>(
         &self,
-        call: CallKind,
+        call: SiteCallKind,
         real: impl Fn() -> F + Send,
     ) -> Result<T, SiteError>
     where
@@ -150,8 +151,10 @@ impl FaultySite {
 fn falsify_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
     let claim = match fault {
         InjectedFault::NoneIdle => None,
-        InjectedFault::Absent => Some(Observation::Absent),
-        _ => Some(Observation::Unknown("injected fault at status".to_owned())),
+        InjectedFault::Absent => Some(AttemptObservation::Absent),
+        _ => Some(AttemptObservation::Unknown(
+            "injected fault at status".to_owned(),
+        )),
     };
     status.idle = Resources::default();
     if let Some(claim) = claim {
@@ -164,43 +167,45 @@ fn falsify_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
 }
 
 #[async_trait]
-impl Attempts for FaultySite {
+impl SiteAttemptCalls for FaultySite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.call_with_fault(
-            CallKind::Status,
+            SiteCallKind::Status,
             || self.inner.status(tags),
             |fault, status| Some(falsify_status(fault, status)),
         )
         .await
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
-        self.call_plain(CallKind::Submit, || self.inner.submit(order))
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
+        self.call_plain(SiteCallKind::Submit, || self.inner.submit(order))
             .await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
-        self.call_plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
+        self.call_plain(SiteCallKind::FindByTag, || self.inner.find_by_tag(tag))
             .await
     }
 
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.call_plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
+        self.call_plain(SiteCallKind::Cancel, || self.inner.cancel(tag, lrm_id))
             .await
     }
 
     async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.call_plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
+        self.call_plain(SiteCallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
             .await
     }
 
     async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
-        self.call_plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
-            .await
+        self.call_plain(SiteCallKind::RemoveAttempt, || {
+            self.inner.remove_attempt(tag)
+        })
+        .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
-        self.call_plain(CallKind::ListAttempts, || self.inner.list_attempts())
+        self.call_plain(SiteCallKind::ListAttempts, || self.inner.list_attempts())
             .await
     }
 }
@@ -212,7 +217,7 @@ impl Gate for FaultySite {
         tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
-        self.call_plain(CallKind::DecideGate, || {
+        self.call_plain(SiteCallKind::DecideGate, || {
             self.inner.decide_gate(tag, decision)
         })
         .await
@@ -220,56 +225,67 @@ impl Gate for FaultySite {
 }
 
 #[async_trait]
-impl Files for FaultySite {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.call_plain(CallKind::Inspect, || self.inner.inspect(place))
+impl SiteFileCalls for FaultySite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
+        self.call_plain(SiteCallKind::Inspect, || self.inner.inspect(place))
             .await
     }
 
+    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.inner.read_so_far(place)
+    }
+
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
-        self.call_plain(CallKind::Read, || self.inner.stamp(place))
+        self.call_plain(SiteCallKind::Read, || self.inner.stamp(place))
             .await
     }
 
     async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
-        self.call_plain(CallKind::StartCopy, || self.inner.start_copy(order))
+        self.call_plain(SiteCallKind::StartCopy, || self.inner.start_copy(order))
             .await
     }
 
     async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
-        self.call_plain(CallKind::CopyStatus, || self.inner.copy_status(order))
+        self.call_plain(SiteCallKind::CopyStatus, || self.inner.copy_status(order))
             .await
     }
 
     async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
-        self.call_plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
-            .await
+        self.call_plain(SiteCallKind::StopCopy, || {
+            self.inner.stop_copy(order, discard)
+        })
+        .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call_plain(CallKind::HasContent, || self.inner.has_content(digest))
+        self.call_plain(SiteCallKind::HasContent, || self.inner.has_content(digest))
             .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call_plain(CallKind::DeleteContent, || {
+        self.call_plain(SiteCallKind::DeleteContent, || {
             self.inner.delete_content(digest)
         })
         .await
     }
 
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        self.call_plain(CallKind::Read, || self.inner.list(place))
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
+        self.call_plain(SiteCallKind::Read, || self.inner.list(place))
             .await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
-        self.call_plain(CallKind::Read, || self.inner.read(what, offset, limit))
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
+        self.call_plain(SiteCallKind::Read, || self.inner.read(what, offset, limit))
             .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.call_plain(CallKind::Upload, || self.inner.upload(step))
+        self.call_plain(SiteCallKind::Upload, || self.inner.upload(step))
             .await
     }
 }
@@ -288,8 +304,10 @@ impl Site for FaultySite {
         self.inner.changes()
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
-        self.inner.reservations().map(|_| self as &dyn Reservations)
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
+        self.inner
+            .reservations()
+            .map(|_| self as &dyn SiteReservationCalls)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -297,12 +315,12 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call_plain(CallKind::Describe, || self.inner.describe())
+        self.call_plain(SiteCallKind::Describe, || self.inner.describe())
             .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.call_plain(CallKind::RoundTrip, || self.inner.round_trip(to))
+        self.call_plain(SiteCallKind::RoundTrip, || self.inner.round_trip(to))
             .await
     }
 }

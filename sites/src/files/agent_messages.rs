@@ -6,54 +6,58 @@
 use std::path::PathBuf;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{AttemptTag, Digest, InvalidId, RelPath};
+use cospan_domain::ids::{AttemptTag, Digest, IdentifierError, RelPath};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::port::{CopyBlame, Inspected};
+use crate::port::{CopyBlame, InspectedFile};
 
 /// Longest detail of an outcome, which keeps that within its reserved space.
 const DETAIL_MAX: usize = 2_000;
 
 /// The request to an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct AgentOrder {
+pub(super) struct CopyAgentRequest {
     /// The root of the site that has the file.
     pub(super) source_root: PathBuf,
     /// The name of its directory of attempts.
     pub(super) source_attempts: String,
     /// The place of the file there.
-    pub(super) place: WirePlace,
+    pub(super) place: WrittenFilePlace,
     /// The copy has failed if no byte moves for this long.
     pub(super) stall_ms: u64,
     /// The content that must arrive; `None` to find out what the file is.
-    pub(super) expected: Option<Expected>,
+    pub(super) expected: Option<ExpectedContent>,
     /// For a part of a file: what that file is, and the first byte of the part.
     #[serde(default)]
-    pub(super) cut: Option<ChunkCut>,
+    pub(super) cut: Option<ChunkOrigin>,
     /// The link, and the bandwidth to keep to, in bits per second.
-    pub(super) limit: Option<LinkLimit>,
+    pub(super) limit: Option<LinkBandwidthLimit>,
+    /// The agent ends when its standard output, a pipe, is closed at the other end: nobody else
+    /// wants what it finds out.
+    #[serde(default)]
+    pub(super) leased: bool,
 }
 
 /// The content that must arrive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Expected {
+pub(super) struct ExpectedContent {
     pub(super) digest: String,
     pub(super) size_bytes: u64,
 }
 
 /// The origin of a chunk.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct ChunkCut {
+pub(super) struct ChunkOrigin {
     /// The file that the source must be.
-    pub(super) file: Expected,
+    pub(super) file: ExpectedContent,
     pub(super) offset_bytes: u64,
 }
 
 /// A link's name and bandwidth.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct LinkLimit {
+pub(super) struct LinkBandwidthLimit {
     pub(super) link: String,
     pub(super) bits_per_second: u64,
 }
@@ -61,7 +65,7 @@ pub(super) struct LinkLimit {
 /// [`FilePlace`] as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum WirePlace {
+pub(super) enum WrittenFilePlace {
     Store { digest: String },
     User { path: String },
     Output { tag: String, path: String },
@@ -70,14 +74,14 @@ pub(super) enum WirePlace {
 /// The outcome of an agent, if it lived to write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum AgentOutcome {
+pub(super) enum CopyAgentOutcome {
     Inspected {
         digest: String,
         size_bytes: u64,
         directory: bool,
     },
     Failed {
-        blame: WireBlame,
+        blame: WrittenCopyBlame,
         detail: String,
     },
 }
@@ -85,7 +89,7 @@ pub(super) enum AgentOutcome {
 /// [`CopyBlame`] as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum WireBlame {
+pub(super) enum WrittenCopyBlame {
     Source,
     Destination,
     Process,
@@ -93,11 +97,14 @@ pub(super) enum WireBlame {
 
 /// The progress of an agent.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct AgentProgress {
+pub(super) struct CopyAgentProgress {
     pub(super) done_bytes: u64,
+    /// The size of the file, if it is one.
+    #[serde(default)]
+    pub(super) of_bytes: Option<u64>,
 }
 
-impl From<&FilePlace> for WirePlace {
+impl From<&FilePlace> for WrittenFilePlace {
     fn from(place: &FilePlace) -> Self {
         match place {
             FilePlace::Store(digest) => Self::Store {
@@ -114,21 +121,21 @@ impl From<&FilePlace> for WirePlace {
     }
 }
 
-impl TryFrom<&WirePlace> for FilePlace {
-    type Error = InvalidId;
+impl TryFrom<&WrittenFilePlace> for FilePlace {
+    type Error = IdentifierError;
 
-    fn try_from(place: &WirePlace) -> Result<Self, InvalidId> {
+    fn try_from(place: &WrittenFilePlace) -> Result<Self, IdentifierError> {
         Ok(match place {
-            WirePlace::Store { digest } => Self::Store(digest.parse()?),
-            WirePlace::User { path } => Self::User(RelPath::new(path)?),
-            WirePlace::Output { tag, path } => {
+            WrittenFilePlace::Store { digest } => Self::Store(digest.parse()?),
+            WrittenFilePlace::User { path } => Self::User(RelPath::new(path)?),
+            WrittenFilePlace::Output { tag, path } => {
                 Self::Output(tag.parse::<AttemptTag>()?, RelPath::new(path)?)
             }
         })
     }
 }
 
-impl From<Content> for Expected {
+impl From<Content> for ExpectedContent {
     fn from(content: Content) -> Self {
         Self {
             digest: content.digest.to_string(),
@@ -137,8 +144,8 @@ impl From<Content> for Expected {
     }
 }
 
-impl Expected {
-    pub(super) fn parse_content(&self) -> Result<Content, InvalidId> {
+impl ExpectedContent {
+    pub(super) fn parse_content(&self) -> Result<Content, IdentifierError> {
         let digest: Digest = self.digest.parse()?;
         Ok(Content {
             digest,
@@ -147,19 +154,19 @@ impl Expected {
     }
 }
 
-impl From<WireBlame> for CopyBlame {
-    fn from(blame: WireBlame) -> Self {
+impl From<WrittenCopyBlame> for CopyBlame {
+    fn from(blame: WrittenCopyBlame) -> Self {
         match blame {
-            WireBlame::Source => Self::Source,
-            WireBlame::Destination => Self::Destination,
-            WireBlame::Process => Self::Process,
+            WrittenCopyBlame::Source => Self::Source,
+            WrittenCopyBlame::Destination => Self::Destination,
+            WrittenCopyBlame::Process => Self::Process,
         }
     }
 }
 
-impl AgentOutcome {
+impl CopyAgentOutcome {
     /// Makes a failure, and cuts its text to the space for it.
-    pub(super) fn from_failure(blame: WireBlame, detail: &str) -> Self {
+    pub(super) fn from_failure(blame: WrittenCopyBlame, detail: &str) -> Self {
         Self::Failed {
             blame,
             detail: detail.chars().take(DETAIL_MAX / 6).collect(),
@@ -167,7 +174,7 @@ impl AgentOutcome {
     }
 
     /// Makes the outcome of an inspection.
-    pub(super) fn from_inspected(found: &Inspected) -> Self {
+    pub(super) fn from_inspected(found: &InspectedFile) -> Self {
         Self::Inspected {
             digest: found.content.digest.to_string(),
             size_bytes: found.content.size.0,
@@ -190,12 +197,12 @@ mod tests {
                 RelPath::new("out/result").unwrap(),
             ),
         ] {
-            let text = serde_json::to_string(&WirePlace::from(&place)).unwrap();
-            let back: WirePlace = serde_json::from_str(&text).unwrap();
+            let text = serde_json::to_string(&WrittenFilePlace::from(&place)).unwrap();
+            let back: WrittenFilePlace = serde_json::from_str(&text).unwrap();
             assert_eq!(FilePlace::try_from(&back), Ok(place));
         }
         assert!(
-            FilePlace::try_from(&WirePlace::User {
+            FilePlace::try_from(&WrittenFilePlace::User {
                 path: "../x".into()
             })
             .is_err()

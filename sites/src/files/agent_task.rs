@@ -13,10 +13,10 @@ use std::os::unix::fs::FileExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::agent_messages::{AgentOrder, AgentOutcome, AgentProgress};
-use super::file_root::OpenRoot;
-use super::open_beneath::{Dir, none_if_absent};
-use super::process_identity::ProcessId;
+use super::agent_messages::{CopyAgentOutcome, CopyAgentProgress, CopyAgentRequest};
+use super::file_root::OpenSiteRoot;
+use super::open_beneath::{DirectoryHandle, none_if_absent};
+use super::process_identity::AgentProcessIdentity;
 
 /// The file or directory that has arrived so far.
 pub(super) const DATA: &str = "data";
@@ -36,19 +36,23 @@ const WORDS_MAX: u64 = 500;
 
 /// A task's directory, open.
 #[derive(Debug)]
-pub(super) struct TaskDirectory {
-    pub(super) dir: Dir,
+pub(super) struct AgentTaskDirectory {
+    pub(super) dir: DirectoryHandle,
 }
 
-impl TaskDirectory {
+impl AgentTaskDirectory {
     /// Opens one that exists.
-    pub(super) fn open_task(root: &OpenRoot, family: &str, name: &str) -> io::Result<Option<Self>> {
+    pub(super) fn open_task(
+        root: &OpenSiteRoot,
+        family: &str,
+        name: &str,
+    ) -> io::Result<Option<Self>> {
         let parent = root.open_own_dir(family)?;
         Ok(none_if_absent(parent.open_dir(name))?.map(|dir| Self { dir }))
     }
 
     /// Opens one, made if it is missing.
-    pub(super) fn ensure_task(root: &OpenRoot, family: &str, name: &str) -> io::Result<Self> {
+    pub(super) fn ensure_task(root: &OpenSiteRoot, family: &str, name: &str) -> io::Result<Self> {
         Ok(Self {
             dir: root.open_own_dir(family)?.ensure_dir(name)?,
         })
@@ -76,38 +80,38 @@ impl TaskDirectory {
     }
 
     /// Drops all that the last agent left but its data, and writes the request.
-    pub(super) fn begin_task(&self, order: &AgentOrder) -> io::Result<()> {
+    pub(super) fn begin_task(&self, order: &CopyAgentRequest) -> io::Result<()> {
         for old in [OUTCOME, AGENT, PROGRESS, WORDS] {
             self.dir.remove_tree(old)?;
         }
         self.write_json(ORDER, order)
     }
 
-    pub(super) fn read_order(&self) -> io::Result<Option<AgentOrder>> {
+    pub(super) fn read_order(&self) -> io::Result<Option<CopyAgentRequest>> {
         self.read_json(ORDER)
     }
 
     /// Records which process the agent is, and takes the space that its outcome will need.
-    pub(super) fn announce_agent(&self, agent: &ProcessId) -> io::Result<()> {
+    pub(super) fn announce_agent(&self, agent: &AgentProcessIdentity) -> io::Result<()> {
         let mut reserved = self.dir.open_to_write(&format!("{OUTCOME}.new")[..])?;
         reserved.write_all(&[b' '; OUTCOME_BYTES])?;
         self.write_json(AGENT, agent)
     }
 
-    pub(super) fn read_agent(&self) -> io::Result<Option<ProcessId>> {
+    pub(super) fn read_agent(&self) -> io::Result<Option<AgentProcessIdentity>> {
         self.read_json(AGENT)
     }
 
-    pub(super) fn set_progress(&self, progress: AgentProgress) -> io::Result<()> {
+    pub(super) fn set_progress(&self, progress: CopyAgentProgress) -> io::Result<()> {
         self.write_json(PROGRESS, &progress)
     }
 
-    pub(super) fn read_progress(&self) -> io::Result<AgentProgress> {
+    pub(super) fn read_progress(&self) -> io::Result<CopyAgentProgress> {
         Ok(self.read_json(PROGRESS)?.unwrap_or_default())
     }
 
     /// Writes the outcome over the space kept for it, so that a full disk can be reported.
-    pub(super) fn set_outcome(&self, outcome: &AgentOutcome) -> io::Result<()> {
+    pub(super) fn set_outcome(&self, outcome: &CopyAgentOutcome) -> io::Result<()> {
         let temporary = format!("{OUTCOME}.new");
         let mut text = serde_json::to_vec(outcome)?;
         text.resize(text.len().max(OUTCOME_BYTES), b' ');
@@ -118,7 +122,7 @@ impl TaskDirectory {
     }
 
     /// Returns the outcome; `None` as long as there is none, and for ever if the agent died first.
-    pub(super) fn read_outcome(&self) -> io::Result<Option<AgentOutcome>> {
+    pub(super) fn read_outcome(&self) -> io::Result<Option<CopyAgentOutcome>> {
         self.read_json(OUTCOME)
     }
 

@@ -12,42 +12,39 @@ use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::sync::Semaphore;
 
-use super::tree_pieces::{ByteRun, Listing};
-use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
-use crate::local_site::attempt_root::{ATTEMPTS, OwnedRoot};
+use super::awaited_inspection::{self, FileAreaAccess};
+use super::tree_pieces::{DirectoryListing, FileByteRun};
+use super::{CopySourceArea, FileArea, SiteFiles};
+use crate::local_site::attempt_root::{ATTEMPTS, VerifiedSiteRoot};
 use crate::port::{
-    CopyRequest, CopyStatus, Excerpt, Files, Inspected, PayloadStream, Readable, SiteError,
-    UploadStep,
+    CopyRequest, CopyStatus, FileExcerpt, InspectedFile, InspectionProgress, PayloadStream,
+    ReadableFile, SiteError, SiteFileCalls, UploadStep,
 };
 
 /// Calls that may be inside the site's file system at the same time. If it hangs, this many threads
 /// hang with it and no more.
 const CALLS_MAX: usize = 8;
 
-/// The first pause between two looks at an inspection: short ones are over at once.
-const LOOK_MIN: Duration = Duration::from_millis(5);
-const LOOK_MAX: Duration = Duration::from_millis(500);
-
 /// The file area of one site, for calls that must not hold up the control thread.
-#[derive(Debug)]
-pub(crate) struct Attached {
-    shared: Arc<AttachedShared>,
+#[derive(Debug, Clone)]
+pub(crate) struct AttachedFiles {
+    shared: Arc<AttachedFilesState>,
     calls: Arc<Semaphore>,
     deadline: Duration,
 }
 
 #[derive(Debug)]
-struct AttachedShared {
+struct AttachedFilesState {
     area: FileArea,
     name: SiteName,
     root: PathBuf,
     neighbours: BTreeMap<SiteName, PathBuf>,
 }
 
-impl AttachedShared {
+impl AttachedFilesState {
     /// Returns the file area, if the site is there.
     fn reachable_area(&self) -> Result<&FileArea, SiteError> {
-        OwnedRoot::open(&self.root, &self.name)
+        VerifiedSiteRoot::open(&self.root, &self.name)
             .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
         Ok(&self.area)
     }
@@ -64,20 +61,25 @@ impl AttachedShared {
                 "copies from {site} are not possible: it is no neighbour"
             ))
         })?;
-        let source = SourceArea {
+        let source = CopySourceArea {
             root: root.clone(),
             attempts: ATTEMPTS.to_owned(),
         };
         self.reachable_area()?.start_copy(order, &source)
     }
 
-    fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         let (tag, file) = match what {
-            Readable::File(place) => {
+            ReadableFile::File(place) => {
                 return self.reachable_area()?.read_piece(place, offset, limit);
             }
-            Readable::Log(tag, PayloadStream::Stdout) => (tag, "stdout"),
-            Readable::Log(tag, PayloadStream::Stderr) => (tag, "stderr"),
+            ReadableFile::Log(tag, PayloadStream::Stdout) => (tag, "stdout"),
+            ReadableFile::Log(tag, PayloadStream::Stderr) => (tag, "stderr"),
         };
         let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
             .map_err(|error| SiteError::Refused(error.to_string()))?;
@@ -85,7 +87,7 @@ impl AttachedShared {
     }
 }
 
-impl Attached {
+impl AttachedFiles {
     pub(crate) fn new(
         area: FileArea,
         name: SiteName,
@@ -93,7 +95,7 @@ impl Attached {
         neighbours: BTreeMap<SiteName, PathBuf>,
         deadline: Duration,
     ) -> Self {
-        let shared = Arc::new(AttachedShared {
+        let shared = Arc::new(AttachedFilesState {
             area,
             name,
             root,
@@ -106,19 +108,11 @@ impl Attached {
         }
     }
 
-    /// Does something with the file area, within the deadline. A call that has begun is carried
+    /// Does something with the site's files, within the deadline. A call that has begun is carried
     /// through even if nobody waits for it any more.
-    pub(crate) async fn call_area<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
-    ) -> Result<T, SiteError> {
-        self.run_blocking(move |shared| work(shared.reachable_area()?))
-            .await
-    }
-
     async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&AttachedShared) -> Result<T, SiteError> + Send + 'static,
+        work: impl FnOnce(&AttachedFilesState) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
         let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
@@ -144,8 +138,22 @@ impl Attached {
     }
 }
 
+impl FileAreaAccess for AttachedFiles {
+    fn known_area(&self) -> &FileArea {
+        &self.shared.area
+    }
+
+    async fn call_area<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
+    ) -> Result<T, SiteError> {
+        self.run_blocking(move |shared| work(shared.reachable_area()?))
+            .await
+    }
+}
+
 #[async_trait]
-impl Files for Attached {
+impl SiteFileCalls for AttachedFiles {
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
         self.call_area(move |area| area.file_stamp(&place)).await
@@ -157,13 +165,18 @@ impl Files for Attached {
             .await
     }
 
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         let place = place.clone();
         self.call_area(move |area| area.list_directory(&place))
             .await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         let what = what.clone();
         self.run_blocking(move |shared| shared.read(&what, offset, limit))
             .await
@@ -195,40 +208,17 @@ impl Files for Attached {
             .await
     }
 
-    /// Waits for the agent that reads the file, as long as that takes.
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        let asked = place.clone();
-        self.call_area(move |area| area.start_inspect(&asked))
-            .await?;
-        let mut pause = LOOK_MIN;
-        loop {
-            let asked = place.clone();
-            let result = match self
-                .call_area(move |area| area.inspect_status(&asked))
-                .await?
-            {
-                InspectStatus::Running { .. } => None,
-                InspectStatus::Done(inspected) => Some(Ok(inspected)),
-                InspectStatus::Failed(error) => Some(Err(error)),
-                // Another caller that inspected the same file took its result.
-                InspectStatus::Absent => Some(Err(SiteError::NotSent(
-                    "the inspection is over; ask again".to_owned(),
-                ))),
-            };
-            if let Some(result) = result {
-                let asked = place.clone();
-                self.call_area(move |area| area.forget_inspect(&asked))
-                    .await?;
-                return result;
-            }
-            tokio::time::sleep(pause).await;
-            pause = LOOK_MAX.min(pause * 2);
-        }
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
+        awaited_inspection::inspect_file(self, place).await
+    }
+
+    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.shared.area.read_so_far(place)
     }
 }
 
 #[async_trait]
-impl SiteFiles for Attached {
+impl SiteFiles for AttachedFiles {
     async fn prepare(&self) -> Result<(), SiteError> {
         self.call_area(FileArea::prepare_root).await
     }
@@ -237,7 +227,11 @@ impl SiteFiles for Attached {
         self.call_area(|_| Ok(())).await
     }
 
-    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+    async fn read_runs(
+        &self,
+        place: &FilePlace,
+        runs: &[FileByteRun],
+    ) -> Result<Vec<u8>, SiteError> {
         let place = place.clone();
         let runs = runs.to_vec();
         self.call_area(move |area| area.read_runs(&place, &runs))

@@ -9,10 +9,10 @@ use cospan_domain::ids::{Digest, RelPath};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 
-use super::agent_task::TaskDirectory;
+use super::agent_task::AgentTaskDirectory;
 use super::file_area::FileArea;
-use super::file_root::{INCOMING, INSPECT, OpenRoot, STORE, TRASH};
-use crate::port::{Excerpt, SiteError};
+use super::file_root::{INCOMING, INSPECT, OpenSiteRoot, STORE, TRASH};
+use crate::port::{FileExcerpt, SiteError};
 
 /// The most bytes of one piece.
 pub const PIECE_MAX_BYTES: u32 = 4 << 20;
@@ -72,7 +72,7 @@ impl FileArea {
         self.unfinished_copies(&self.open_root()?)
     }
 
-    fn unfinished_copies(&self, root: &OpenRoot) -> Result<Vec<(Digest, String)>, SiteError> {
+    fn unfinished_copies(&self, root: &OpenSiteRoot) -> Result<Vec<(Digest, String)>, SiteError> {
         let names = root
             .open_own_dir(INCOMING)
             .and_then(|incoming| incoming.list_names());
@@ -108,7 +108,7 @@ impl FileArea {
             .map(|()| removed)
     }
 
-    fn sweep_trash(&self, root: &OpenRoot) -> Result<(), SiteError> {
+    fn sweep_trash(&self, root: &OpenSiteRoot) -> Result<(), SiteError> {
         let swept = root.open_own_dir(TRASH).and_then(|trash| {
             trash
                 .list_names()?
@@ -118,7 +118,7 @@ impl FileArea {
         swept.map_err(|error| self.area_error("empty the trash", &error))
     }
 
-    fn sweep_inspections(&self, root: &OpenRoot) -> Result<(), SiteError> {
+    fn sweep_inspections(&self, root: &OpenSiteRoot) -> Result<(), SiteError> {
         let _gate = self.enter_gate(root)?;
         sweep_finished(root).map_err(|error| self.area_error("sweep inspections", &error))
     }
@@ -132,7 +132,7 @@ impl FileArea {
         place: &FilePlace,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Excerpt, SiteError> {
+    ) -> Result<FileExcerpt, SiteError> {
         let root = self.open_root()?;
         let file = root.open_place(&self.config.attempts, place);
         self.piece_of(file, &format!("{place:?}"), offset, limit)
@@ -147,7 +147,7 @@ impl FileArea {
         path: &RelPath,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Excerpt, SiteError> {
+    ) -> Result<FileExcerpt, SiteError> {
         let file = self.open_root()?.open_own_file(path);
         self.piece_of(file, path.as_str(), offset, limit)
     }
@@ -158,7 +158,7 @@ impl FileArea {
         what: &str,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Excerpt, SiteError> {
+    ) -> Result<FileExcerpt, SiteError> {
         let file = file.map_err(|error| refuse_read(what, &error))?;
         let meta = file.metadata().map_err(|error| refuse_read(what, &error))?;
         if !meta.is_file() {
@@ -178,17 +178,17 @@ impl FileArea {
             }
         }
         bytes.truncate(length);
-        Ok(Excerpt {
+        Ok(FileExcerpt {
             bytes,
             size: Bytes(meta.len()),
         })
     }
 }
 
-fn sweep_finished(root: &OpenRoot) -> io::Result<()> {
+fn sweep_finished(root: &OpenSiteRoot) -> io::Result<()> {
     for name in root.open_own_dir(INSPECT)?.list_names()? {
         let name = name.to_string_lossy();
-        let is_finished = match TaskDirectory::open_task(root, INSPECT, &name)? {
+        let is_finished = match AgentTaskDirectory::open_task(root, INSPECT, &name)? {
             Some(task) => task.try_lock()?.is_some(),
             None => false,
         };

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use cospan_domain::units::{BitsPerSecond, Bytes};
 use rustix::process::Signal;
 
-use super::agent_messages::{AgentOrder, AgentOutcome, ChunkCut, LinkLimit, WireBlame};
-use super::agent_task::TaskDirectory;
-use super::file_area::{FileArea, SourceArea};
-use super::file_root::{INCOMING, OpenRoot};
+use super::agent_messages::{
+    ChunkOrigin, CopyAgentOutcome, CopyAgentRequest, LinkBandwidthLimit, WrittenCopyBlame,
+};
+use super::agent_task::AgentTaskDirectory;
+use super::file_area::{CopySourceArea, FileArea};
+use super::file_root::{INCOMING, INSPECT, OpenSiteRoot};
 use crate::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 
 /// The longest nonce, in bytes.
@@ -26,7 +28,11 @@ impl FileArea {
     /// # Errors
     /// `Refused`: the request makes no sense or the disk is full. `NotSent`: the root is not there,
     /// or no process could be started.
-    pub fn start_copy(&self, order: &CopyRequest, source: &SourceArea) -> Result<(), SiteError> {
+    pub fn start_copy(
+        &self,
+        order: &CopyRequest,
+        source: &CopySourceArea,
+    ) -> Result<(), SiteError> {
         let name = task_name(order)?;
         if order.limit == Some(BitsPerSecond(0)) {
             return Err(SiteError::Refused(format!(
@@ -42,20 +48,21 @@ impl FileArea {
         {
             return Ok(());
         }
-        let written = AgentOrder {
+        let written = CopyAgentRequest {
             source_root: source.root.clone(),
             source_attempts: source.attempts.clone(),
             place: (&order.source.place).into(),
             stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
             expected: Some(order.content.into()),
-            cut: order.chunk.map(|chunk| ChunkCut {
+            cut: order.chunk.map(|chunk| ChunkOrigin {
                 file: chunk.of.into(),
                 offset_bytes: chunk.offset.0,
             }),
-            limit: order.limit.map(|limit| LinkLimit {
+            limit: order.limit.map(|limit| LinkBandwidthLimit {
                 link: order.source.site.to_string(),
                 bits_per_second: limit.0,
             }),
+            leased: false,
         };
         self.start_agent(&root, ("copy", INCOMING, &name), &written)
     }
@@ -86,7 +93,7 @@ impl FileArea {
     /// Ends a task's agent, and keeps or removes what it left.
     pub(super) fn stop_task(
         &self,
-        root: &OpenRoot,
+        root: &OpenSiteRoot,
         family: &str,
         name: &str,
         discard: bool,
@@ -118,21 +125,21 @@ impl FileArea {
     /// Looks once at a task that has to end; `true` when none of its processes runs any more.
     fn end_if_unlocked(
         &self,
-        root: &OpenRoot,
+        root: &OpenSiteRoot,
         family: &str,
         name: &str,
         discard: bool,
         waited: Duration,
     ) -> io::Result<bool> {
-        let Some(task) = TaskDirectory::open_task(root, family, name)? else {
+        let Some(task) = AgentTaskDirectory::open_task(root, family, name)? else {
             return Ok(true);
         };
         if let Some(_lock) = task.try_lock()? {
             if discard {
                 root.move_to_trash(family, name)?;
             } else if task.read_outcome()?.is_none() {
-                task.set_outcome(&AgentOutcome::from_failure(
-                    WireBlame::Process,
+                task.set_outcome(&CopyAgentOutcome::from_failure(
+                    WrittenCopyBlame::Process,
                     "the copy was stopped",
                 ))?;
             }
@@ -140,7 +147,8 @@ impl FileArea {
         }
         // An agent that has not announced itself yet will do so soon.
         if let Some(agent) = task.read_agent()? {
-            agent.send_signal(if waited > TERM_GRACE {
+            // What only reads has nothing to bring to an end.
+            agent.send_signal(if waited > TERM_GRACE || family == INSPECT {
                 Signal::KILL
             } else {
                 Signal::TERM
@@ -150,7 +158,7 @@ impl FileArea {
     }
 }
 
-fn read_status(root: &OpenRoot, order: &CopyRequest, name: &str) -> io::Result<CopyStatus> {
+fn read_status(root: &OpenSiteRoot, order: &CopyRequest, name: &str) -> io::Result<CopyStatus> {
     if !root.has_content(order.content.digest)? {
         return task_status(root, name);
     }
@@ -159,8 +167,8 @@ fn read_status(root: &OpenRoot, order: &CopyRequest, name: &str) -> io::Result<C
 }
 
 /// Returns the state of a copy whose content is not in the store. The caller must have the gate.
-fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
-    let Some(task) = TaskDirectory::open_task(root, INCOMING, name)? else {
+fn task_status(root: &OpenSiteRoot, name: &str) -> io::Result<CopyStatus> {
+    let Some(task) = AgentTaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(CopyStatus::Absent);
     };
     let Some(_lock) = task.try_lock()? else {
@@ -169,12 +177,12 @@ fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
         });
     };
     Ok(match task.read_outcome()? {
-        Some(AgentOutcome::Failed { blame, detail }) => CopyStatus::Failed {
+        Some(CopyAgentOutcome::Failed { blame, detail }) => CopyStatus::Failed {
             blame: blame.into(),
             detail,
         },
         // The agent ended without an outcome, or with that of another kind of task.
-        Some(AgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
+        Some(CopyAgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
             blame: CopyBlame::Process,
             detail: epitaph(&task),
         },
@@ -183,8 +191,8 @@ fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
 
 /// Removes the task of an agent that was killed between its last two steps. The
 /// caller must have the gate.
-fn remove_finished(root: &OpenRoot, name: &str) -> io::Result<()> {
-    let Some(task) = TaskDirectory::open_task(root, INCOMING, name)? else {
+fn remove_finished(root: &OpenSiteRoot, name: &str) -> io::Result<()> {
+    let Some(task) = AgentTaskDirectory::open_task(root, INCOMING, name)? else {
         return Ok(());
     };
     if let Some(_lock) = task.try_lock()? {
@@ -195,7 +203,7 @@ fn remove_finished(root: &OpenRoot, name: &str) -> io::Result<()> {
 }
 
 /// Describes the end of an agent that left no outcome.
-pub(super) fn epitaph(task: &TaskDirectory) -> String {
+pub(super) fn epitaph(task: &AgentTaskDirectory) -> String {
     let words = task.last_words();
     if words.is_empty() {
         "its process ended without a word; it was killed, or the machine went down".to_owned()

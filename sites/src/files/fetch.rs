@@ -22,15 +22,16 @@ use tokio::time::Instant;
 
 use super::fetch_tree::fetch_tree;
 use super::file_root::STORE;
-use super::open_beneath::Dir;
+use super::open_beneath::DirectoryHandle;
 use super::push_copy::{pace_to_limit, retry_while_passing};
 use super::remote_file_area::PIECE;
-use super::tree_pieces::Listing;
-use super::{SiteFiles, Sources};
+use super::tree_pieces::DirectoryListing;
+use super::{SiteFiles, SourcesBySite};
 use crate::port::{
-    Attempts, CopyBlame, CopyRequest, CopySource, CopyStatus, Excerpt, Files, Gate, GateDecision,
-    GateState, Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
-    SubmitRequest, Submitted, TagLookup, UploadStep,
+    AcceptedAttempt, AttemptSubmitRequest, CopyBlame, CopyRequest, CopySource, CopyStatus,
+    FileExcerpt, Gate, GateDecision, GateState, InspectedFile, InspectionProgress, ReadableFile,
+    Site, SiteAttemptCalls, SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls,
+    SiteStatus, TagLookupAnswer, UploadStep,
 };
 
 /// Returns the directory in which a site of this machine finds what was fetched from a source.
@@ -39,24 +40,24 @@ pub fn relay_root(directory: &Path, to: &SiteName, from: &SiteName) -> PathBuf {
 }
 
 /// A site, and the remote sources of its copies.
-pub struct Fetching {
+pub struct FetchingSite {
     site: Arc<dyn Site>,
-    sources: Sources,
+    sources: SourcesBySite,
     /// See [`relay_root`].
     directory: PathBuf,
-    fetches: Mutex<BTreeMap<String, Fetch>>,
+    fetches: Mutex<BTreeMap<String, RunningFetch>>,
 }
 
 /// The fetching for one copy.
-struct Fetch {
+struct RunningFetch {
     done: Arc<AtomicU64>,
     task: JoinHandle<()>,
     failed: Arc<Mutex<Option<(CopyBlame, String)>>>,
 }
 
-impl Fetching {
+impl FetchingSite {
     /// Wraps `site`: copies from `sources` go through a directory of this machine.
-    pub fn new(site: Arc<dyn Site>, sources: Sources, directory: PathBuf) -> Self {
+    pub fn new(site: Arc<dyn Site>, sources: SourcesBySite, directory: PathBuf) -> Self {
         Self {
             site,
             sources,
@@ -65,7 +66,7 @@ impl Fetching {
         }
     }
 
-    fn lock_fetches(&self) -> MutexGuard<'_, BTreeMap<String, Fetch>> {
+    fn lock_fetches(&self) -> MutexGuard<'_, BTreeMap<String, RunningFetch>> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,7 +115,7 @@ impl Fetching {
             let failed = outcome.await.err();
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = failed;
         });
-        fetches.insert(name, Fetch { done, task, failed });
+        fetches.insert(name, RunningFetch { done, task, failed });
     }
 
     /// Returns the state of a fetch; `None` if the site itself knows more.
@@ -134,7 +135,7 @@ impl Fetching {
         failed.map(|(blame, detail)| CopyStatus::Failed { blame, detail })
     }
 
-    fn forget_fetch(&self, order: &CopyRequest, name: &str) -> Option<Fetch> {
+    fn forget_fetch(&self, order: &CopyRequest, name: &str) -> Option<RunningFetch> {
         // It may never have been there.
         let _ = remove_path(&self.relay_place(order));
         self.lock_fetches().remove(name)
@@ -177,7 +178,7 @@ async fn fetch_file(
         .map_err(here)?;
     let mut hasher = blake3::Hasher::new();
     let mut offset = hash_existing(&mut data, &mut hasher).await.map_err(here)?;
-    let what = Readable::File(order.source.place.clone());
+    let what = ReadableFile::File(order.source.place.clone());
     while offset < wanted.size.0 {
         let started = Instant::now();
         let piece = retry_while_passing(|| source.read(&what, Bytes(offset), PIECE)).await;
@@ -205,7 +206,7 @@ async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
     let to = to.to_path_buf();
     tokio::task::spawn_blocking(move || {
         if part.is_dir() {
-            Dir::open(&part)?.sync_all_below()?;
+            DirectoryHandle::open(&part)?.sync_all_below()?;
         }
         cospan_durable::put_in_place(&part, &to)
     })
@@ -218,7 +219,7 @@ pub(super) fn remove_path(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(());
     };
-    Dir::open(parent)?.remove_tree(name)
+    DirectoryHandle::open(parent)?.remove_tree(name)
 }
 
 async fn hash_existing(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {
@@ -236,16 +237,16 @@ async fn hash_existing(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) 
 }
 
 #[async_trait]
-impl Attempts for Fetching {
+impl SiteAttemptCalls for FetchingSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.site.status(tags).await
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         self.site.submit(order).await
     }
 
-    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         self.site.find_by_tag(tag).await
     }
 
@@ -267,7 +268,7 @@ impl Attempts for Fetching {
 }
 
 #[async_trait]
-impl Gate for Fetching {
+impl Gate for FetchingSite {
     async fn decide_gate(
         &self,
         tag: AttemptTag,
@@ -278,9 +279,13 @@ impl Gate for Fetching {
 }
 
 #[async_trait]
-impl Files for Fetching {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for FetchingSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         self.site.inspect(place).await
+    }
+
+    fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.site.read_so_far(place)
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
@@ -333,11 +338,16 @@ impl Files for Fetching {
         self.site.delete_content(digest).await
     }
 
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         self.site.list(place).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         self.site.read(what, offset, limit).await
     }
 
@@ -347,7 +357,7 @@ impl Files for Fetching {
 }
 
 #[async_trait]
-impl Site for Fetching {
+impl Site for FetchingSite {
     fn name(&self) -> &SiteName {
         self.site.name()
     }
@@ -356,7 +366,7 @@ impl Site for Fetching {
         self.site.changes()
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         self.site.reservations()
     }
 

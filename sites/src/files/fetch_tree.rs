@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use super::SiteFiles;
 use super::agent::directory_content;
 use super::fetch::remove_path;
-use super::open_beneath::{Dir, file_kind};
+use super::open_beneath::{DirectoryHandle, file_kind};
 use super::push_copy::{pace_to_limit, retry_while_passing};
-use super::push_tree::{Sizes, missing_runs};
-use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
+use super::push_tree::{ArrivedFileSizes, missing_runs};
+use super::tree_pieces::{DirectoryListing, FileByteRun, ListingEntry, ListingEntryKind};
 use crate::port::{CopyBlame, CopyRequest};
 
 /// The mode of files that somebody may execute.
@@ -28,7 +28,7 @@ const EXECUTABLE: Mode = Mode::RWXU;
 pub(super) async fn fetch_tree(
     source: &dyn SiteFiles,
     order: &CopyRequest,
-    listing: Arc<Listing>,
+    listing: Arc<DirectoryListing>,
     to: PathBuf,
     done: &AtomicU64,
 ) -> Result<(), (CopyBlame, String)> {
@@ -68,7 +68,7 @@ pub(super) async fn fetch_tree(
     let wanted = order.content;
     let found = run_blocking(&to, move || {
         finish_tree(&place, &plan)?;
-        let found = directory_content(Dir::open(&place)?);
+        let found = directory_content(DirectoryHandle::open(&place)?);
         if found.as_ref().ok() != Some(&wanted) {
             remove_path(&place)?;
         }
@@ -92,24 +92,24 @@ async fn run_blocking<T: Send + 'static>(
 }
 
 /// Makes the directories; if something stands in their way, once more from nothing.
-fn begin_tree(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+fn begin_tree(to: &Path, listing: &DirectoryListing) -> io::Result<ArrivedFileSizes> {
     make_directories(to, listing).or_else(|_| {
         remove_path(to)?;
         make_directories(to, listing)
     })
 }
 
-fn make_directories(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+fn make_directories(to: &Path, listing: &DirectoryListing) -> io::Result<ArrivedFileSizes> {
     std::fs::DirBuilder::new().recursive(true).create(to)?;
-    let top = Dir::open(to)?;
-    let mut sizes = Sizes::new();
+    let top = DirectoryHandle::open(to)?;
+    let mut sizes = ArrivedFileSizes::new();
     for leaf in listing.leaves() {
         let (parent, name) = top.parent_of(&leaf.path)?;
         let parent = parent.as_ref().unwrap_or(&top);
         match leaf.kind {
-            LeafKind::Directory => drop(parent.ensure_dir(name)?),
-            LeafKind::Link(_) => {}
-            LeafKind::File { .. } => match parent.find_name(name)? {
+            ListingEntryKind::Directory => drop(parent.ensure_dir(name)?),
+            ListingEntryKind::Link(_) => {}
+            ListingEntryKind::File { .. } => match parent.find_name(name)? {
                 Some(stat) if file_kind(&stat) == FileType::RegularFile => {
                     sizes.insert(leaf.path.clone(), stat.st_size.unsigned_abs());
                 }
@@ -121,8 +121,8 @@ fn make_directories(to: &Path, listing: &Listing) -> io::Result<Sizes> {
     Ok(sizes)
 }
 
-fn write_runs(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
-    let top = Dir::open(to)?;
+fn write_runs(to: &Path, runs: &[FileByteRun], mut bytes: &[u8]) -> io::Result<()> {
+    let top = DirectoryHandle::open(to)?;
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
         bytes = rest;
@@ -134,23 +134,23 @@ fn write_runs(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Makes the links, and sets the mode of executable files.
-fn finish_tree(to: &Path, listing: &Listing) -> io::Result<()> {
-    let top = Dir::open(to)?;
+fn finish_tree(to: &Path, listing: &DirectoryListing) -> io::Result<()> {
+    let top = DirectoryHandle::open(to)?;
     listing
         .leaves()
         .iter()
-        .try_for_each(|ListedLeaf { path, kind }: &ListedLeaf| {
+        .try_for_each(|ListingEntry { path, kind }: &ListingEntry| {
             let (parent, name) = top.parent_of(path)?;
             let parent = parent.as_ref().unwrap_or(&top);
             match kind {
-                LeafKind::File {
+                ListingEntryKind::File {
                     executable: true, ..
                 } => Ok(rustix::fs::fchmod(parent.open_to_write(name)?, EXECUTABLE)?),
-                LeafKind::Link(target) => {
+                ListingEntryKind::Link(target) => {
                     parent.remove_tree(name)?;
                     parent.link_to(&target[..], name)
                 }
-                LeafKind::File { .. } | LeafKind::Directory => Ok(()),
+                ListingEntryKind::File { .. } | ListingEntryKind::Directory => Ok(()),
             }
         })
 }

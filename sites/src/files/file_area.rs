@@ -1,21 +1,22 @@
 //! The files of one site, as the control plane calls them.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::agent_messages::AgentOrder;
-use super::agent_task::TaskDirectory;
-use super::file_root::{CopyGate, OpenRoot};
+use super::agent_messages::CopyAgentRequest;
+use super::agent_task::AgentTaskDirectory;
+use super::awaited_inspection::InspectionWaiters;
+use super::file_root::{CopyStateLock, OpenSiteRoot};
 use crate::port::SiteError;
 
 /// The configuration of a [`FileArea`].
 #[derive(Debug, Clone)]
-pub struct AreaConfig {
+pub struct FileAreaConfig {
     /// The site's root; an absolute path.
     pub root: PathBuf,
     /// The name of the directory of attempts below the root.
@@ -29,7 +30,7 @@ pub struct AreaConfig {
 
 /// The site that a copy comes from, as seen from where the copy is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceArea {
+pub struct CopySourceArea {
     /// The site's root; an absolute path.
     pub root: PathBuf,
     /// The name of the directory of attempts below the root.
@@ -38,12 +39,21 @@ pub struct SourceArea {
 
 /// The files below one site's root. Calls block for as long as the file system does,
 /// normally microseconds. Agents read and write whole files: they are processes of their
-/// own and outlive this value.
+/// own. Those that copy outlive this value; those that inspect end with it.
 #[derive(Debug)]
 pub struct FileArea {
-    pub(super) config: AreaConfig,
+    pub(super) config: FileAreaConfig,
     /// The agents that we started, kept until they can be waited for.
-    agents: Mutex<Vec<Child>>,
+    agents: Mutex<Vec<StartedCopyAgent>>,
+    pub(super) readers: InspectionWaiters,
+}
+
+/// An agent that we started.
+#[derive(Debug)]
+struct StartedCopyAgent {
+    process: Child,
+    /// An inspecting agent ends when this is closed, as it is when our process ends.
+    _lease: Option<PipeWriter>,
 }
 
 impl FileArea {
@@ -52,7 +62,7 @@ impl FileArea {
     /// # Errors
     /// `Refused` if a path that must be absolute is not, or the name of the
     /// directory of attempts is none.
-    pub fn new(config: AreaConfig) -> Result<Self, SiteError> {
+    pub fn new(config: FileAreaConfig) -> Result<Self, SiteError> {
         let agent_is_absolute = config
             .agent
             .first()
@@ -73,12 +83,13 @@ impl FileArea {
         Ok(Self {
             config,
             agents: Mutex::default(),
+            readers: InspectionWaiters::default(),
         })
     }
 
     /// Returns this site as a source of copies to others.
-    pub fn as_source(&self) -> SourceArea {
-        SourceArea {
+    pub fn as_source(&self) -> CopySourceArea {
+        CopySourceArea {
             root: self.config.root.clone(),
             attempts: self.config.attempts.clone(),
         }
@@ -94,12 +105,12 @@ impl FileArea {
             .map_err(|error| self.area_error("prepare its directories", &error))
     }
 
-    pub(super) fn open_root(&self) -> Result<OpenRoot, SiteError> {
+    pub(super) fn open_root(&self) -> Result<OpenSiteRoot, SiteError> {
         self.reap_agents();
-        OpenRoot::open(&self.config.root).map_err(|error| self.area_error("open it", &error))
+        OpenSiteRoot::open(&self.config.root).map_err(|error| self.area_error("open it", &error))
     }
 
-    pub(super) fn enter_gate(&self, root: &OpenRoot) -> Result<CopyGate, SiteError> {
+    pub(super) fn enter_gate(&self, root: &OpenSiteRoot) -> Result<CopyStateLock, SiteError> {
         root.lock_gate()
             .map_err(|error| self.area_error("take its turn", &error))
     }
@@ -107,11 +118,11 @@ impl FileArea {
     /// Starts an agent on a task, unless one has it. The caller must have the gate.
     pub(super) fn start_agent(
         &self,
-        root: &OpenRoot,
+        root: &OpenSiteRoot,
         (verb, family, name): (&str, &str, &str),
-        order: &AgentOrder,
+        order: &CopyAgentRequest,
     ) -> Result<(), SiteError> {
-        let task = TaskDirectory::ensure_task(root, family, name)
+        let task = AgentTaskDirectory::ensure_task(root, family, name)
             .map_err(|error| self.area_error("make the task's directory", &error))?;
         let locked = task
             .try_lock()
@@ -126,11 +137,18 @@ impl FileArea {
             .agent
             .split_first()
             .ok_or_else(|| self.agent_error("none is configured"))?;
-        let child = Command::new(program)
+        let (output, lease) = if order.leased {
+            let (reader, writer) =
+                io::pipe().map_err(|error| self.area_error("make a pipe", &error))?;
+            (Stdio::from(reader), Some(writer))
+        } else {
+            (Stdio::null(), None)
+        };
+        let process = Command::new(program)
             .args(arguments)
             .args([verb.as_ref(), self.config.root.as_os_str(), name.as_ref()])
             .stdin(Stdio::from(lock))
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(Stdio::from(words))
             // A signal to the control plane's group must not reach it, and our secrets
             // are none of its business.
@@ -142,7 +160,10 @@ impl FileArea {
         self.agents
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(child);
+            .push(StartedCopyAgent {
+                process,
+                _lease: lease,
+            });
         Ok(())
     }
 
@@ -156,7 +177,7 @@ impl FileArea {
     /// Waits for our agents that have ended, so that they do not stay as zombies.
     fn reap_agents(&self) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        agents.retain_mut(|agent| matches!(agent.try_wait(), Ok(None)));
+        agents.retain_mut(|agent| matches!(agent.process.try_wait(), Ok(None)));
     }
 
     /// Returns an error for something that was not done at all.

@@ -9,7 +9,7 @@ use cospan_domain::ids::{Digest, RelPath};
 use cospan_domain::transfer::file_place::FilePlace;
 use rustix::fs::FileType;
 
-use super::open_beneath::{Dir, file_kind, none_if_absent};
+use super::open_beneath::{DirectoryHandle, file_kind, none_if_absent};
 
 /// The directory of complete, checked contents, each under its digest.
 pub(super) const STORE: &str = "store";
@@ -35,17 +35,17 @@ const GATE_MAX: Duration = Duration::from_secs(5);
 /// A site's root held open for one operation. The control plane never keeps it open longer:
 /// otherwise it would not notice that the root was moved away.
 #[derive(Debug)]
-pub(super) struct OpenRoot(Dir);
+pub(super) struct OpenSiteRoot(DirectoryHandle);
 
 /// The lock for looking at the state of copies or changing it; released when dropped.
 #[derive(Debug)]
-pub(super) struct CopyGate {
+pub(super) struct CopyStateLock {
     _locked: File,
 }
 
-impl OpenRoot {
+impl OpenSiteRoot {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Dir::open(path).map(Self)
+        DirectoryHandle::open(path).map(Self)
     }
 
     /// Makes our directories where they are missing, durably.
@@ -54,7 +54,7 @@ impl OpenRoot {
         self.0.sync_names()
     }
 
-    pub(super) fn open_own_dir(&self, name: &str) -> io::Result<Dir> {
+    pub(super) fn open_own_dir(&self, name: &str) -> io::Result<DirectoryHandle> {
         self.0.open_dir(name).map_err(|error| {
             io::Error::new(error.kind(), format!("its directory {name:?}: {error}"))
         })
@@ -62,12 +62,12 @@ impl OpenRoot {
 
     /// Waits for the turn to look at the state of copies or change it. Turns are short; a timeout
     /// says nothing about the copies.
-    pub(super) fn lock_gate(&self) -> io::Result<CopyGate> {
+    pub(super) fn lock_gate(&self) -> io::Result<CopyStateLock> {
         let gate = self.open_own_dir(INCOMING)?.open_to_write(GATE)?;
         let started = Instant::now();
         loop {
             match gate.try_lock() {
-                Ok(()) => return Ok(CopyGate { _locked: gate }),
+                Ok(()) => return Ok(CopyStateLock { _locked: gate }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if started.elapsed() > GATE_MAX => {
                     return Err(io::Error::new(
@@ -108,7 +108,7 @@ impl OpenRoot {
             .is_some())
     }
 
-    /// Takes a name out of one of our directories at once; [`OpenRoot::empty_trash`] removes what it
+    /// Takes a name out of one of our directories at once; [`OpenSiteRoot::empty_trash`] removes what it
     /// stood for. `false` if it is not there. The caller must have the gate.
     pub(super) fn move_to_trash(&self, family: &str, name: &str) -> io::Result<bool> {
         let from = self.open_own_dir(family)?;

@@ -7,26 +7,25 @@ use cospan_domain::content::Content;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 
-use super::agent_messages::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
-use super::agent_task::TaskDirectory;
+use super::agent_messages::{
+    CopyAgentOutcome, CopyAgentRequest, WrittenCopyBlame, WrittenFilePlace,
+};
+use super::agent_task::AgentTaskDirectory;
 use super::copy_tasks::epitaph;
 use super::file_area::FileArea;
-use super::file_root::{INSPECT, OpenRoot};
+use super::file_root::{INSPECT, OpenSiteRoot};
 use super::stamp;
-use crate::port::{Inspected, SiteError};
+use crate::port::{InspectedFile, InspectionProgress, SiteError};
 
 /// The state of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InspectStatus {
+pub enum InspectionStatus {
     /// None was started, or its result was forgotten.
     Absent,
     /// A process is reading.
-    Running {
-        /// Bytes read.
-        done: Bytes,
-    },
+    Running(InspectionProgress),
     /// The result. The file did not change while it was read.
-    Done(Inspected),
+    Done(InspectedFile),
     /// `Refused` if the file is missing, changed, or of a kind that cannot be content; `NotSent` if
     /// the process died: start again.
     Failed(SiteError),
@@ -41,7 +40,7 @@ impl FileArea {
     pub fn start_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
         let root = self.open_root()?;
         let _gate = self.enter_gate(&root)?;
-        let order = AgentOrder {
+        let order = CopyAgentRequest {
             source_root: self.config.root.clone(),
             source_attempts: self.config.attempts.clone(),
             place: place.into(),
@@ -49,6 +48,7 @@ impl FileArea {
             expected: None,
             cut: None,
             limit: None,
+            leased: true,
         };
         self.start_agent(&root, ("inspect", INSPECT, &inspection_name(place)), &order)
     }
@@ -69,11 +69,16 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if it cannot be found out.
-    pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectStatus, SiteError> {
+    pub fn inspect_status(&self, place: &FilePlace) -> Result<InspectionStatus, SiteError> {
         let root = self.open_root()?;
         let _gate = self.enter_gate(&root)?;
         read_status(&root, place)
             .map_err(|error| self.area_error("read the state of an inspection", &error))
+    }
+
+    /// Returns how far an inspection is that somebody waits for.
+    pub(crate) fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.readers.read_so_far(place)
     }
 
     /// Ends an inspection and drops its result; a missing one is no error.
@@ -86,55 +91,57 @@ impl FileArea {
     }
 }
 
-fn read_status(root: &OpenRoot, place: &FilePlace) -> io::Result<InspectStatus> {
-    let Some(task) = TaskDirectory::open_task(root, INSPECT, &inspection_name(place))? else {
-        return Ok(InspectStatus::Absent);
+fn read_status(root: &OpenSiteRoot, place: &FilePlace) -> io::Result<InspectionStatus> {
+    let Some(task) = AgentTaskDirectory::open_task(root, INSPECT, &inspection_name(place))? else {
+        return Ok(InspectionStatus::Absent);
     };
     if task.try_lock()?.is_none() {
-        return Ok(InspectStatus::Running {
-            done: Bytes(task.read_progress()?.done_bytes),
-        });
+        let progress = task.read_progress()?;
+        return Ok(InspectionStatus::Running(InspectionProgress {
+            done: Bytes(progress.done_bytes),
+            of: progress.of_bytes.map(Bytes),
+        }));
     }
     Ok(task.read_outcome()?.map_or_else(
-        || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
+        || InspectionStatus::Failed(SiteError::NotSent(epitaph(&task))),
         read_outcome,
     ))
 }
 
-fn read_outcome(outcome: AgentOutcome) -> InspectStatus {
+fn read_outcome(outcome: CopyAgentOutcome) -> InspectionStatus {
     match outcome {
-        AgentOutcome::Inspected {
+        CopyAgentOutcome::Inspected {
             digest,
             size_bytes,
             directory,
         } => match digest.parse() {
-            Ok(digest) => InspectStatus::Done(Inspected {
+            Ok(digest) => InspectionStatus::Done(InspectedFile {
                 content: Content {
                     digest,
                     size: Bytes(size_bytes),
                 },
                 directory,
             }),
-            Err(error) => InspectStatus::Failed(SiteError::NotSent(error.to_string())),
+            Err(error) => InspectionStatus::Failed(SiteError::NotSent(error.to_string())),
         },
-        AgentOutcome::Failed {
-            blame: WireBlame::Source,
+        CopyAgentOutcome::Failed {
+            blame: WrittenCopyBlame::Source,
             detail,
-        } => InspectStatus::Failed(SiteError::Refused(detail)),
-        AgentOutcome::Failed {
-            blame: WireBlame::Destination | WireBlame::Process,
+        } => InspectionStatus::Failed(SiteError::Refused(detail)),
+        CopyAgentOutcome::Failed {
+            blame: WrittenCopyBlame::Destination | WrittenCopyBlame::Process,
             detail,
-        } => InspectStatus::Failed(SiteError::NotSent(detail)),
+        } => InspectionStatus::Failed(SiteError::NotSent(detail)),
     }
 }
 
 /// Makes one name per place, whatever characters its path has.
 fn inspection_name(place: &FilePlace) -> String {
     let mut hasher = blake3::Hasher::new();
-    match WirePlace::from(place) {
-        WirePlace::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
-        WirePlace::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
-        WirePlace::Output { tag, path } => hasher
+    match WrittenFilePlace::from(place) {
+        WrittenFilePlace::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
+        WrittenFilePlace::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
+        WrittenFilePlace::Output { tag, path } => hasher
             .update(b"output\0")
             .update(tag.as_bytes())
             .update(b"\0")

@@ -43,12 +43,12 @@ pub struct ManifestEntry {
     /// The path below the directory, without a slash in front.
     pub path: Vec<u8>,
     /// File, link or directory.
-    pub kind: EntryKind,
+    pub kind: ManifestEntryKind,
 }
 
 /// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum ManifestEntryKind {
     /// A directory; what is in it has entries of its own.
     Directory,
     /// A file.
@@ -69,7 +69,7 @@ pub enum EntryKind {
 
 /// A link that cannot be part of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WrongLink {
+pub enum WrongLinkError {
     /// The link would lead out.
     #[error(
         "the link {link:?} points outside the directory (to {target:?}); \
@@ -96,8 +96,8 @@ impl ManifestEntry {
     /// Returns its path and its target, if it is a link.
     pub fn link_target(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
-            EntryKind::Link { target } => Some((&self.path, target)),
-            EntryKind::Directory | EntryKind::File { .. } => None,
+            ManifestEntryKind::Link { target } => Some((&self.path, target)),
+            ManifestEntryKind::Directory | ManifestEntryKind::File { .. } => None,
         }
     }
 }
@@ -118,8 +118,8 @@ pub fn digest_entries(mut entries: Vec<ManifestEntry>) -> Digest {
 
 fn write_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
     match &entry.kind {
-        EntryKind::Directory => line.extend(b"d "),
-        EntryKind::File {
+        ManifestEntryKind::Directory => line.extend(b"d "),
+        ManifestEntryKind::File {
             executable,
             size,
             digest,
@@ -127,7 +127,7 @@ fn write_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
             let mode = if *executable { "0555" } else { "0444" };
             line.extend(format!("f {mode} {size} {digest} ").into_bytes());
         }
-        EntryKind::Link { target } => {
+        ManifestEntryKind::Link { target } => {
             line.extend(b"l ");
             write_text(line, target);
             line.push(b' ');
@@ -149,20 +149,20 @@ fn write_text(line: &mut Vec<u8>, text: &[u8]) {
 /// The first link that does, or that leads on for too long to be followed.
 pub fn check_links<'a>(
     links: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-) -> Result<(), WrongLink> {
+) -> Result<(), WrongLinkError> {
     let links: BTreeMap<&[u8], &[u8]> = links.into_iter().collect();
     let mut steps_left = STEPS_MAX;
     for (path, target) in &links {
         match stays_inside(path, &links, &mut steps_left) {
             Some(true) => {}
             Some(false) => {
-                return Err(WrongLink::Escapes {
+                return Err(WrongLinkError::Escapes {
                     link: lossy_text(path),
                     target: lossy_text(target),
                 });
             }
             None => {
-                return Err(WrongLink::TooLong {
+                return Err(WrongLinkError::TooLong {
                     link: lossy_text(path),
                 });
             }
@@ -236,18 +236,18 @@ mod tests {
     fn link(path: &str, target: &str) -> ManifestEntry {
         ManifestEntry {
             path: path.into(),
-            kind: EntryKind::Link {
+            kind: ManifestEntryKind::Link {
                 target: target.into(),
             },
         }
     }
 
-    fn check_all(entries: &[ManifestEntry]) -> Result<(), WrongLink> {
+    fn check_all(entries: &[ManifestEntry]) -> Result<(), WrongLinkError> {
         check_links(entries.iter().filter_map(ManifestEntry::link_target))
     }
 
     fn file(path: &str, executable: bool, size: u64) -> ManifestEntry {
-        let kind = EntryKind::File {
+        let kind = ManifestEntryKind::File {
             executable,
             size,
             digest: Digest([7; 32]),
@@ -288,7 +288,7 @@ mod tests {
             vec![link("d/e/up", ".."), link("x", "d/e/up/../..")],
         ] {
             assert!(
-                matches!(check_all(&links), Err(WrongLink::Escapes { .. })),
+                matches!(check_all(&links), Err(WrongLinkError::Escapes { .. })),
                 "{links:?}"
             );
         }
@@ -304,7 +304,7 @@ mod tests {
             let chain = (0..2_000).map(|n| link(&format!("l{n}"), &target(n)));
             let refused = check_all(&chain.collect::<Vec<_>>());
             assert!(
-                matches!(refused, Err(WrongLink::TooLong { .. })),
+                matches!(refused, Err(WrongLinkError::TooLong { .. })),
                 "{refused:?}"
             );
         }
@@ -322,7 +322,7 @@ mod tests {
             vec![link("a", "c")],
             vec![ManifestEntry {
                 path: b"a".to_vec(),
-                kind: EntryKind::Directory,
+                kind: ManifestEntryKind::Directory,
             }],
             vec![file("a", false, 1), file("b", false, 1)],
         ];
@@ -345,7 +345,7 @@ mod tests {
             file("bin/tool", true, 1234),
             ManifestEntry {
                 path: b"bin".to_vec(),
-                kind: EntryKind::Directory,
+                kind: ManifestEntryKind::Directory,
             },
             file("odd\n\u{ff}", false, 0),
         ];
@@ -399,7 +399,7 @@ mod tests {
                 }
             }
             if check_all(&made).is_ok() {
-                let dir = crate::files::open_beneath::Dir::open(&root).unwrap();
+                let dir = crate::files::open_beneath::DirectoryHandle::open(&root).unwrap();
                 for entry in &made {
                     let path = std::str::from_utf8(&entry.path).unwrap();
                     if let Err(error) = dir.open_beneath(path) {

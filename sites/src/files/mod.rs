@@ -17,8 +17,8 @@
 //! content is one file, executable or not; the manifest tells files within directories apart.
 //!
 //! Copying and digesting is done by [`agent`] processes. The control plane can die and come back:
-//! what it needs to know is in the task's directory, and a lock that the kernel keeps for an agent
-//! says whether it lives. The file system must support `flock`, and the same machine must run
+//! what it needs to know of copies is in the task's directory, and a lock that the kernel keeps for
+//! an agent says whether it lives. Inspections end with the control plane that asked for them. The file system must support `flock`, and the same machine must run
 //! control plane (or its deputy at the site) and agents.
 
 pub mod agent;
@@ -28,6 +28,7 @@ pub mod tree_pieces;
 mod agent_messages;
 mod agent_task;
 pub(crate) mod attached_files;
+pub(crate) mod awaited_inspection;
 mod contents;
 mod copy_tasks;
 pub mod fetch;
@@ -52,18 +53,18 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use cospan_domain::transfer::file_place::FilePlace;
 
-use self::tree_pieces::ByteRun;
-use crate::port::{Files, SiteError};
+use self::tree_pieces::FileByteRun;
+use crate::port::{SiteError, SiteFileCalls};
 
 pub use contents::PIECE_MAX_BYTES;
-pub use file_area::{AreaConfig, FileArea, SourceArea};
+pub use file_area::{CopySourceArea, FileArea, FileAreaConfig};
 pub use file_root::WORK;
-pub use inspect::InspectStatus;
-pub use remote_file_area::Sources;
+pub use inspect::InspectionStatus;
+pub use remote_file_area::SourcesBySite;
 
 /// The files of one site, however they are reached.
 #[async_trait]
-pub trait SiteFiles: Files + Debug {
+pub trait SiteFiles: SiteFileCalls + Debug {
     /// Makes the directories below the root that are missing.
     async fn prepare(&self) -> Result<(), SiteError>;
     /// Succeeds if the site's root is there.
@@ -72,5 +73,9 @@ pub trait SiteFiles: Files + Debug {
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.
-    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError>;
+    async fn read_runs(
+        &self,
+        place: &FilePlace,
+        runs: &[FileByteRun],
+    ) -> Result<Vec<u8>, SiteError>;
 }

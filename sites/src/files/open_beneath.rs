@@ -1,8 +1,8 @@
 //! Directories held open, and what is opened below them.
 //!
-//! A name given to a [`Dir`] is one name, never a path, and is never followed if it is a symbolic
+//! A name given to a [`DirectoryHandle`] is one name, never a path, and is never followed if it is a symbolic
 //! link: whoever swaps a directory for a link gets an error, not a way out. Paths that users give
-//! go through [`Dir::open_beneath`], where the kernel itself refuses to leave.
+//! go through [`DirectoryHandle::open_beneath`], where the kernel itself refuses to leave.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,9 +24,9 @@ const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A directory held open.
 #[derive(Debug)]
-pub(super) struct Dir(OwnedFd);
+pub(super) struct DirectoryHandle(OwnedFd);
 
-impl Dir {
+impl DirectoryHandle {
     /// Opens a directory that the configuration names; links in its path are the operator's.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(
@@ -132,7 +132,7 @@ impl Dir {
         )?)
     }
 
-    /// Does the same as [`Dir::stat`], but returns `None` if there is nothing.
+    /// Does the same as [`DirectoryHandle::stat`], but returns `None` if there is nothing.
     pub(super) fn find_name(&self, name: impl Arg) -> io::Result<Option<Stat>> {
         none_if_absent(self.stat(name))
     }
@@ -175,7 +175,12 @@ impl Dir {
     }
 
     /// Renames within the file system.
-    pub(super) fn rename(&self, name: impl Arg, to: &Dir, new: impl Arg) -> io::Result<()> {
+    pub(super) fn rename(
+        &self,
+        name: impl Arg,
+        to: &DirectoryHandle,
+        new: impl Arg,
+    ) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
     }
 
@@ -227,7 +232,7 @@ impl Dir {
     }
 }
 
-impl AsFd for Dir {
+impl AsFd for DirectoryHandle {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -257,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, Dir) {
+    fn tree() -> (tempfile::TempDir, DirectoryHandle) {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(place.path().join("root/a/b")).unwrap();
         std::fs::write(place.path().join("root/a/b/inside"), "inside").unwrap();
@@ -265,7 +270,7 @@ mod tests {
         symlink("a/b", place.path().join("root/short")).unwrap();
         symlink("..", place.path().join("root/up")).unwrap();
         symlink(place.path(), place.path().join("root/absolute")).unwrap();
-        let root = Dir::open(&place.path().join("root")).unwrap();
+        let root = DirectoryHandle::open(&place.path().join("root")).unwrap();
         (place, root)
     }
 
@@ -299,9 +304,10 @@ mod tests {
         rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
         let (opened, result) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            for open in [Dir::open_beneath, |dir: &Dir, path: &str| {
-                dir.beneath_without_links(path)
-            }] {
+            for open in [
+                DirectoryHandle::open_beneath,
+                |dir: &DirectoryHandle, path: &str| dir.beneath_without_links(path),
+            ] {
                 opened.send(open(&root, "pipe").is_ok()).unwrap();
             }
         });

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 /// A process, told apart from every other that ever had its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ProcessId {
+pub(super) struct AgentProcessIdentity {
     pid: i32,
     start_ticks: u64,
     boot: String,
 }
 
-impl ProcessId {
+impl AgentProcessIdentity {
     /// Identifies this process.
     pub(super) fn of_this_process() -> io::Result<Self> {
         let pid = rustix::process::getpid();
@@ -67,16 +67,16 @@ mod tests {
 
     #[test]
     fn a_number_that_belongs_to_another_process_now_is_left_alone() {
-        let me = ProcessId::of_this_process().unwrap();
-        let before = ProcessId {
+        let me = AgentProcessIdentity::of_this_process().unwrap();
+        let before = AgentProcessIdentity {
             start_ticks: me.start_ticks - 1,
             ..me.clone()
         };
-        let rebooted = ProcessId {
+        let rebooted = AgentProcessIdentity {
             boot: "another".into(),
             ..me.clone()
         };
-        let nobody = ProcessId { pid: 0, ..me };
+        let nobody = AgentProcessIdentity { pid: 0, ..me };
         for other in [before, rebooted, nobody] {
             assert!(!other.send_signal(Signal::KILL).unwrap(), "{other:?}");
         }

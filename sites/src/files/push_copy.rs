@@ -13,10 +13,10 @@ use sha2::Digest as _;
 use tokio::time::Instant;
 
 use super::SiteFiles;
-use super::push_tree::TreeDestination;
+use super::push_tree::TreePushDestination;
 use super::remote_file_area::PIECE;
 use super::tree_pieces::sha256_hex;
-use crate::port::{CopyBlame, CopyRequest, Excerpt, Readable, SiteError};
+use crate::port::{CopyBlame, CopyRequest, FileExcerpt, ReadableFile, SiteError};
 
 /// The longest that we wait for a connection that is gone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(2);
 
 /// A site that takes pieces.
 #[async_trait]
-pub(super) trait Destination: Send + Sync {
+pub(super) trait PushDestination: Send + Sync {
     /// Returns how many bytes of a copy are there.
     async fn arrived_bytes(&self, name: &str) -> Result<u64, SiteError>;
     /// Appends to a copy of which `offset` bytes are there.
@@ -40,7 +40,7 @@ pub(super) trait Destination: Send + Sync {
 }
 
 /// A copy in progress.
-pub(super) struct Push<D> {
+pub(super) struct RunningPush<D> {
     pub(super) name: String,
     pub(super) order: CopyRequest,
     pub(super) source: Arc<dyn SiteFiles>,
@@ -50,13 +50,13 @@ pub(super) struct Push<D> {
     pub(super) done: Arc<AtomicU64>,
 }
 
-pub(super) type PushTrouble = (CopyBlame, String);
+pub(super) type PushError = (CopyBlame, String);
 
-pub(super) fn blame_source(error: SiteError) -> PushTrouble {
+pub(super) fn blame_source(error: SiteError) -> PushError {
     (CopyBlame::Source, error.to_string())
 }
 
-pub(super) fn blame_destination(error: SiteError) -> PushTrouble {
+pub(super) fn blame_destination(error: SiteError) -> PushError {
     (CopyBlame::Destination, error.to_string())
 }
 
@@ -83,8 +83,8 @@ pub(super) async fn pace_to_limit(limit: Option<BitsPerSecond>, bytes: usize, st
     }
 }
 
-impl<D: TreeDestination> Push<D> {
-    pub(super) async fn run_copy(self) -> Result<(), PushTrouble> {
+impl<D: TreePushDestination> RunningPush<D> {
+    pub(super) async fn run_copy(self) -> Result<(), PushError> {
         let place = &self.order.source.place;
         if let Some(listing) = retry_while_passing(|| self.source.list(place))
             .await
@@ -109,7 +109,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// Reads all of the source, to know that it is what was asked for; bytes that are there
     /// already are not sent again.
-    async fn push_once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
+    async fn push_once(&self, mut arrived: u64) -> Result<(), PushError> {
         let wanted = self.order.content;
         let (file, from) = match self.order.chunk {
             Some(chunk) => (chunk.of, chunk.offset.0),
@@ -158,8 +158,8 @@ impl<D: TreeDestination> Push<D> {
             .map_err(blame_destination)
     }
 
-    async fn read_piece(&self, offset: u64) -> Result<Excerpt, PushTrouble> {
-        let what = Readable::File(self.order.source.place.clone());
+    async fn read_piece(&self, offset: u64) -> Result<FileExcerpt, PushError> {
+        let what = ReadableFile::File(self.order.source.place.clone());
         retry_while_passing(|| self.source.read(&what, Bytes(offset), PIECE))
             .await
             .map_err(blame_source)
@@ -167,7 +167,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// Sends those of these bytes, which begin at an offset of the copy, that are not there.
     /// Returns how many are there then.
-    async fn send_missing(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
+    async fn send_missing(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushError> {
         let started = Instant::now();
         let ends = at + bytes.len() as u64;
         let mut arrived = arrived;

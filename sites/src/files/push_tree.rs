@@ -8,24 +8,28 @@ use cospan_domain::content::Content;
 use cospan_domain::units::Bytes;
 use tokio::time::Instant;
 
-use super::push_copy::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
+use super::push_copy::{PATIENCE, PAUSE, PushDestination, PushError, RunningPush};
 use super::push_copy::{blame_destination, blame_source, pace_to_limit, retry_while_passing};
-use super::tree_pieces::{ByteRun, Digester, LeafKind, Listing};
+use super::tree_pieces::{DirectoryDigester, DirectoryListing, FileByteRun, ListingEntryKind};
 use crate::port::{CopyBlame, SiteError};
 
 /// The bytes that are there of each file.
-pub(super) type Sizes = BTreeMap<Vec<u8>, u64>;
+pub(super) type ArrivedFileSizes = BTreeMap<Vec<u8>, u64>;
 
 /// A site that takes pieces of directories.
 #[async_trait]
-pub(super) trait TreeDestination: Destination {
+pub(super) trait TreePushDestination: PushDestination {
     /// Begins a copy, or resumes what is there of it; makes its directories.
-    async fn begin_tree(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
+    async fn begin_tree(
+        &self,
+        name: &str,
+        listing: &DirectoryListing,
+    ) -> Result<ArrivedFileSizes, SiteError>;
     /// Appends to files that are there up to the run; each run says whether its file is executable.
     async fn append_runs(
         &self,
         name: &str,
-        runs: &[(ByteRun, bool)],
+        runs: &[(FileByteRun, bool)],
         bytes: Vec<u8>,
     ) -> Result<(), SiteError>;
     /// Makes its links, checks that exactly the listing is there, and gives it its place; the sum
@@ -33,14 +37,14 @@ pub(super) trait TreeDestination: Destination {
     async fn commit_tree(
         &self,
         name: &str,
-        listing: &Listing,
+        listing: &DirectoryListing,
         content: Content,
         sum: &str,
     ) -> Result<(), SiteError>;
 }
 
-impl<D: TreeDestination> Push<D> {
-    pub(super) async fn run_tree(&self, listing: &Listing) -> Result<(), PushTrouble> {
+impl<D: TreePushDestination> RunningPush<D> {
+    pub(super) async fn run_tree(&self, listing: &DirectoryListing) -> Result<(), PushError> {
         if self.order.chunk.is_some() {
             let why = "it is a directory, and was to be read in chunks";
             return Err((CopyBlame::Source, why.to_owned()));
@@ -54,7 +58,7 @@ impl<D: TreeDestination> Push<D> {
             ));
         }
         let there = if self.is_own {
-            Sizes::new()
+            ArrivedFileSizes::new()
         } else {
             self.begin_with_retries(listing).await?
         };
@@ -72,7 +76,10 @@ impl<D: TreeDestination> Push<D> {
         }
     }
 
-    async fn begin_with_retries(&self, listing: &Listing) -> Result<Sizes, PushTrouble> {
+    async fn begin_with_retries(
+        &self,
+        listing: &DirectoryListing,
+    ) -> Result<ArrivedFileSizes, PushError> {
         retry_while_passing(|| self.to.begin_tree(&self.name, listing))
             .await
             .map_err(blame_destination)
@@ -80,11 +87,15 @@ impl<D: TreeDestination> Push<D> {
 
     /// Reads all of the source, to know that it is what was asked for; bytes that are there
     /// already are not sent again.
-    async fn push_tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
+    async fn push_tree_once(
+        &self,
+        listing: &DirectoryListing,
+        mut there: ArrivedFileSizes,
+    ) -> Result<(), PushError> {
         let content = self.order.content;
         let place = &self.order.source.place;
         let executable: BTreeMap<&[u8], bool> = executable_files(listing);
-        let mut digester = Digester::new(listing);
+        let mut digester = DirectoryDigester::new(listing);
         let mut done = 0;
         for runs in listing.split_into_batches() {
             let started = Instant::now();
@@ -117,12 +128,12 @@ impl<D: TreeDestination> Push<D> {
     /// Sends what is missing of these runs.
     async fn send_runs(
         &self,
-        listing: &Listing,
-        runs: &[ByteRun],
+        listing: &DirectoryListing,
+        runs: &[FileByteRun],
         bytes: &[u8],
         executable: &BTreeMap<&[u8], bool>,
-        there: &mut Sizes,
-    ) -> Result<(), PushTrouble> {
+        there: &mut ArrivedFileSizes,
+    ) -> Result<(), PushError> {
         let tried = Instant::now();
         loop {
             let missing = missing_runs(runs, there);
@@ -132,7 +143,7 @@ impl<D: TreeDestination> Push<D> {
             let bytes = missing_bytes(&missing, runs, bytes);
             let missing: Vec<_> = missing
                 .into_iter()
-                .map(|run: ByteRun| {
+                .map(|run: FileByteRun| {
                     let executable = executable.get(&run.path[..]).copied().unwrap_or(false);
                     (run, executable)
                 })
@@ -154,23 +165,23 @@ impl<D: TreeDestination> Push<D> {
     }
 }
 
-fn executable_files(listing: &Listing) -> BTreeMap<&[u8], bool> {
+fn executable_files(listing: &DirectoryListing) -> BTreeMap<&[u8], bool> {
     let leaves = listing.leaves().iter();
     let files = leaves.filter_map(|leaf| match leaf.kind {
-        LeafKind::File { executable, .. } => Some((&leaf.path[..], executable)),
-        LeafKind::Directory | LeafKind::Link(_) => None,
+        ListingEntryKind::File { executable, .. } => Some((&leaf.path[..], executable)),
+        ListingEntryKind::Directory | ListingEntryKind::Link(_) => None,
     });
     files.collect()
 }
 
 /// Returns what is missing of these runs.
-pub(super) fn missing_runs(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
+pub(super) fn missing_runs(runs: &[FileByteRun], there: &ArrivedFileSizes) -> Vec<FileByteRun> {
     runs.iter()
-        .filter_map(|run: &ByteRun| {
+        .filter_map(|run: &FileByteRun| {
             let known = there.get(&run.path).copied();
             let offset = known.unwrap_or(0).max(run.offset);
             let length = u32::try_from(run.end_offset().saturating_sub(offset)).unwrap_or(0);
-            (length > 0 || known.is_none()).then(|| ByteRun {
+            (length > 0 || known.is_none()).then(|| FileByteRun {
                 path: run.path.clone(),
                 offset,
                 length,
@@ -180,7 +191,7 @@ pub(super) fn missing_runs(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
 }
 
 /// Returns the bytes of the missing parts of these runs, whose bytes are `bytes`.
-fn missing_bytes(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
+fn missing_bytes(missing: &[FileByteRun], runs: &[FileByteRun], mut bytes: &[u8]) -> Vec<u8> {
     let mut missing = missing.iter().peekable();
     let mut to_send = Vec::new();
     for run in runs {
@@ -198,8 +209,8 @@ fn missing_bytes(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec
 mod tests {
     use super::*;
 
-    fn run(path: &str, offset: u64, length: u32) -> ByteRun {
-        ByteRun {
+    fn run(path: &str, offset: u64, length: u32) -> FileByteRun {
+        FileByteRun {
             path: path.into(),
             offset,
             length,

@@ -20,35 +20,35 @@ use tokio::task::JoinHandle;
 
 use super::SiteFiles;
 use super::file_root::{FILES, STORE, WORK};
-use super::push_copy::{Destination, Push};
-use super::tree_pieces::{self, ByteRun, Listing};
-use crate::agent::{self, AgentRequest, SiteAgent};
-use crate::exec::ExecLane;
+use super::push_copy::{PushDestination, RunningPush};
+use super::tree_pieces::{self, DirectoryListing, FileByteRun};
+use crate::agent::{self, SiteAgentClient, SiteAgentRequest};
+use crate::exec::CommandChannel;
 use crate::local_site::attempt_root::ATTEMPTS;
 use crate::port::{
-    CopyBlame, CopyRequest, CopyStatus, Excerpt, Files, Inspected, PayloadStream, Readable,
-    SiteError, UploadStep,
+    CopyBlame, CopyRequest, CopyStatus, FileExcerpt, InspectedFile, PayloadStream, ReadableFile,
+    SiteError, SiteFileCalls, UploadStep,
 };
 
 /// The most that is requested at a time, in bytes: everything else waits as long as that takes.
 pub(super) const PIECE: u32 = 1 << 20;
 
 /// Sources of copies, by their sites.
-pub type Sources = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
+pub type SourcesBySite = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
 
 /// The file area of one site.
 #[derive(Debug)]
-pub(crate) struct RemoteFiles {
-    place: Arc<AgentPlace>,
+pub(crate) struct RemoteFileArea {
+    place: Arc<SharedAgentClient>,
     /// The sites that copies may come from.
-    sources: Sources,
+    sources: SourcesBySite,
     copies: Mutex<BTreeMap<String, InProcessCopy>>,
 }
 
 /// The agent of the site, shared by all that work on its files.
 #[derive(Debug)]
-pub(super) struct AgentPlace {
-    pub(super) agent: SiteAgent,
+pub(super) struct SharedAgentClient {
+    pub(super) agent: SiteAgentClient,
 }
 
 /// A copy that this process makes.
@@ -59,10 +59,10 @@ struct InProcessCopy {
     failed: Arc<Mutex<Option<(CopyBlame, String)>>>,
 }
 
-impl RemoteFiles {
-    pub(crate) fn new(agent: SiteAgent, sources: Sources) -> Self {
+impl RemoteFileArea {
+    pub(crate) fn new(agent: SiteAgentClient, sources: SourcesBySite) -> Self {
         Self {
-            place: Arc::new(AgentPlace { agent }),
+            place: Arc::new(SharedAgentClient { agent }),
             sources,
             copies: Mutex::default(),
         }
@@ -105,15 +105,20 @@ pub(super) fn place_path(place: &FilePlace) -> String {
     }
 }
 
-impl AgentPlace {
+impl SharedAgentClient {
     /// Reads a piece of the file at this path below the root.
-    async fn read_piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read_piece(
+        &self,
+        path: &str,
+        offset: u64,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         let offset = offset.to_string();
         let limit = limit.min(PIECE).to_string();
         let words = ["get", path, &offset, &limit];
-        let command = self
-            .agent
-            .build_command(&words, AgentRequest::default(), ExecLane::Bulk);
+        let command =
+            self.agent
+                .build_command(&words, SiteAgentRequest::default(), CommandChannel::Bulk);
         let output = self.agent.exec.run(command).await?;
         let end = output
             .stdout
@@ -125,7 +130,7 @@ impl AgentPlace {
             .ok()
             .and_then(|line| line.strip_prefix("size "));
         match size.and_then(|size| size.parse().ok()) {
-            Some(size) => Ok(Excerpt {
+            Some(size) => Ok(FileExcerpt {
                 bytes: rest[1..].to_vec(),
                 size: Bytes(size),
             }),
@@ -138,10 +143,13 @@ impl AgentPlace {
         }
     }
 
-    pub(super) async fn ask_agent(&self, words: &[&str]) -> Result<agent::AgentAnswer, SiteError> {
+    pub(super) async fn ask_agent(
+        &self,
+        words: &[&str],
+    ) -> Result<agent::SiteAgentAnswer, SiteError> {
         Ok(self
             .agent
-            .send_request(words, AgentRequest::default())
+            .send_request(words, SiteAgentRequest::default())
             .await?)
     }
 
@@ -162,7 +170,7 @@ impl AgentPlace {
 }
 
 #[async_trait]
-impl Destination for AgentPlace {
+impl PushDestination for SharedAgentClient {
     async fn arrived_bytes(&self, name: &str) -> Result<u64, SiteError> {
         Ok(self
             .copied_bytes(name, Digest([0; 32]))
@@ -175,9 +183,11 @@ impl Destination for AgentPlace {
         let offset = offset.to_string();
         let length = bytes.len().to_string();
         let words = ["put", name, &offset, &length];
-        let command =
-            self.agent
-                .build_command(&words, AgentRequest::from_bytes(bytes), ExecLane::Bulk);
+        let command = self.agent.build_command(
+            &words,
+            SiteAgentRequest::from_bytes(bytes),
+            CommandChannel::Bulk,
+        );
         agent::read_answer(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
@@ -204,16 +214,21 @@ impl Destination for AgentPlace {
 }
 
 #[async_trait]
-impl Files for RemoteFiles {
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+impl SiteFileCalls for RemoteFileArea {
+    async fn list(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         self.place.list_tree(&place_path(place)).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
+    async fn read(
+        &self,
+        what: &ReadableFile,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<FileExcerpt, SiteError> {
         let path = match what {
-            Readable::File(place) => place_path(place),
-            Readable::Log(tag, PayloadStream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
-            Readable::Log(tag, PayloadStream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
+            ReadableFile::File(place) => place_path(place),
+            ReadableFile::Log(tag, PayloadStream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
+            ReadableFile::Log(tag, PayloadStream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
         };
         self.place.read_piece(&path, offset.0, limit).await
     }
@@ -222,7 +237,7 @@ impl Files for RemoteFiles {
         self.place.send_upload_step(step).await
     }
 
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
         if let Some(listing) = self.list(place).await? {
             return tree_pieces::inspect_directory(self, place, &listing).await;
         }
@@ -246,7 +261,7 @@ impl Files for RemoteFiles {
                     digest,
                     size: Bytes(offset),
                 };
-                return Ok(Inspected {
+                return Ok(InspectedFile {
                     content,
                     directory: false,
                 });
@@ -264,7 +279,7 @@ impl Files for RemoteFiles {
         let name = super::copy_tasks::task_name(order)?;
         let own = order.source.site == self.place.agent.site;
         let source: Arc<dyn SiteFiles> = match self.sources.get(&order.source.site) {
-            _ if own => Arc::new(Self::new(self.place.agent.clone(), Sources::new())),
+            _ if own => Arc::new(Self::new(self.place.agent.clone(), SourcesBySite::new())),
             Some(source) => source.clone(),
             None => {
                 let site = &order.source.site;
@@ -282,7 +297,7 @@ impl Files for RemoteFiles {
         }
         let done = Arc::new(AtomicU64::new(0));
         let failed = Arc::new(Mutex::new(None));
-        let push = Push {
+        let push = RunningPush {
             name: name.clone(),
             order: order.clone(),
             source,
@@ -345,7 +360,7 @@ impl Files for RemoteFiles {
 }
 
 #[async_trait]
-impl SiteFiles for RemoteFiles {
+impl SiteFiles for RemoteFileArea {
     async fn prepare(&self) -> Result<(), SiteError> {
         self.place.ask_agent(&["prepare"]).await.map(drop)
     }
@@ -354,7 +369,11 @@ impl SiteFiles for RemoteFiles {
         self.place.ask_agent(&["has", "-"]).await.map(drop)
     }
 
-    async fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+    async fn read_runs(
+        &self,
+        place: &FilePlace,
+        runs: &[FileByteRun],
+    ) -> Result<Vec<u8>, SiteError> {
         self.place.get_runs(&place_path(place), runs).await
     }
 }

@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use cospan_domain::content::Content;
 
 use super::file_root::INCOMING;
-use super::push_tree::{Sizes, TreeDestination};
-use super::remote_file_area::AgentPlace;
-use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing, NAMES_MAX};
-use crate::agent::{self, AgentRequest};
-use crate::exec::ExecLane;
+use super::push_tree::{ArrivedFileSizes, TreePushDestination};
+use super::remote_file_area::SharedAgentClient;
+use super::tree_pieces::{
+    DirectoryListing, FileByteRun, ListingEntry, ListingEntryKind, NAMES_MAX,
+};
+use crate::agent::{self, SiteAgentRequest};
+use crate::exec::CommandChannel;
 use crate::port::SiteError;
 
 /// Makes a path a word of a command: never an option.
@@ -24,20 +26,23 @@ fn unreadable_answer() -> SiteError {
     SiteError::OutcomeUnknown("the answer is no listing".to_owned())
 }
 
-impl AgentPlace {
+impl SharedAgentClient {
     /// Lists what is below the directory at this path below the root; `None` if it is a file.
-    pub(super) async fn list_tree(&self, path: &str) -> Result<Option<Listing>, SiteError> {
+    pub(super) async fn list_tree(
+        &self,
+        path: &str,
+    ) -> Result<Option<DirectoryListing>, SiteError> {
         let leaves = match self.ask_for_bytes(&["list-tree", path], b"tree\n").await? {
             Some(listed) => parse_leaves(&listed)?,
             None => return Ok(None),
         };
-        Listing::new(leaves).map(Some)
+        DirectoryListing::new(leaves).map(Some)
     }
 
     pub(super) async fn get_runs(
         &self,
         path: &str,
-        runs: &[ByteRun],
+        runs: &[FileByteRun],
     ) -> Result<Vec<u8>, SiteError> {
         let mut words: Vec<OsString> = vec!["get-runs".into(), path.into()];
         for run in runs {
@@ -64,9 +69,9 @@ impl AgentPlace {
         words: &[impl AsRef<OsStr>],
         begins: &[u8],
     ) -> Result<Option<Vec<u8>>, SiteError> {
-        let command = self
-            .agent
-            .build_command(words, AgentRequest::default(), ExecLane::Bulk);
+        let command =
+            self.agent
+                .build_command(words, SiteAgentRequest::default(), CommandChannel::Bulk);
         let output = self.agent.exec.run(command).await?;
         agent::read_answer(&output)?;
         let body = output.stdout.strip_prefix(begins);
@@ -91,7 +96,7 @@ impl AgentPlace {
                 words.extend(pair.into_iter().filter(|word| !word.is_empty()));
             }
             self.agent
-                .send_request(&words, AgentRequest::default())
+                .send_request(&words, SiteAgentRequest::default())
                 .await?;
         }
         Ok(())
@@ -99,7 +104,7 @@ impl AgentPlace {
 }
 
 /// Parses `KIND MODE SIZE PATH`, NUL, the target of a link, NUL.
-fn parse_leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
+fn parse_leaves(listed: &[u8]) -> Result<Vec<ListingEntry>, SiteError> {
     let mut parts = listed.split(|byte| *byte == 0);
     let mut leaves = Vec::new();
     while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
@@ -113,19 +118,19 @@ fn parse_leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
         let mode = u32::from_str_radix(mode, 8).map_err(|_| unreadable_answer())?;
         let path = words.next().ok_or_else(unreadable_answer)?.to_vec();
         let kind = match found {
-            "d" => LeafKind::Directory,
-            "f" => LeafKind::File {
+            "d" => ListingEntryKind::Directory,
+            "f" => ListingEntryKind::File {
                 executable: mode & 0o111 != 0,
                 size: size.parse().map_err(|_| unreadable_answer())?,
             },
-            "l" => LeafKind::Link(target.to_vec()),
+            "l" => ListingEntryKind::Link(target.to_vec()),
             _ => {
                 let shown = String::from_utf8_lossy(&path);
                 let why = format!("{shown:?} is neither file, directory nor link; take it away");
                 return Err(SiteError::Refused(why));
             }
         };
-        leaves.push(ListedLeaf { path, kind });
+        leaves.push(ListingEntry { path, kind });
     }
     Ok(leaves)
 }
@@ -135,22 +140,25 @@ fn next_text<'w>(words: &mut impl Iterator<Item = &'w [u8]>) -> Option<&'w str> 
 }
 
 #[async_trait]
-impl TreeDestination for AgentPlace {
-    async fn begin_tree(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
+impl TreePushDestination for SharedAgentClient {
+    async fn begin_tree(
+        &self,
+        name: &str,
+        listing: &DirectoryListing,
+    ) -> Result<ArrivedFileSizes, SiteError> {
         self.agent.send_patiently(&["plant", name]).await?;
         let there = self.arrived_leaves(name).await?;
         let known: BTreeSet<&[u8]> = there.iter().map(|known| &known.path[..]).collect();
-        let missing = listing
-            .leaves()
-            .iter()
-            .filter(|leaf| leaf.kind == LeafKind::Directory && !known.contains(&leaf.path[..]));
+        let missing = listing.leaves().iter().filter(|leaf| {
+            leaf.kind == ListingEntryKind::Directory && !known.contains(&leaf.path[..])
+        });
         let missing = missing
             .map(|leaf| [path_word(&leaf.path), OsString::new()])
             .collect();
         self.send_in_batches("grow", name, missing).await?;
         let sizes = there.into_iter().filter_map(|leaf| match leaf.kind {
-            LeafKind::File { size, .. } => Some((leaf.path, size)),
-            LeafKind::Directory | LeafKind::Link(_) => None,
+            ListingEntryKind::File { size, .. } => Some((leaf.path, size)),
+            ListingEntryKind::Directory | ListingEntryKind::Link(_) => None,
         });
         Ok(sizes.collect())
     }
@@ -158,7 +166,7 @@ impl TreeDestination for AgentPlace {
     async fn append_runs(
         &self,
         name: &str,
-        runs: &[(ByteRun, bool)],
+        runs: &[(FileByteRun, bool)],
         bytes: Vec<u8>,
     ) -> Result<(), SiteError> {
         let mut words: Vec<OsString> = vec!["fill".into(), name.into()];
@@ -167,9 +175,11 @@ impl TreeDestination for AgentPlace {
             words.push(path_word(&run.path));
             words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
         }
-        let command =
-            self.agent
-                .build_command(&words, AgentRequest::from_bytes(bytes), ExecLane::Bulk);
+        let command = self.agent.build_command(
+            &words,
+            SiteAgentRequest::from_bytes(bytes),
+            CommandChannel::Bulk,
+        );
         agent::read_answer(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
@@ -177,21 +187,21 @@ impl TreeDestination for AgentPlace {
     async fn commit_tree(
         &self,
         name: &str,
-        listing: &Listing,
+        listing: &DirectoryListing,
         content: Content,
         sum: &str,
     ) -> Result<(), SiteError> {
         let digest = content.digest.to_string();
         let links = listing.leaves().iter().filter_map(|leaf| match &leaf.kind {
-            LeafKind::Link(target) => {
+            ListingEntryKind::Link(target) => {
                 Some([path_word(&leaf.path), OsStr::from_bytes(target).to_owned()])
             }
-            LeafKind::Directory | LeafKind::File { .. } => None,
+            ListingEntryKind::Directory | ListingEntryKind::File { .. } => None,
         });
         let (whole, _) = self.copied_bytes(name, content.digest).await?;
         if !whole {
             self.send_in_batches("tie", name, links.collect()).await?;
-            if Listing::new(self.arrived_leaves(name).await?).as_ref() != Ok(listing) {
+            if DirectoryListing::new(self.arrived_leaves(name).await?).as_ref() != Ok(listing) {
                 return Err(SiteError::Refused(
                     "what arrived is not what was sent".to_owned(),
                 ));
@@ -204,8 +214,8 @@ impl TreeDestination for AgentPlace {
     }
 }
 
-impl AgentPlace {
-    async fn arrived_leaves(&self, name: &str) -> Result<Vec<ListedLeaf>, SiteError> {
+impl SharedAgentClient {
+    async fn arrived_leaves(&self, name: &str) -> Result<Vec<ListingEntry>, SiteError> {
         let listed = self
             .ask_for_bytes(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n")
             .await?;
@@ -220,16 +230,16 @@ mod tests {
     #[test]
     fn a_listing_is_read_whatever_names_there_are_and_refused_if_it_is_strange() {
         let listed = b"d 755 4096 a b\0\0f 640 12 a b/x\ny\0\0f 100 0 \xff\0\0l 777 3 l\0a b\0";
-        let file = |executable, size| LeafKind::File { executable, size };
+        let file = |executable, size| ListingEntryKind::File { executable, size };
         let expected = [
-            (&b"a b"[..], LeafKind::Directory),
+            (&b"a b"[..], ListingEntryKind::Directory),
             (b"a b/x\ny", file(false, 12)),
             (b"\xff", file(true, 0)),
-            (b"l", LeafKind::Link(b"a b".to_vec())),
+            (b"l", ListingEntryKind::Link(b"a b".to_vec())),
         ];
         assert_eq!(
             parse_leaves(listed).unwrap(),
-            expected.map(|(path, kind): (&[u8], LeafKind)| ListedLeaf {
+            expected.map(|(path, kind): (&[u8], ListingEntryKind)| ListingEntry {
                 path: path.to_vec(),
                 kind,
             })

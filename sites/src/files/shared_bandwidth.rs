@@ -25,13 +25,13 @@ const TURN_MAX: Duration = Duration::from_secs(2);
 
 /// A share in a link's budget.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(super) struct BandwidthLimiter {
     budget: File,
     limit: BitsPerSecond,
     boot: String,
 }
 
-impl Limiter {
+impl BandwidthLimiter {
     /// Takes part in the budget kept in a file.
     pub(super) fn new(budget: File, limit: BitsPerSecond) -> io::Result<Self> {
         Ok(Self {
@@ -163,7 +163,7 @@ mod tests {
         ] {
             std::fs::write(&path, content).unwrap();
             let file = File::options().read(true).write(true).open(&path).unwrap();
-            let limiter = Limiter::new(file, BitsPerSecond(8_000_000)).unwrap();
+            let limiter = BandwidthLimiter::new(file, BitsPerSecond(8_000_000)).unwrap();
             assert!(
                 limiter.take_bytes(1000).unwrap() <= Duration::from_millis(1),
                 "{content:?}"
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_slow_link_is_asked_for_little_at_a_time() {
         let quantum = |bits| {
-            let limiter = Limiter {
+            let limiter = BandwidthLimiter {
                 budget: tempfile::tempfile().unwrap(),
                 limit: bits,
                 boot: "x".into(),

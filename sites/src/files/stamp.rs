@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 
 use cospan_domain::catalogue::file_state::FileStamp;
 
-use super::open_beneath::Dir;
-use super::tree_walk::{Unwalkable, Walk, WalkStep, is_directory};
+use super::open_beneath::DirectoryHandle;
+use super::tree_walk::{DirectoryWalk, DirectoryWalkError, WalkStep, is_directory};
 
 /// A directory with more entries is not looked through: that would take as long as reading it.
 const ENTRIES_MAX: usize = 20_000;
@@ -20,10 +20,14 @@ pub(super) fn stamp_of(file: File) -> io::Result<Option<FileStamp>> {
     if !meta.is_dir() {
         return Ok(Some(stamp_line(&meta).into()));
     }
-    match digest_tree(Dir::from_file(file)) {
+    match digest_tree(DirectoryHandle::from_file(file)) {
         Ok(digest) => Ok(Some(format!("tree {}", digest.to_hex()).into())),
-        Err(Unwalkable::Failed(error)) => Err(error),
-        Err(Unwalkable::TooDeep | Unwalkable::TooMany(_) | Unwalkable::TooLong) => Ok(None),
+        Err(DirectoryWalkError::Failed(error)) => Err(error),
+        Err(
+            DirectoryWalkError::TooDeep
+            | DirectoryWalkError::TooMany(_)
+            | DirectoryWalkError::TooLong,
+        ) => Ok(None),
     }
 }
 
@@ -37,9 +41,9 @@ fn stamp_line(meta: &Metadata) -> String {
     )
 }
 
-fn digest_tree(top: Dir) -> Result<blake3::Hash, Unwalkable> {
+fn digest_tree(top: DirectoryHandle) -> Result<blake3::Hash, DirectoryWalkError> {
     let mut hasher = blake3::Hasher::new();
-    let mut walk = Walk::new(top, ENTRIES_MAX)?;
+    let mut walk = DirectoryWalk::new(top, ENTRIES_MAX)?;
     while let Some(step) = walk.next_step()? {
         match step {
             WalkStep::Found(name, stat) => {

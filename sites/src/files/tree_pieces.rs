@@ -9,9 +9,9 @@ use cospan_domain::units::Bytes;
 use sha2::Digest as _;
 
 use super::SiteFiles;
-use super::manifest::{self, EntryKind, ManifestEntry};
+use super::manifest::{self, ManifestEntry, ManifestEntryKind};
 use super::remote_file_area::PIECE;
-use crate::port::{Inspected, SiteError};
+use crate::port::{InspectedFile, SiteError};
 
 /// The most runs in one request: each costs a site a process or two.
 const RUNS_MAX: usize = 256;
@@ -21,26 +21,26 @@ pub(super) const NAMES_MAX: usize = 48 << 10;
 
 /// A file, link or directory below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedLeaf {
+pub struct ListingEntry {
     /// The path below the directory, without a slash in front.
     pub path: Vec<u8>,
     /// File, link or directory.
-    pub kind: LeafKind,
+    pub kind: ListingEntryKind,
 }
 
-impl ListedLeaf {
+impl ListingEntry {
     /// Returns its path and its target, if it is a link.
     fn link_target(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
-            LeafKind::Link(target) => Some((&self.path, target)),
-            LeafKind::Directory | LeafKind::File { .. } => None,
+            ListingEntryKind::Link(target) => Some((&self.path, target)),
+            ListingEntryKind::Directory | ListingEntryKind::File { .. } => None,
         }
     }
 }
 
 /// The kind of a leaf, before its files are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeafKind {
+pub enum ListingEntryKind {
     /// A directory; what is in it has leaves of its own.
     Directory,
     /// A file.
@@ -57,11 +57,11 @@ pub enum LeafKind {
 /// All that is below a directory, sorted by path. Each path consists of names below directories of
 /// the same listing, and no link leads out: whoever rebuilds it makes nothing elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing(Vec<ListedLeaf>);
+pub struct DirectoryListing(Vec<ListingEntry>);
 
 /// A run of bytes of a file below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ByteRun {
+pub struct FileByteRun {
     /// The path below the directory.
     pub path: Vec<u8>,
     /// Offset of its first byte.
@@ -70,19 +70,19 @@ pub struct ByteRun {
     pub length: u32,
 }
 
-impl ByteRun {
+impl FileByteRun {
     /// Returns the offset of the byte behind it.
     pub(super) fn end_offset(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Checks the leaves that a site reported.
     ///
     /// # Errors
     /// `Refused` if they cannot be in one directory, or a link leads out.
-    pub fn new(mut leaves: Vec<ListedLeaf>) -> Result<Self, SiteError> {
+    pub fn new(mut leaves: Vec<ListingEntry>) -> Result<Self, SiteError> {
         leaves.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let mut directories = BTreeSet::<&[u8]>::new();
         let mut last = None;
@@ -104,24 +104,24 @@ impl Listing {
                     "{shown:?} cannot be in a directory"
                 )));
             }
-            if leaf.kind == LeafKind::Directory {
+            if leaf.kind == ListingEntryKind::Directory {
                 directories.insert(path);
             }
             last = Some(path);
         }
-        let links = leaves.iter().filter_map(ListedLeaf::link_target);
+        let links = leaves.iter().filter_map(ListingEntry::link_target);
         manifest::check_links(links).map_err(|error| SiteError::Refused(error.to_string()))?;
         Ok(Self(leaves))
     }
 
     /// Returns all leaves, sorted by path.
-    pub fn leaves(&self) -> &[ListedLeaf] {
+    pub fn leaves(&self) -> &[ListingEntry] {
         &self.0
     }
 
     /// Divides all files into runs, in their order, in batches of one request each. Empty
     /// files have a run as well.
-    pub(super) fn split_into_batches(&self) -> Vec<Vec<ByteRun>> {
+    pub(super) fn split_into_batches(&self) -> Vec<Vec<FileByteRun>> {
         let mut batches = vec![Vec::new()];
         let mut bytes = 0;
         let mut names = 0;
@@ -139,7 +139,7 @@ impl Listing {
                 bytes += length;
                 names += path.len();
                 if let Some(batch) = batches.last_mut() {
-                    batch.push(ByteRun {
+                    batch.push(FileByteRun {
                         path: path.to_vec(),
                         offset,
                         length,
@@ -157,8 +157,8 @@ impl Listing {
     /// Lists all files and their sizes.
     fn file_sizes(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.0.iter().filter_map(|leaf| match leaf.kind {
-            LeafKind::File { size, .. } => Some((&leaf.path[..], size)),
-            LeafKind::Directory | LeafKind::Link(_) => None,
+            ListingEntryKind::File { size, .. } => Some((&leaf.path[..], size)),
+            ListingEntryKind::Directory | ListingEntryKind::Link(_) => None,
         })
     }
 
@@ -171,16 +171,16 @@ impl Listing {
 }
 
 /// Computes the digest of a directory while its files pass by, in their order.
-pub(super) struct Digester<'a> {
-    listing: &'a Listing,
+pub(super) struct DirectoryDigester<'a> {
+    listing: &'a DirectoryListing,
     sizes: Vec<u64>,
     digests: Vec<Digest>,
     file: blake3::Hasher,
     all: sha2::Sha256,
 }
 
-impl<'a> Digester<'a> {
-    pub(super) fn new(listing: &'a Listing) -> Self {
+impl<'a> DirectoryDigester<'a> {
+    pub(super) fn new(listing: &'a DirectoryListing) -> Self {
         let sizes = listing.file_sizes().map(|(_, size)| size).collect();
         let file = blake3::Hasher::new();
         let all = sha2::Sha256::new();
@@ -194,7 +194,7 @@ impl<'a> Digester<'a> {
     }
 
     /// Takes the bytes of the next runs.
-    pub(super) fn add_runs(&mut self, runs: &[ByteRun], mut bytes: &[u8]) {
+    pub(super) fn add_runs(&mut self, runs: &[FileByteRun], mut bytes: &[u8]) {
         for run in runs {
             let (now, rest) = bytes.split_at(bytes.len().min(run.length as usize));
             self.file.update(now);
@@ -218,13 +218,13 @@ impl<'a> Digester<'a> {
             self.listing
                 .0
                 .iter()
-                .map(|leaf: &ListedLeaf| {
+                .map(|leaf: &ListingEntry| {
                     let kind = match &leaf.kind {
-                        LeafKind::Directory => EntryKind::Directory,
-                        LeafKind::Link(target) => EntryKind::Link {
+                        ListingEntryKind::Directory => ManifestEntryKind::Directory,
+                        ListingEntryKind::Link(target) => ManifestEntryKind::Link {
                             target: target.clone(),
                         },
-                        LeafKind::File { executable, size } => EntryKind::File {
+                        ListingEntryKind::File { executable, size } => ManifestEntryKind::File {
                             executable: *executable,
                             size: *size,
                             digest: digests.next().unwrap_or(Digest([0; 32])),
@@ -253,9 +253,9 @@ pub(super) fn sha256_hex(sum: sha2::Sha256) -> String {
 pub(super) async fn inspect_directory(
     files: &dyn SiteFiles,
     place: &FilePlace,
-    listing: &Listing,
-) -> Result<Inspected, SiteError> {
-    let mut digester = Digester::new(listing);
+    listing: &DirectoryListing,
+) -> Result<InspectedFile, SiteError> {
+    let mut digester = DirectoryDigester::new(listing);
     for runs in listing.split_into_batches() {
         let bytes = files.read_runs(place, &runs).await?;
         digester.add_runs(&runs, &bytes);
@@ -269,7 +269,7 @@ pub(super) async fn inspect_directory(
         digest: digester.finish_digests().0,
         size: Bytes(listing.total_bytes()),
     };
-    Ok(Inspected {
+    Ok(InspectedFile {
         content,
         directory: true,
     })
@@ -279,17 +279,17 @@ pub(super) async fn inspect_directory(
 mod tests {
     use super::*;
 
-    fn leaf(path: &str, kind: LeafKind) -> ListedLeaf {
-        ListedLeaf {
+    fn leaf(path: &str, kind: ListingEntryKind) -> ListingEntry {
+        ListingEntry {
             path: path.into(),
             kind,
         }
     }
 
-    fn file(path: &str, size: u64) -> ListedLeaf {
+    fn file(path: &str, size: u64) -> ListingEntry {
         leaf(
             path,
-            LeafKind::File {
+            ListingEntryKind::File {
                 executable: false,
                 size,
             },
@@ -298,8 +298,8 @@ mod tests {
 
     #[test]
     fn what_would_be_made_elsewhere_is_no_listing() {
-        let directory = || leaf("d", LeafKind::Directory);
-        assert!(Listing::new(vec![file("d/x", 1), directory(), file("d.x", 0)]).is_ok());
+        let directory = || leaf("d", ListingEntryKind::Directory);
+        assert!(DirectoryListing::new(vec![file("d/x", 1), directory(), file("d.x", 0)]).is_ok());
         for wrong in [
             vec![file("", 1)],
             vec![file("../x", 1)],
@@ -309,11 +309,14 @@ mod tests {
             vec![directory(), file("d/..", 1)],
             vec![file("d", 1), file("d/x", 1)],
             vec![directory(), directory()],
-            vec![leaf("d", LeafKind::Link("e".into())), file("d/x", 1)],
-            vec![leaf("x", LeafKind::Link("..".into()))],
-            vec![leaf("x", LeafKind::Link("/etc".into()))],
+            vec![
+                leaf("d", ListingEntryKind::Link("e".into())),
+                file("d/x", 1),
+            ],
+            vec![leaf("x", ListingEntryKind::Link("..".into()))],
+            vec![leaf("x", ListingEntryKind::Link("/etc".into()))],
         ] {
-            let refused = Listing::new(wrong.clone());
+            let refused = DirectoryListing::new(wrong.clone());
             assert!(matches!(refused, Err(SiteError::Refused(_))), "{wrong:?}");
         }
     }
@@ -326,7 +329,7 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(n, size)| file(&format!("{n}"), *size));
-        let listing = Listing::new(leaves.chain(many).collect()).unwrap();
+        let listing = DirectoryListing::new(leaves.chain(many).collect()).unwrap();
         let batches = listing.split_into_batches();
         let mut read = Vec::<(Vec<u8>, u64)>::new();
         for run in batches.iter().flatten() {

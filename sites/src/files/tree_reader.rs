@@ -10,21 +10,21 @@ use rustix::fs::FileType;
 
 use super::agent::tree_mover::is_executable;
 use super::file_area::FileArea;
-use super::open_beneath::{Dir, file_kind};
-use super::tree_pieces::{ByteRun, LeafKind, ListedLeaf, Listing};
-use super::tree_walk::{ENTRIES_MAX, Unwalkable, Walk, WalkStep, is_directory};
+use super::open_beneath::{DirectoryHandle, file_kind};
+use super::tree_pieces::{DirectoryListing, FileByteRun, ListingEntry, ListingEntryKind};
+use super::tree_walk::{DirectoryWalk, DirectoryWalkError, ENTRIES_MAX, WalkStep, is_directory};
 use crate::port::SiteError;
 
 impl FileArea {
-    /// See [`crate::port::Files::list`].
+    /// See [`crate::port::SiteFileCalls::list`].
     ///
     /// # Errors
     /// `Refused` if there is nothing, or something that cannot be content.
-    pub fn list_directory(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+    pub fn list_directory(&self, place: &FilePlace) -> Result<Option<DirectoryListing>, SiteError> {
         let Some(directory) = self.open_directory(place)? else {
             return Ok(None);
         };
-        Listing::new(
+        DirectoryListing::new(
             collect_leaves(directory)
                 .map_err(|error| SiteError::Refused(format!("cannot list it: {error}")))?,
         )
@@ -35,7 +35,7 @@ impl FileArea {
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or is shorter.
-    pub fn read_runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
+    pub fn read_runs(&self, place: &FilePlace, runs: &[FileByteRun]) -> Result<Vec<u8>, SiteError> {
         let directory = self.open_directory(place)?;
         let directory = directory.ok_or_else(|| refuse_read(place, &"it is no directory"))?;
         let mut bytes = Vec::new();
@@ -53,14 +53,14 @@ impl FileArea {
         Ok(bytes)
     }
 
-    fn open_directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
+    fn open_directory(&self, place: &FilePlace) -> Result<Option<DirectoryHandle>, SiteError> {
         let file: io::Result<File> = self.open_root()?.open_place(&self.config.attempts, place);
         let file = file.map_err(|error| refuse_read(place, &error))?;
         let metadata = file.metadata();
         let is_dir = metadata
             .map_err(|error| refuse_read(place, &error))?
             .is_dir();
-        Ok(is_dir.then(|| Dir::from_file(file)))
+        Ok(is_dir.then(|| DirectoryHandle::from_file(file)))
     }
 }
 
@@ -69,8 +69,8 @@ fn refuse_read(place: &FilePlace, why: &dyn std::fmt::Display) -> SiteError {
 }
 
 /// Lists what is below a directory. No link is followed.
-fn collect_leaves(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
-    let mut walk = Walk::new(top, ENTRIES_MAX)?;
+fn collect_leaves(top: DirectoryHandle) -> Result<Vec<ListingEntry>, DirectoryWalkError> {
+    let mut walk = DirectoryWalk::new(top, ENTRIES_MAX)?;
     let mut leaves = Vec::new();
     while let Some(step) = walk.next_step()? {
         let WalkStep::Found(name, stat) = step else {
@@ -78,19 +78,19 @@ fn collect_leaves(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
             continue;
         };
         let found = match file_kind(&stat) {
-            FileType::Directory => LeafKind::Directory,
-            FileType::RegularFile => LeafKind::File {
+            FileType::Directory => ListingEntryKind::Directory,
+            FileType::RegularFile => ListingEntryKind::File {
                 executable: is_executable(&stat),
                 size: stat.st_size.unsigned_abs(),
             },
-            FileType::Symlink => LeafKind::Link(walk.read_link(&name)?.into_vec()),
+            FileType::Symlink => ListingEntryKind::Link(walk.read_link(&name)?.into_vec()),
             _ => {
                 let shown = String::from_utf8_lossy(walk.path());
                 let why = format!("{shown:?} is neither file, directory nor link; take it away");
                 return Err(io::Error::other(why).into());
             }
         };
-        leaves.push(ListedLeaf {
+        leaves.push(ListingEntry {
             path: walk.path().to_vec(),
             kind: found,
         });

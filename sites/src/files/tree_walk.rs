@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 use rustix::fs::{FileType, Stat};
 use thiserror::Error;
 
-use super::open_beneath::{Dir, file_kind};
+use super::open_beneath::{DirectoryHandle, file_kind};
 
 /// The most levels of a directory that is content: more than any usable path has.
 const DEPTH_MAX: usize = 128;
@@ -20,7 +20,7 @@ const PATHS_MAX: usize = 128 << 20;
 
 /// The reason why a directory cannot be walked through.
 #[derive(Debug, Error)]
-pub(super) enum Unwalkable {
+pub(super) enum DirectoryWalkError {
     #[error("{0}")]
     Failed(#[from] io::Error),
     #[error("it is more than {DEPTH_MAX} levels deep; pack it into one file, and name that")]
@@ -36,25 +36,25 @@ pub(super) enum Unwalkable {
 
 /// A directory held open, and the way back to the one that it was entered from.
 #[derive(Debug)]
-pub(super) struct WalkPlace {
-    here: Dir,
+pub(super) struct DirectoryWalkPosition {
+    here: DirectoryHandle,
     above: Vec<(u64, u64)>,
 }
 
-impl WalkPlace {
-    pub(super) fn new(top: Dir) -> Self {
+impl DirectoryWalkPosition {
+    pub(super) fn new(top: DirectoryHandle) -> Self {
         Self {
             here: top,
             above: Vec::new(),
         }
     }
 
-    pub(super) fn current_dir(&self) -> &Dir {
+    pub(super) fn current_dir(&self) -> &DirectoryHandle {
         &self.here
     }
 
     /// Goes on in a directory that is in this one.
-    pub(super) fn enter_dir(&mut self, below: Dir) -> io::Result<()> {
+    pub(super) fn enter_dir(&mut self, below: DirectoryHandle) -> io::Result<()> {
         self.above.push(self.here.device_and_inode()?);
         self.here = below;
         Ok(())
@@ -83,8 +83,8 @@ pub(super) enum WalkStep {
 }
 
 /// A walk through a directory. Names are found in order, a directory before its entries.
-pub(super) struct Walk {
-    place: WalkPlace,
+pub(super) struct DirectoryWalk {
+    place: DirectoryWalkPosition,
     names: Vec<IntoIter<OsString>>,
     /// The path of what was found last, below the top.
     path: Vec<u8>,
@@ -95,11 +95,14 @@ pub(super) struct Walk {
     bytes_left: usize,
 }
 
-impl Walk {
+impl DirectoryWalk {
     /// Begins a walk; more than `entries_max` entries are an error.
-    pub(super) fn new(top: Dir, entries_max: usize) -> Result<Self, Unwalkable> {
+    pub(super) fn new(
+        top: DirectoryHandle,
+        entries_max: usize,
+    ) -> Result<Self, DirectoryWalkError> {
         let mut walk = Self {
-            place: WalkPlace::new(top),
+            place: DirectoryWalkPosition::new(top),
             names: Vec::new(),
             path: Vec::new(),
             ends: Vec::new(),
@@ -112,7 +115,7 @@ impl Walk {
     }
 
     /// Returns the directory that is open.
-    pub(super) fn open_dir(&self) -> &Dir {
+    pub(super) fn open_dir(&self) -> &DirectoryHandle {
         self.place.current_dir()
     }
 
@@ -134,7 +137,7 @@ impl Walk {
     }
 
     /// Takes the next step; `None` at the end.
-    pub(super) fn next_step(&mut self) -> Result<Option<WalkStep>, Unwalkable> {
+    pub(super) fn next_step(&mut self) -> Result<Option<WalkStep>, DirectoryWalkError> {
         let Some(names) = self.names.last_mut() else {
             return Ok(None);
         };
@@ -161,7 +164,7 @@ impl Walk {
     }
 
     /// Reads the target of the link that was found last.
-    pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, Unwalkable> {
+    pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, DirectoryWalkError> {
         let target = self
             .open_dir()
             .read_link(name)
@@ -171,16 +174,16 @@ impl Walk {
     }
 
     /// Counts bytes, because all that is found is kept in memory.
-    fn charge_bytes(&mut self, bytes: usize) -> Result<(), Unwalkable> {
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), DirectoryWalkError> {
         self.bytes_left = self
             .bytes_left
             .checked_sub(bytes)
-            .ok_or(Unwalkable::TooLong)?;
+            .ok_or(DirectoryWalkError::TooLong)?;
         Ok(())
     }
 
     /// Enters the directory that was found last.
-    pub(super) fn enter_found(&mut self, name: &OsStr) -> Result<(), Unwalkable> {
+    pub(super) fn enter_found(&mut self, name: &OsStr) -> Result<(), DirectoryWalkError> {
         let below = self
             .open_dir()
             .open_dir(name)
@@ -199,12 +202,12 @@ impl Walk {
         self.place.leave_dir()
     }
 
-    fn read_names(&mut self, end: usize) -> Result<(), Unwalkable> {
+    fn read_names(&mut self, end: usize) -> Result<(), DirectoryWalkError> {
         if self.names.len() > DEPTH_MAX {
-            return Err(Unwalkable::TooDeep);
+            return Err(DirectoryWalkError::TooDeep);
         }
         let names = self.open_dir().names_up_to(self.entries_left)?;
-        let names = names.ok_or(Unwalkable::TooMany(self.entries_max))?;
+        let names = names.ok_or(DirectoryWalkError::TooMany(self.entries_max))?;
         self.entries_left -= names.len();
         self.names.push(names.into_iter());
         self.ends.push(end);
@@ -226,14 +229,16 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("x".repeat(1_000), top.path().join("link")).unwrap();
         let read = |bytes_left| {
-            let mut walk = Walk::new(Dir::open(top.path()).unwrap(), ENTRIES_MAX).unwrap();
+            let mut walk =
+                DirectoryWalk::new(DirectoryHandle::open(top.path()).unwrap(), ENTRIES_MAX)
+                    .unwrap();
             walk.bytes_left = bytes_left;
             let Ok(Some(WalkStep::Found(name, _))) = walk.next_step() else {
                 panic!("no link is found")
             };
             walk.read_link(&name)
         };
-        assert!(matches!(read(1_003), Err(Unwalkable::TooLong)));
+        assert!(matches!(read(1_003), Err(DirectoryWalkError::TooLong)));
         assert_eq!(read(1_004).unwrap().len(), 1_000);
     }
 }

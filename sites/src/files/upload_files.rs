@@ -4,13 +4,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::file_area::FileArea;
-use super::file_root::{FILES, OpenRoot};
-use super::push_copy::Destination;
-use super::remote_file_area::AgentPlace;
+use super::file_root::{FILES, OpenSiteRoot};
+use super::push_copy::PushDestination;
+use super::remote_file_area::SharedAgentClient;
 use crate::port::{SiteError, UPLOADS, UploadStep};
 
 impl FileArea {
-    /// Takes a step in bringing a user's file here; see [`crate::port::Files::upload`].
+    /// Takes a step in bringing a user's file here; see [`crate::port::SiteFileCalls::upload`].
     ///
     /// # Errors
     /// `Refused` if the disk is full or the step does not fit what is there; `NotSent` if it
@@ -40,7 +40,7 @@ impl FileArea {
     }
 }
 
-impl AgentPlace {
+impl SharedAgentClient {
     /// Takes a step in bringing a user's file there: it is a copy until all of it has arrived.
     pub(super) async fn send_upload_step(&self, step: &UploadStep) -> Result<(), SiteError> {
         match step {
@@ -78,7 +78,7 @@ impl AgentPlace {
 
 /// Appends bytes, and returns how many were there. Nothing is written unless that is as expected.
 fn append_upload(
-    root: &OpenRoot,
+    root: &OpenSiteRoot,
     name: &str,
     offset: u64,
     bytes: &[u8],
@@ -103,7 +103,7 @@ fn append_upload(
     Ok(length)
 }
 
-fn remove_upload(root: &OpenRoot, name: &str) -> io::Result<()> {
+fn remove_upload(root: &OpenSiteRoot, name: &str) -> io::Result<()> {
     match root.open_own_dir(FILES)?.open_dir(UPLOADS) {
         Ok(dir) => dir.remove_tree(name),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
-use crate::wrapper::state_files::ProcessName;
+use crate::wrapper::state_files::ProcessIdentity;
 
 /// The variable that says which attempt a process belongs to: the directory of its attempt, so that
 /// equal tags at two sites of this machine differ.
@@ -29,17 +29,17 @@ const LOOKS_AT_EMPTY: usize = 20;
 
 /// A process that was there when it was looked up, and can be mistaken for no other.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessHandle {
     pid: Pid,
     handle: OwnedFd,
 }
 
-impl Process {
+impl ProcessHandle {
     /// Opens the process of this name, if it still is that process and lives.
     ///
     /// # Errors
     /// It could not be found out, which is not the same as gone.
-    pub(super) fn from_name(name: &ProcessName) -> io::Result<Option<Self>> {
+    pub(super) fn from_name(name: &ProcessIdentity) -> io::Result<Option<Self>> {
         let Some(process) = Self::of_pid(name.pid)? else {
             return Ok(None);
         };
@@ -96,7 +96,7 @@ impl Process {
 /// Returns which of these processes have ended, after waiting for one to end, for `wake` to become
 /// readable, or for `pause` to pass, whichever comes first.
 pub(super) fn wait_for_ends(
-    processes: &[&Process],
+    processes: &[&ProcessHandle],
     pause: Duration,
     wake: Option<&OwnedFd>,
 ) -> Vec<bool> {
@@ -118,14 +118,14 @@ pub(super) fn wait_for_ends(
 }
 
 /// The state of a process, as the kernel reports it.
-struct Stat {
+struct ProcessStat {
     lives: bool,
     is_stopped: bool,
     start: u64,
 }
 
 /// Reads whether a process lives, and when it started; `None` if there is none.
-fn process_stat(pid: u32) -> io::Result<Option<Stat>> {
+fn process_stat(pid: u32) -> io::Result<Option<ProcessStat>> {
     let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else {
         return Ok(None);
     };
@@ -136,7 +136,7 @@ fn process_stat(pid: u32) -> io::Result<Option<Stat>> {
         let state = fields.next()?;
         let lives = !matches!(state, "Z" | "X" | "x");
         let is_stopped = state == "T";
-        Some(Stat {
+        Some(ProcessStat {
             lives,
             is_stopped,
             start: fields.nth(18)?.parse().ok()?,
@@ -202,8 +202,8 @@ fn list_pids() -> io::Result<Vec<u32>> {
 pub(super) fn processes_carrying(
     attempts: &Path,
     wanted: impl Fn(&AttemptTag) -> bool,
-) -> io::Result<BTreeMap<AttemptTag, Vec<Process>>> {
-    let mut found: BTreeMap<AttemptTag, Vec<Process>> = BTreeMap::new();
+) -> io::Result<BTreeMap<AttemptTag, Vec<ProcessHandle>>> {
+    let mut found: BTreeMap<AttemptTag, Vec<ProcessHandle>> = BTreeMap::new();
     for (tag, process) in look_until_whole(
         list_pids()?,
         |pid| open_carrier(attempts, pid, &wanted),
@@ -223,8 +223,8 @@ pub(super) fn processes_carrying(
 ///
 /// # Errors
 /// The processes of this machine cannot be listed or looked at.
-pub(super) fn recent_carriers(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
-    static SEEN: Mutex<Option<(Instant, Arc<Vec<Carrier>>)>> = Mutex::new(None);
+pub(super) fn recent_carriers(within: Duration) -> io::Result<Arc<Vec<AttemptProcess>>> {
+    static SEEN: Mutex<Option<(Instant, Arc<Vec<AttemptProcess>>)>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, carriers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < within) {
         return Ok(carriers.clone());
@@ -243,12 +243,12 @@ pub(super) fn recent_carriers(within: Duration) -> io::Result<Arc<Vec<Carrier>>>
 
 /// A process as it was seen; its number may be another's since.
 #[derive(Debug)]
-pub(super) struct Carrier {
+pub(super) struct AttemptProcess {
     directory: PathBuf,
     pid: u32,
 }
 
-impl Carrier {
+impl AttemptProcess {
     /// Returns its attempt, if that is one of those below this directory.
     pub(super) fn carried_tag(&self, attempts: &Path) -> Option<AttemptTag> {
         self.directory
@@ -267,33 +267,33 @@ impl Carrier {
         &self,
         attempts: &Path,
         tag: AttemptTag,
-    ) -> io::Result<Option<Process>> {
+    ) -> io::Result<Option<ProcessHandle>> {
         Ok(
             match open_carrier(attempts, self.pid, |seen| *seen == tag)? {
-                ProcessLook::Whole(Some((_, process))) => Some(process),
-                ProcessLook::Whole(None) | ProcessLook::Empty => None,
+                ProcessLookOutcome::Whole(Some((_, process))) => Some(process),
+                ProcessLookOutcome::Whole(None) | ProcessLookOutcome::Empty => None,
             },
         )
     }
 }
 
-fn look_for_carrier(pid: u32) -> io::Result<ProcessLook<Option<Carrier>>> {
-    let ProcessLook::Whole(environment) = read_environment(pid)? else {
-        return Ok(ProcessLook::Empty);
+fn look_for_carrier(pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptProcess>>> {
+    let ProcessLookOutcome::Whole(environment) = read_environment(pid)? else {
+        return Ok(ProcessLookOutcome::Empty);
     };
-    Ok(ProcessLook::Whole(directory_in(&environment).map(|path| {
-        Carrier {
+    Ok(ProcessLookOutcome::Whole(directory_in(&environment).map(
+        |path| AttemptProcess {
             directory: path.into(),
             pid,
-        }
-    })))
+        },
+    )))
 }
 
 /// Looks at all processes, and again at those that show nothing yet, all of them together for as
 /// long as one may take: others wait for this.
 fn look_until_whole<T>(
     mut pids: Vec<u32>,
-    look: impl Fn(u32) -> io::Result<ProcessLook<T>>,
+    look: impl Fn(u32) -> io::Result<ProcessLookOutcome<T>>,
     mut pause: impl FnMut(),
 ) -> io::Result<Vec<T>> {
     let mut seen = Vec::new();
@@ -301,8 +301,8 @@ fn look_until_whole<T>(
         let mut empty = Vec::new();
         for pid in pids {
             match look(pid)? {
-                ProcessLook::Whole(what) => seen.push(what),
-                ProcessLook::Empty => empty.push(pid),
+                ProcessLookOutcome::Whole(what) => seen.push(what),
+                ProcessLookOutcome::Empty => empty.push(pid),
             }
         }
         if empty.is_empty() {
@@ -316,7 +316,7 @@ fn look_until_whole<T>(
 
 /// The result of a look at a process.
 #[derive(Debug, PartialEq, Eq)]
-enum ProcessLook<T> {
+enum ProcessLookOutcome<T> {
     Whole(T),
     /// It has no environment, or none yet.
     Empty,
@@ -327,30 +327,30 @@ fn open_carrier(
     attempts: &Path,
     pid: u32,
     wanted: impl Fn(&AttemptTag) -> bool,
-) -> io::Result<ProcessLook<Option<(AttemptTag, Process)>>> {
+) -> io::Result<ProcessLookOutcome<Option<(AttemptTag, ProcessHandle)>>> {
     let tag = match tag_of(attempts, pid)? {
-        ProcessLook::Empty => return Ok(ProcessLook::Empty),
-        ProcessLook::Whole(tag) => tag,
+        ProcessLookOutcome::Empty => return Ok(ProcessLookOutcome::Empty),
+        ProcessLookOutcome::Whole(tag) => tag,
     };
     let Some(tag) = tag.filter(wanted) else {
-        return Ok(ProcessLook::Whole(None));
+        return Ok(ProcessLookOutcome::Whole(None));
     };
-    let Some(process) = Process::of_pid(pid)? else {
-        return Ok(ProcessLook::Whole(None));
+    let Some(process) = ProcessHandle::of_pid(pid)? else {
+        return Ok(ProcessLookOutcome::Whole(None));
     };
     // Read again now that the handle is open: so it is certainly this process that carries it.
     match tag_of(attempts, pid)? {
-        ProcessLook::Empty => Ok(ProcessLook::Empty),
-        ProcessLook::Whole(again) => {
+        ProcessLookOutcome::Empty => Ok(ProcessLookOutcome::Empty),
+        ProcessLookOutcome::Whole(again) => {
             let same = again == Some(tag) && !process.has_ended();
-            Ok(ProcessLook::Whole(same.then_some((tag, process))))
+            Ok(ProcessLookOutcome::Whole(same.then_some((tag, process))))
         }
     }
 }
 
-fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLook<Option<AttemptTag>>> {
-    let ProcessLook::Whole(environment) = read_environment(pid)? else {
-        return Ok(ProcessLook::Empty);
+fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLookOutcome<Option<AttemptTag>>> {
+    let ProcessLookOutcome::Whole(environment) = read_environment(pid)? else {
+        return Ok(ProcessLookOutcome::Empty);
     };
     let tag = directory_in(&environment).and_then(|directory| {
         directory
@@ -360,7 +360,7 @@ fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLook<Option<AttemptTag
             .parse()
             .ok()
     });
-    Ok(ProcessLook::Whole(tag))
+    Ok(ProcessLookOutcome::Whole(tag))
 }
 
 /// Returns the directory of the attempt that an environment names.
@@ -377,7 +377,7 @@ fn directory_in(environment: &[u8]) -> Option<&Path> {
 ///
 /// A process that has just been started has none for a moment: whoever started it goes on before
 /// its new image is complete. A look then would miss an attempt that was submitted.
-fn read_environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
+fn read_environment(pid: u32) -> io::Result<ProcessLookOutcome<Vec<u8>>> {
     let environment = match proc_file(&format!("/proc/{pid}/environ")) {
         Ok(environment) => environment.unwrap_or_default(),
         // Another user's process is none of an attempt.
@@ -386,9 +386,9 @@ fn read_environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
     };
     // A process without a program is over, or the kernel's.
     if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
-        Ok(ProcessLook::Empty)
+        Ok(ProcessLookOutcome::Empty)
     } else {
-        Ok(ProcessLook::Whole(environment))
+        Ok(ProcessLookOutcome::Whole(environment))
     }
 }
 
@@ -406,9 +406,9 @@ mod tests {
             (0..300).collect(),
             |pid: u32| {
                 Ok(match pid % 3 {
-                    0 => ProcessLook::Whole(pid),
-                    1 if pauses.get() >= 3 => ProcessLook::Whole(pid),
-                    _ => ProcessLook::Empty,
+                    0 => ProcessLookOutcome::Whole(pid),
+                    1 if pauses.get() >= 3 => ProcessLookOutcome::Whole(pid),
+                    _ => ProcessLookOutcome::Empty,
                 })
             },
             || pauses.set(pauses.get() + 1),

@@ -12,9 +12,9 @@ use cospan_domain::units::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::removal::{self, Removed};
-use crate::wrapper::attempt_files::EvidenceFile;
-use crate::wrapper::attempt_words::Seal;
+use crate::removal::{self, RemovalExtent};
+use crate::wrapper::attempt_files::FoundStateFile;
+use crate::wrapper::attempt_words::AttemptAuthenticator;
 
 /// The directory of those that wrappers make, one per attempt.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -33,20 +33,20 @@ const STATE_FILE_MAX: u64 = 4 << 20;
 
 /// A site's root, known to be that site's.
 #[derive(Debug)]
-pub(crate) struct OwnedRoot {
+pub(crate) struct VerifiedSiteRoot {
     directory: OwnedFd,
     path: PathBuf,
-    seal: Seal,
+    seal: AttemptAuthenticator,
 }
 
 /// The content of a file, and the time when it was written.
 #[derive(Debug)]
-pub(super) struct Dated {
+pub(super) struct DatedContent {
     pub(super) bytes: Vec<u8>,
     pub(super) modified: Timestamp,
 }
 
-impl OwnedRoot {
+impl VerifiedSiteRoot {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
         let root = Self::hold_open(path)?;
@@ -73,7 +73,7 @@ impl OwnedRoot {
         Ok(Self {
             directory,
             path: path.to_path_buf(),
-            seal: Seal::none(),
+            seal: AttemptAuthenticator::none(),
         })
     }
 
@@ -110,7 +110,7 @@ impl OwnedRoot {
     }
 
     /// Sets the seal that wrappers and adapters write by.
-    pub(super) fn sealed_by(self, seal: &Seal) -> Self {
+    pub(super) fn sealed_by(self, seal: &AttemptAuthenticator) -> Self {
         Self {
             seal: seal.clone(),
             ..self
@@ -125,7 +125,7 @@ impl OwnedRoot {
         &self.path
     }
 
-    pub(super) fn seal(&self) -> &Seal {
+    pub(super) fn seal(&self) -> &AttemptAuthenticator {
         &self.seal
     }
 
@@ -156,7 +156,7 @@ impl OwnedRoot {
     }
 
     /// Reads a state file, if it is there.
-    pub(super) fn read_file(&self, path: &str) -> io::Result<Option<Dated>> {
+    pub(super) fn read_file(&self, path: &str) -> io::Result<Option<DatedContent>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: File = match rustix::fs::openat(&self.directory, path, flags, Mode::empty()) {
             Ok(fd) => fd.into(),
@@ -170,16 +170,16 @@ impl OwnedRoot {
         let modified = modified_time(&stat);
         let mut bytes = Vec::new();
         file.take(STATE_FILE_MAX).read_to_end(&mut bytes)?;
-        Ok(Some(Dated { bytes, modified }))
+        Ok(Some(DatedContent { bytes, modified }))
     }
 
     /// Reads a state file of an attempt, if there is something under its name.
-    pub(super) fn read_state(&self, path: &str) -> io::Result<Option<EvidenceFile<'static>>> {
+    pub(super) fn read_state(&self, path: &str) -> io::Result<Option<FoundStateFile<'static>>> {
         match self.read_file(path) {
             Ok(found) => {
-                Ok(found.map(|found| EvidenceFile::File(found.bytes.into(), found.modified)))
+                Ok(found.map(|found| FoundStateFile::File(found.bytes.into(), found.modified)))
             }
-            Err(error) if is_spoiled(&error) => Ok(Some(EvidenceFile::Spoiled)),
+            Err(error) if is_spoiled(&error) => Ok(Some(FoundStateFile::Spoiled)),
             Err(error) => Err(error),
         }
     }
@@ -309,7 +309,7 @@ impl OwnedRoot {
     }
 
     /// Removes about `most` of the files that were set aside.
-    pub(super) fn clear_aside(&self, aside: &str, most: u64) -> io::Result<Removed> {
+    pub(super) fn clear_aside(&self, aside: &str, most: u64) -> io::Result<RemovalExtent> {
         let aside = CString::new(format!("{GONE}/{aside}"))?;
         removal::remove_name(self.directory.as_fd(), &aside, most)
     }
@@ -361,7 +361,7 @@ pub(crate) fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
 }
 
 /// Says what is wrong with a marker that is not the site's.
-fn other_marker(marker: &Dated, site: &SiteName) -> String {
+fn other_marker(marker: &DatedContent, site: &SiteName) -> String {
     if !is_cut_off(&marker.bytes, site) {
         return format!("its {MARKER} names another site");
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::LocalShared;
-use super::attempt_processes::{self, Process};
-use super::live_attempts::AttemptLedger;
-use super::live_entry::AttemptEntry;
+use super::LocalSiteState;
+use super::attempt_processes::{self, ProcessHandle};
+use super::live_attempts::LiveAttempts;
+use super::live_entry::LiveAttempt;
 
 /// The pause between two looks while a file is awaited that appears soon.
 const SOON: Duration = Duration::from_millis(5);
@@ -27,9 +27,9 @@ const REST_MIN: Duration = Duration::from_millis(1);
 
 /// Wakes the watcher when there is something new to watch.
 #[derive(Debug)]
-pub(super) struct Waker(Option<OwnedFd>);
+pub(super) struct WatcherWaker(Option<OwnedFd>);
 
-impl Waker {
+impl WatcherWaker {
     /// Makes one; if the system gives none, the watcher wakes a little later by itself.
     pub(super) fn new() -> Self {
         Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
@@ -50,9 +50,9 @@ impl Waker {
     }
 }
 
-impl LocalShared {
+impl LocalSiteState {
     /// Starts the watcher, unless it runs or there is nothing to watch.
-    pub(super) fn ensure_watched(self: &Arc<Self>, ledger: &mut AttemptLedger) {
+    pub(super) fn ensure_watched(self: &Arc<Self>, ledger: &mut LiveAttempts) {
         if ledger.watched || ledger.entries.is_empty() {
             return;
         }
@@ -63,7 +63,7 @@ impl LocalShared {
     }
 
     /// Looks once; returns the processes to wait for and for how long, or `None` if there are none.
-    fn look_once(&self) -> Option<(Vec<Arc<Process>>, Duration)> {
+    fn look_once(&self) -> Option<(Vec<Arc<ProcessHandle>>, Duration)> {
         let mut ledger = self.lock_ledger();
         if ledger.entries.is_empty() {
             ledger.watched = false;
@@ -77,7 +77,7 @@ impl LocalShared {
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));
         }
-        let restless = ledger.entries.values().any(AttemptEntry::is_restless);
+        let restless = ledger.entries.values().any(LiveAttempt::is_restless);
         let wrappers = ledger
             .entries
             .values()
@@ -95,12 +95,12 @@ fn rest_after(attempts: usize) -> Duration {
         .clamp(REST_MIN, REST_MAX)
 }
 
-fn keep_watch(shared: &Weak<LocalShared>) {
+fn keep_watch(shared: &Weak<LocalSiteState>) {
     while let Some(shared) = shared.upgrade() {
         let Some((wrappers, pause)) = shared.look_once() else {
             return;
         };
-        let wrappers: Vec<&Process> = wrappers.iter().map(|wrapper| &**wrapper).collect();
+        let wrappers: Vec<&ProcessHandle> = wrappers.iter().map(|wrapper| &**wrapper).collect();
         attempt_processes::wait_for_ends(&wrappers, pause, shared.waker.0.as_ref());
         std::thread::sleep(rest_after(wrappers.len()));
         shared.waker.clear_wake();

@@ -7,7 +7,7 @@ use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
 use super::final_evidence::kill_all;
-use super::{LocalShared, outcome_unknown};
+use super::{LocalSiteState, outcome_unknown};
 use crate::port::{GateDecision, GateState, SiteError};
 
 /// The time beyond the grace that the wrapper gets to record its end.
@@ -17,7 +17,7 @@ const GIVEN_UP: Duration = Duration::from_secs(60);
 /// The pause between two looks at an attempt that is being ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-impl LocalShared {
+impl LocalSiteState {
     /// Asks for the end and sees it through in the background. If this control plane dies
     /// meanwhile, the next one asks again.
     pub(super) fn cancel(self: &Arc<Self>, tag: AttemptTag) -> Result<(), SiteError> {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
-use super::attempt_processes::{self, Process};
-use super::attempt_root::{ATTEMPTS, OwnedRoot, SPOOL};
-use super::live_entry::Wrapper;
+use super::attempt_processes::{self, ProcessHandle};
+use super::attempt_root::{ATTEMPTS, SPOOL, VerifiedSiteRoot};
+use super::live_entry::WrapperProcess;
 use super::read_evidence::{self, WrapperEvidence};
-use crate::attempt_end::{BatchState, WrapperTraces, interpret_end};
-use crate::port::{EndedBySite, GateState, Observation};
+use crate::attempt_end::{BatchJobState, WrapperFileState, interpret_end};
+use crate::port::{AttemptObservation, GateState, SiteEndReason};
 use crate::wrapper::attempt_files::to_observation;
 use crate::wrapper::parameters::{push_end, push_line};
 
@@ -23,27 +23,30 @@ const DEATH_AWAITED: Duration = Duration::from_millis(200);
 const COULD_NOT_WRITE: i32 = 74;
 
 /// Finds the wrapper that wrote `ready`; `None` if there is none (yet).
-pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Wrapper>> {
+pub(super) fn find_wrapper(
+    root: &VerifiedSiteRoot,
+    tag: AttemptTag,
+) -> io::Result<Option<WrapperProcess>> {
     let Some((ready, _)) = WrapperEvidence::collect_evidence(root, tag)?.and_then(|e| e.ready)
     else {
         return Ok(None);
     };
     if ready.boot != attempt_processes::boot_id() {
-        return Ok(Some(Wrapper::Gone));
+        return Ok(Some(WrapperProcess::Gone));
     }
-    let process = Process::from_name(&ready.wrapper)?;
-    Ok(Some(process.map_or(Wrapper::Gone, |process| {
-        Wrapper::Known(Arc::new(process))
+    let process = ProcessHandle::from_name(&ready.wrapper)?;
+    Ok(Some(process.map_or(WrapperProcess::Gone, |process| {
+        WrapperProcess::Known(Arc::new(process))
     })))
 }
 
 /// Determines the end of an attempt whose wrapper has ended: from its files, or that it vanished.
 /// Its other processes are ended first, so that nothing changes afterwards.
 pub(super) fn determine_end(
-    root: &OwnedRoot,
+    root: &VerifiedSiteRoot,
     tag: AttemptTag,
-    known: Remembered,
-) -> io::Result<Observation> {
+    known: RememberedEvidence,
+) -> io::Result<AttemptObservation> {
     let before = WrapperEvidence::collect_evidence(root, tag)?;
     if let Some(last) = before.as_ref().and_then(WrapperEvidence::final_observation) {
         return Ok(last);
@@ -53,29 +56,29 @@ pub(super) fn determine_end(
         .as_ref()
         .is_some_and(|e| e.trouble.is_some() && !e.perhaps_begun);
     if !settled && kill_all(root, tag)? > 0 {
-        return Ok(Observation::Unknown(
+        return Ok(AttemptObservation::Unknown(
             "its processes were killed and are not gone yet".into(),
         ));
     }
     match WrapperEvidence::collect_evidence(root, tag)? {
         Some(evidence) => Ok(known.interpret_files(evidence)),
         // If somebody removed the directory while the root is well, the payload ran in it.
-        None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
+        None if known.began && root.exists(ATTEMPTS)? => Ok(AttemptObservation::Ended {
             began: true,
-            why: EndedBySite::Spoiled,
+            why: SiteEndReason::Spoiled,
             detail: "its directory was removed while its payload ran".to_owned(),
         }),
         None => match last_of_log(root, tag)? {
             Some(log) => record_early_end(root, tag, &log),
             // It wrote nothing anywhere: perhaps whoever was about to start it died just before.
-            None => Ok(Observation::Absent),
+            None => Ok(AttemptObservation::Absent),
         },
     }
 }
 
 /// Observations of an attempt while it went on: files can be altered, these cannot.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Remembered {
+pub(super) struct RememberedEvidence {
     /// True if this process saw its wrapper alive: a process that finds it dead at its start does
     /// not know what else died then.
     pub(super) witnessed: bool,
@@ -98,14 +101,14 @@ pub(super) enum WrapperEnd {
     Exited(i32),
 }
 
-impl Remembered {
+impl RememberedEvidence {
     /// Interprets files that record no end.
-    fn interpret_files(self, mut evidence: WrapperEvidence) -> Observation {
+    fn interpret_files(self, mut evidence: WrapperEvidence) -> AttemptObservation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
         let left = self.remains_of(&evidence);
         // What was seen to begin did begin, whatever its files say.
         evidence.perhaps_begun |=
-            self.began && matches!(left, WrapperTraces::Begun | WrapperTraces::Spoiled);
+            self.began && matches!(left, WrapperFileState::Begun | WrapperFileState::Spoiled);
         let verdict = interpret_end(self.system_report(), left, true);
         to_observation(verdict, Some(&evidence), || self.explanation().to_owned())
     }
@@ -122,39 +125,39 @@ impl Remembered {
     }
 
     /// Reads the remains in the light of what was seen: files can be another's.
-    fn remains_of(self, evidence: &WrapperEvidence) -> WrapperTraces {
+    fn remains_of(self, evidence: &WrapperEvidence) -> WrapperFileState {
         let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
         match (evidence.summarise(), self.wrapper) {
             // A wrapper that was killed wrote no more, whatever is found in its name.
-            (WrapperTraces::AtGate | WrapperTraces::Trouble, Some(WrapperEnd::Killed))
+            (WrapperFileState::AtGate | WrapperFileState::Trouble, Some(WrapperEnd::Killed))
                 if self.began =>
             {
-                WrapperTraces::Begun
+                WrapperFileState::Begun
             }
             // A wrapper that ended well recorded the end: so it did in another directory than this.
             (
-                WrapperTraces::AtGate | WrapperTraces::Trouble | WrapperTraces::Begun,
+                WrapperFileState::AtGate | WrapperFileState::Trouble | WrapperFileState::Begun,
                 Some(WrapperEnd::Exited(0)),
-            ) if is_open => WrapperTraces::Spoiled,
+            ) if is_open => WrapperFileState::Spoiled,
             // Its gate was opened because `ready` was there.
-            (WrapperTraces::AtGate | WrapperTraces::Begun, Some(WrapperEnd::Exited(_)))
+            (WrapperFileState::AtGate | WrapperFileState::Begun, Some(WrapperEnd::Exited(_)))
                 if self.began && evidence.ready.is_none() =>
             {
-                WrapperTraces::Spoiled
+                WrapperFileState::Spoiled
             }
             (left, _) => left,
         }
     }
 
     /// Returns what a batch system would report: whether this machine is well.
-    fn system_report(self) -> BatchState {
+    fn system_report(self) -> BatchJobState {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
         // A machine without memory kills some process, and does not say which.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
         if is_known || self.overran {
-            BatchState::Completed
+            BatchJobState::Completed
         } else {
-            BatchState::Forgotten
+            BatchJobState::Forgotten
         }
     }
 
@@ -182,7 +185,7 @@ pub(super) fn killed_for_memory() -> Option<u64> {
 }
 
 /// Reads the last line that a wrapper wrote to its log, if any.
-fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> {
+fn last_of_log(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<Option<String>> {
     let log = root.read_file(&format!("{SPOOL}/{tag}/log"))?;
     let log = log
         .map(|log| String::from_utf8_lossy(&log.bytes).into_owned())
@@ -191,7 +194,11 @@ fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> 
 }
 
 /// Records the end of a wrapper that could not even make its directory, so that the reason stays.
-fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<Observation> {
+fn record_early_end(
+    root: &VerifiedSiteRoot,
+    tag: AttemptTag,
+    log: &str,
+) -> io::Result<AttemptObservation> {
     let detail = format!("its wrapper ended before it was ready: {log}");
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
         let mut trouble = Vec::new();
@@ -199,14 +206,17 @@ fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<
         push_end(&mut trouble, tag);
         root.replace_file(&read_evidence::attempt_file(tag, "trouble"), &trouble)?;
     }
-    Ok(Observation::Vanished {
+    Ok(AttemptObservation::Vanished {
         began: false,
         detail,
     })
 }
 
 /// Lists living processes of an attempt.
-pub(super) fn attempt_processes(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Vec<Process>> {
+pub(super) fn attempt_processes(
+    root: &VerifiedSiteRoot,
+    tag: AttemptTag,
+) -> io::Result<Vec<ProcessHandle>> {
     let mut found = attempt_processes::processes_carrying(&root.attempts_directory(), |carried| {
         *carried == tag
     })?;
@@ -214,11 +224,11 @@ pub(super) fn attempt_processes(root: &OwnedRoot, tag: AttemptTag) -> io::Result
 }
 
 /// Kills every process of an attempt; returns how many are not gone after a moment.
-pub(super) fn kill_all(root: &OwnedRoot, tag: AttemptTag) -> io::Result<usize> {
+pub(super) fn kill_all(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<usize> {
     if let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)?
         && let (Some((ready, _)), Some((payload, _))) = (&evidence.ready, &evidence.begun)
         && ready.boot == attempt_processes::boot_id()
-        && let Some(leader) = Process::from_name(payload)?
+        && let Some(leader) = ProcessHandle::from_name(payload)?
     {
         leader.signal_group(Signal::KILL);
     }
@@ -239,10 +249,10 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::wrapper::state_files::{ProcessName, ReadyFile};
+    use crate::wrapper::state_files::{ProcessIdentity, ReadyFile};
 
     fn at_open_gate(boot: &str) -> WrapperEvidence {
-        let wrapper = ProcessName { pid: 12, start: 34 };
+        let wrapper = ProcessIdentity { pid: 12, start: 34 };
         let host = "n1".to_owned();
         let boot = boot.to_owned();
         let ready = ReadyFile {
@@ -259,40 +269,41 @@ mod tests {
         }
     }
 
-    fn ended(code: i32) -> Remembered {
+    fn ended(code: i32) -> RememberedEvidence {
         let wrapper = Some(WrapperEnd::Exited(code));
-        Remembered {
+        RememberedEvidence {
             witnessed: true,
             began: true,
             wrapper,
-            ..Remembered::default()
+            ..RememberedEvidence::default()
         }
     }
 
     #[test]
     fn what_a_restart_of_the_machine_found_behind_an_open_gate_may_have_begun() {
         let began = |seen| match seen {
-            Observation::Vanished { began, .. } => began,
+            AttemptObservation::Vanished { began, .. } => began,
             seen => panic!("{seen:?}"),
         };
         assert!(began(
-            Remembered::default().interpret_files(at_open_gate("another"))
+            RememberedEvidence::default().interpret_files(at_open_gate("another"))
         ));
         let shut = WrapperEvidence {
             decision: None,
             ..at_open_gate("another")
         };
-        assert!(!began(Remembered::default().interpret_files(shut)));
+        assert!(!began(RememberedEvidence::default().interpret_files(shut)));
         assert!(!began(
-            Remembered::default().interpret_files(at_open_gate(attempt_processes::boot_id()))
+            RememberedEvidence::default()
+                .interpret_files(at_open_gate(attempt_processes::boot_id()))
         ));
     }
 
     #[test]
     fn only_a_wrapper_that_says_so_could_not_write_how_it_ended() {
-        let why = |known: Remembered, evidence| match known.interpret_files(evidence) {
-            Observation::Ended { why, .. } => Some(why),
-            Observation::Vanished { .. } => None,
+        let why = |known: RememberedEvidence, evidence| match known.interpret_files(evidence) {
+            AttemptObservation::Ended { why, .. } => Some(why),
+            AttemptObservation::Vanished { .. } => None,
             seen => panic!("{seen:?}"),
         };
         let begun = || WrapperEvidence {
@@ -300,13 +311,13 @@ mod tests {
             ..at_open_gate("b")
         };
         assert_eq!(why(ended(COULD_NOT_WRITE), begun()), None);
-        assert_eq!(why(ended(2), begun()), Some(EndedBySite::WrapperKilled));
-        assert_eq!(why(ended(0), begun()), Some(EndedBySite::Spoiled));
+        assert_eq!(why(ended(2), begun()), Some(SiteEndReason::WrapperKilled));
+        assert_eq!(why(ended(0), begun()), Some(SiteEndReason::Spoiled));
         // Another directory is in the place of its own.
         let none = || WrapperEvidence::default();
         assert_eq!(
             why(ended(COULD_NOT_WRITE), none()),
-            Some(EndedBySite::Spoiled)
+            Some(SiteEndReason::Spoiled)
         );
     }
 }

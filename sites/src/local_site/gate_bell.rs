@@ -13,12 +13,12 @@ pub(super) const ARGUMENT: &str = "bell";
 
 /// The end that is rung.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct WrapperWaker {
     end: UnixStream,
     heard_until: Instant,
 }
 
-impl Bell {
+impl WrapperWaker {
     /// Makes a bell, and the socket on which the wrapper listens for `patience`.
     pub(super) fn new(patience: Duration) -> io::Result<(Self, OwnedFd)> {
         let (end, wrapper) = UnixStream::pair()?;

@@ -13,13 +13,13 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rustix::process::Signal;
 
-use super::attempt_processes::{self, Process};
-use super::attempt_root::{LIVE, OwnedRoot, SPOOL};
+use super::attempt_processes::{self, ProcessHandle};
+use super::attempt_root::{LIVE, SPOOL, VerifiedSiteRoot};
 use super::final_evidence::find_wrapper;
-use super::live_entry::{AttemptEntry, EntryLook};
+use super::live_entry::{AttemptLookOutcome, LiveAttempt};
 use super::read_evidence::WrapperEvidence;
 use crate::clock;
-use crate::port::Observation;
+use crate::port::AttemptObservation;
 
 /// The interval at which processes without a known wrapper are looked for.
 const SEARCH_EVERY: Duration = Duration::from_millis(500);
@@ -31,19 +31,19 @@ const TIME_SETTLED: DurationMs = DurationMs(1_000);
 
 /// All entries.
 #[derive(Debug, Default)]
-pub(super) struct AttemptLedger {
-    pub(super) entries: BTreeMap<AttemptTag, AttemptEntry>,
+pub(super) struct LiveAttempts {
+    pub(super) entries: BTreeMap<AttemptTag, LiveAttempt>,
     /// True while a thread watches the entries.
     pub(super) watched: bool,
     searched: Option<Instant>,
     swept: Option<Instant>,
     /// Last observations of ended attempts that cannot be found again in their files.
-    pub(super) told: BTreeMap<AttemptTag, Observation>,
+    pub(super) told: BTreeMap<AttemptTag, AttemptObservation>,
     /// The time of the directory of entries when all in it were known.
     loaded: Option<Timestamp>,
 }
 
-impl AttemptLedger {
+impl LiveAttempts {
     /// Sums up what all entries use.
     pub(super) fn used_resources(&self) -> Resources {
         sum_resources(self.using_entries())
@@ -66,15 +66,18 @@ impl AttemptLedger {
     ) -> impl Iterator<Item = (Resources, Timestamp)> {
         let holding = self
             .using_entries()
-            .filter(move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended));
+            .filter(move |entry: &&LiveAttempt| entry.reservation().is_none_or(&has_ended));
         holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
     }
 
-    fn using_entries(&self) -> impl Iterator<Item = &AttemptEntry> {
+    fn using_entries(&self) -> impl Iterator<Item = &LiveAttempt> {
         // A wrapper that has recorded its end is about to end and uses nothing.
-        self.entries
-            .values()
-            .filter(|entry| !matches!(entry.seen, Observation::Exited(_) | Observation::Void))
+        self.entries.values().filter(|entry| {
+            !matches!(
+                entry.seen,
+                AttemptObservation::Exited(_) | AttemptObservation::Void
+            )
+        })
     }
 
     /// Looks at every entry, and returns those that ended. Without `thorough` it looks only at
@@ -84,15 +87,15 @@ impl AttemptLedger {
     /// The list of entries cannot be read.
     pub(super) fn refresh_entries(
         &mut self,
-        root: &OwnedRoot,
+        root: &VerifiedSiteRoot,
         thorough: bool,
-    ) -> io::Result<Refreshed> {
+    ) -> io::Result<AttemptRefreshOutcome> {
         if thorough {
             self.load_entries(root)?;
         }
         self.attach_wrappers(root);
         let ended = self.ended_wrappers();
-        let mut result = Refreshed::default();
+        let mut result = AttemptRefreshOutcome::default();
         for (&tag, entry) in self
             .entries
             .iter_mut()
@@ -100,19 +103,19 @@ impl AttemptLedger {
         {
             let wrapper_ended = ended.contains(&tag);
             match entry.look_at(root, tag, wrapper_ended, thorough) {
-                Ok(EntryLook::Same) => {}
-                Ok(EntryLook::Changed) => result.changed = true,
-                Ok(EntryLook::Ended(last)) => {
+                Ok(AttemptLookOutcome::Same) => {}
+                Ok(AttemptLookOutcome::Changed) => result.changed = true,
+                Ok(AttemptLookOutcome::Ended(last)) => {
                     result.ended.insert(tag, last);
                 }
-                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+                Err(error) => entry.seen = AttemptObservation::Unknown(error.to_string()),
             }
         }
         for (tag, last) in &result.ended {
             self.entries.remove(tag);
             if matches!(
                 last,
-                Observation::Ended { .. } | Observation::Vanished { .. }
+                AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. }
             ) {
                 self.told.insert(*tag, last.clone());
             }
@@ -140,7 +143,7 @@ impl AttemptLedger {
             .entries
             .iter()
             .filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
-        let (tags, wrappers): (Vec<AttemptTag>, Vec<&Process>) =
+        let (tags, wrappers): (Vec<AttemptTag>, Vec<&ProcessHandle>) =
             known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
         let ended = attempt_processes::wait_for_ends(&wrappers, Duration::ZERO, None);
         tags.into_iter()
@@ -155,7 +158,7 @@ impl AttemptLedger {
     ///
     /// # Errors
     /// The processes or entries cannot be listed.
-    pub(super) fn kill_leftovers(&mut self, root: &OwnedRoot) -> io::Result<()> {
+    pub(super) fn kill_leftovers(&mut self, root: &VerifiedSiteRoot) -> io::Result<()> {
         if self.swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
             return Ok(());
         }
@@ -183,7 +186,7 @@ impl AttemptLedger {
     }
 
     /// Takes over entries that another process made.
-    fn load_entries(&mut self, root: &OwnedRoot) -> io::Result<()> {
+    fn load_entries(&mut self, root: &VerifiedSiteRoot) -> io::Result<()> {
         let changed = root.modified_at(LIVE)?;
         if changed.is_some() && changed == self.loaded {
             return Ok(());
@@ -196,14 +199,14 @@ impl AttemptLedger {
                 && let Some(file) = root.read_file(&format!("{LIVE}/{tag}"))?
             {
                 self.entries
-                    .insert(tag, AttemptEntry::read_entry(&file.bytes, tag));
+                    .insert(tag, LiveAttempt::read_entry(&file.bytes, tag));
             }
         }
         Ok(())
     }
 
     /// Finds the wrappers of entries that an earlier run of the control plane started.
-    fn attach_wrappers(&mut self, root: &OwnedRoot) {
+    fn attach_wrappers(&mut self, root: &VerifiedSiteRoot) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
             if entry.is_of_this_process() {
@@ -214,7 +217,7 @@ impl AttemptLedger {
                 Ok(None) => {
                     without.insert(tag);
                 }
-                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+                Err(error) => entry.seen = AttemptObservation::Unknown(error.to_string()),
             }
         }
         if without.is_empty() || self.searched.is_some_and(|at| at.elapsed() < SEARCH_EVERY) {
@@ -231,13 +234,13 @@ impl AttemptLedger {
             match &carrying {
                 Ok(carrying) if carrying.contains_key(&tag) => entry.note_process(),
                 Ok(_) => entry.note_no_process(root, tag),
-                Err(error) => entry.seen = Observation::Unknown(error.to_string()),
+                Err(error) => entry.seen = AttemptObservation::Unknown(error.to_string()),
             }
         }
     }
 }
 
-fn sum_resources<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
+fn sum_resources<'a>(entries: impl Iterator<Item = &'a LiveAttempt>) -> Resources {
     let mut sum = Resources::default();
     entries.for_each(|entry| sum.add(&entry.resources));
     sum
@@ -246,7 +249,7 @@ fn sum_resources<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resourc
 /// Takes an ended attempt out of the list of those that use something. Moved rather than removed:
 /// some file systems pass over every recently freed inode whenever they make a file, and with
 /// hundreds of endings a second that became a tenth of all work.
-fn free_entry(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
+fn free_entry(root: &VerifiedSiteRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
     if root.move_away(&live, &format!("{SPOOL}/{tag}/held"))? {
         Ok(())
@@ -258,7 +261,7 @@ fn free_entry(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
 
 /// The result of a look at all entries.
 #[derive(Debug, Default)]
-pub(super) struct Refreshed {
+pub(super) struct AttemptRefreshOutcome {
     pub(super) changed: bool,
-    pub(super) ended: BTreeMap<AttemptTag, Observation>,
+    pub(super) ended: BTreeMap<AttemptTag, AttemptObservation>,
 }

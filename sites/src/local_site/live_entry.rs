@@ -10,12 +10,14 @@ use cospan_domain::reservation::ReservationTag;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::attempt_processes::Process;
-use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot};
-use super::final_evidence::{Remembered, WrapperEnd, determine_end, kill_all, killed_for_memory};
-use super::gate_bell::Bell;
+use super::attempt_processes::ProcessHandle;
+use super::attempt_root::{ATTEMPTS, LIVE, VerifiedSiteRoot};
+use super::final_evidence::{
+    RememberedEvidence, WrapperEnd, determine_end, kill_all, killed_for_memory,
+};
+use super::gate_bell::WrapperWaker;
 use super::read_evidence::{self, WrapperEvidence};
-use crate::port::{GateState, Observation};
+use crate::port::{AttemptObservation, GateState};
 use crate::wrapper::parameters::{push_end, push_line};
 use crate::wrapper::state_files::complete_lines;
 
@@ -29,7 +31,7 @@ const SEES_TO_WRAPPER: Duration = Duration::from_secs(1);
 
 /// An attempt that uses resources.
 #[derive(Debug)]
-pub(super) struct AttemptEntry {
+pub(super) struct LiveAttempt {
     pub(super) resources: Resources,
     /// The longest from the opening of the gate to the end, grace included.
     longest: DurationMs,
@@ -40,11 +42,11 @@ pub(super) struct AttemptEntry {
     /// True while a call that still runs submits it.
     pub(super) in_flight: bool,
     pub(super) child: Option<Child>,
-    pub(super) wrapper: Wrapper,
+    pub(super) wrapper: WrapperProcess,
     /// Calls the wrapper from its gate, once.
-    bell: Option<Bell>,
+    bell: Option<WrapperWaker>,
     /// The latest observation.
-    pub(super) seen: Observation,
+    pub(super) seen: AttemptObservation,
     /// True if the gate was opened.
     pub(super) opened: bool,
     /// The time since when we know that its payload was let in.
@@ -61,23 +63,23 @@ pub(super) struct AttemptEntry {
 
 /// The wrapper of an attempt, as far as it is known.
 #[derive(Debug)]
-pub(super) enum Wrapper {
+pub(super) enum WrapperProcess {
     /// Not found yet: another run of the control plane started it.
     Unknown,
     /// This process, ended or not.
-    Known(Arc<Process>),
+    Known(Arc<ProcessHandle>),
     /// The wrapper has certainly ended.
     Gone,
 }
 
 /// The result of a look at one attempt.
-pub(super) enum EntryLook {
+pub(super) enum AttemptLookOutcome {
     Same,
     Changed,
-    Ended(Observation),
+    Ended(AttemptObservation),
 }
 
-impl AttemptEntry {
+impl LiveAttempt {
     /// Makes the entry of an attempt that is about to be started.
     pub(super) fn new(resources: Resources, longest: DurationMs) -> Self {
         Self {
@@ -87,9 +89,9 @@ impl AttemptEntry {
             reservation: None,
             in_flight: true,
             child: None,
-            wrapper: Wrapper::Unknown,
+            wrapper: WrapperProcess::Unknown,
             bell: None,
-            seen: Observation::Starting,
+            seen: AttemptObservation::Starting,
             opened: false,
             seen_running: None,
             without_process: None,
@@ -117,10 +119,10 @@ impl AttemptEntry {
     }
 
     /// Records that its wrapper was started.
-    pub(super) fn record_start(&mut self, child: Child, bell: Option<Bell>) {
+    pub(super) fn record_start(&mut self, child: Child, bell: Option<WrapperWaker>) {
         self.bell = bell;
-        if let Ok(Some(process)) = Process::from_child(child.id()) {
-            self.wrapper = Wrapper::Known(Arc::new(process));
+        if let Ok(Some(process)) = ProcessHandle::from_child(child.id()) {
+            self.wrapper = WrapperProcess::Known(Arc::new(process));
         }
         self.child = Some(child);
         self.in_flight = false;
@@ -128,14 +130,14 @@ impl AttemptEntry {
 
     /// Rings its wrapper's bell; true if there was one and the wrapper certainly hears it.
     pub(super) fn ring_bell(&mut self) -> bool {
-        self.bell.take().is_some_and(Bell::ring)
+        self.bell.take().is_some_and(WrapperWaker::ring)
     }
 
     /// Returns true while a file is awaited that must appear soon.
     pub(super) fn is_restless(&self) -> bool {
         match self.seen {
-            Observation::Starting => true,
-            Observation::Ready(_) => self.opened,
+            AttemptObservation::Starting => true,
+            AttemptObservation::Ready(_) => self.opened,
             _ => false,
         }
     }
@@ -162,7 +164,7 @@ impl AttemptEntry {
     /// Reads an entry that another process made. They are put in place complete; if one is damaged
     /// all the same, we only know that the attempt is there.
     pub(super) fn read_entry(bytes: &[u8], tag: AttemptTag) -> Self {
-        let KeptEntry {
+        let LiveAttemptFile {
             resources,
             longest,
             until,
@@ -184,20 +186,20 @@ impl AttemptEntry {
     }
 
     /// Returns the wrapper, if it is known and may live.
-    pub(super) fn wrapper(&self) -> Option<&Arc<Process>> {
+    pub(super) fn wrapper(&self) -> Option<&Arc<ProcessHandle>> {
         match &self.wrapper {
-            Wrapper::Known(process) => Some(process),
-            Wrapper::Unknown | Wrapper::Gone => None,
+            WrapperProcess::Known(process) => Some(process),
+            WrapperProcess::Unknown | WrapperProcess::Gone => None,
         }
     }
 
     /// Returns true if its wrapper has certainly ended. `ended` says so of a known wrapper.
     fn has_wrapper_ended(&mut self, ended: bool) -> io::Result<bool> {
         match (&self.wrapper, &mut self.child) {
-            (Wrapper::Known(_), _) if !ended => Ok(false),
+            (WrapperProcess::Known(_), _) if !ended => Ok(false),
             (_, Some(child)) => Ok(child.try_wait()?.is_some()),
-            (Wrapper::Known(_) | Wrapper::Gone, None) => Ok(true),
-            (Wrapper::Unknown, None) => Ok(false),
+            (WrapperProcess::Known(_) | WrapperProcess::Gone, None) => Ok(true),
+            (WrapperProcess::Unknown, None) => Ok(false),
         }
     }
 
@@ -205,11 +207,11 @@ impl AttemptEntry {
     /// looks only at what costs next to nothing.
     pub(super) fn look_at(
         &mut self,
-        root: &OwnedRoot,
+        root: &VerifiedSiteRoot,
         tag: AttemptTag,
         wrapper_ended: bool,
         thorough: bool,
-    ) -> io::Result<EntryLook> {
+    ) -> io::Result<AttemptLookOutcome> {
         if self.has_wrapper_ended(wrapper_ended)? {
             let known = self.remember_end()?;
             return determine_end(root, tag, known).map(|last| self.look_from_end(last));
@@ -218,19 +220,19 @@ impl AttemptEntry {
             return self.end_overrun(root, tag);
         }
         let Some(evidence) = WrapperEvidence::collect_evidence(root, tag)? else {
-            return Ok(EntryLook::Same);
+            return Ok(AttemptLookOutcome::Same);
         };
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.live_observation());
         Ok(if before == self.seen {
-            EntryLook::Same
+            AttemptLookOutcome::Same
         } else {
-            EntryLook::Changed
+            AttemptLookOutcome::Changed
         })
     }
 
     /// Returns what was seen of it, for the case that it recorded no end.
-    fn remember_end(&mut self) -> io::Result<Remembered> {
+    fn remember_end(&mut self) -> io::Result<RememberedEvidence> {
         let status = match &mut self.child {
             Some(child) => child.try_wait()?,
             None => None,
@@ -240,9 +242,9 @@ impl AttemptEntry {
             None => WrapperEnd::Killed,
         });
         let has_exited = matches!(wrapper, Some(WrapperEnd::Exited(_)));
-        Ok(Remembered {
-            witnessed: self.child.is_some() || matches!(self.wrapper, Wrapper::Known(_)),
-            began: self.opened || matches!(self.seen, Observation::Begun(_)),
+        Ok(RememberedEvidence {
+            witnessed: self.child.is_some() || matches!(self.wrapper, WrapperProcess::Known(_)),
+            began: self.opened || matches!(self.seen, AttemptObservation::Begun(_)),
             wrapper,
             memory_ran_out: !has_exited && self.memory_ran_out(killed_for_memory()),
             overran: self.overran,
@@ -257,13 +259,13 @@ impl AttemptEntry {
             .is_some_and(|(before, now)| now > before)
     }
 
-    fn look_from_end(&mut self, last: Observation) -> EntryLook {
+    fn look_from_end(&mut self, last: AttemptObservation) -> AttemptLookOutcome {
         match last {
-            Observation::Unknown(_) => {
+            AttemptObservation::Unknown(_) => {
                 self.seen = last;
-                EntryLook::Same
+                AttemptLookOutcome::Same
             }
-            _ => EntryLook::Ended(last),
+            _ => AttemptLookOutcome::Ended(last),
         }
     }
 
@@ -271,7 +273,7 @@ impl AttemptEntry {
     /// ends an attempt whose payload removed the directory into which its end would be written.
     fn see_to_wrapper(
         &mut self,
-        root: &OwnedRoot,
+        root: &VerifiedSiteRoot,
         tag: AttemptTag,
         since: Instant,
     ) -> io::Result<()> {
@@ -294,9 +296,13 @@ impl AttemptEntry {
 
     /// Ends a wrapper that does not end its payload in time (because it was stopped, for instance).
     /// Measured since we saw it run, so that nobody who sets a clock ends it.
-    fn end_overrun(&mut self, root: &OwnedRoot, tag: AttemptTag) -> io::Result<EntryLook> {
+    fn end_overrun(
+        &mut self,
+        root: &VerifiedSiteRoot,
+        tag: AttemptTag,
+    ) -> io::Result<AttemptLookOutcome> {
         // A payload that was let in may have hidden that it began.
-        if self.opened || matches!(self.seen, Observation::Begun(_)) {
+        if self.opened || matches!(self.seen, AttemptObservation::Begun(_)) {
             let since = *self.seen_running.get_or_insert_with(Instant::now);
             self.see_to_wrapper(root, tag, since)?;
             let longest = self.longest.0.saturating_add(OVERRUN.0);
@@ -305,55 +311,60 @@ impl AttemptEntry {
                 kill_all(root, tag)?;
             }
         }
-        Ok(EntryLook::Same)
+        Ok(AttemptLookOutcome::Same)
     }
 
     /// Returns true if a file that is awaited has appeared.
-    fn has_news(&self, root: &OwnedRoot, tag: AttemptTag, thorough: bool) -> io::Result<bool> {
+    fn has_news(
+        &self,
+        root: &VerifiedSiteRoot,
+        tag: AttemptTag,
+        thorough: bool,
+    ) -> io::Result<bool> {
         let awaited = match &self.seen {
-            Observation::Starting => "ready",
-            Observation::Ready(_) if self.opened => "begun",
+            AttemptObservation::Starting => "ready",
+            AttemptObservation::Ready(_) if self.opened => "begun",
             // Our decision is known, and a wrapper that decides itself ends.
-            Observation::Ready(_) if !thorough => return Ok(false),
-            Observation::Ready(_) => "decision",
+            AttemptObservation::Ready(_) if !thorough => return Ok(false),
+            AttemptObservation::Ready(_) => "decision",
             // The wrapper ends right after writing its last file, and we
             // notice that without the file.
-            Observation::Begun(_) if !thorough => return Ok(false),
-            Observation::Begun(_) => "exit",
+            AttemptObservation::Begun(_) if !thorough => return Ok(false),
+            AttemptObservation::Begun(_) => "exit",
             _ => return Ok(true),
         };
         root.exists(&read_evidence::attempt_file(tag, awaited))
     }
 }
 
-impl AttemptEntry {
+impl LiveAttempt {
     /// Records that it has a process, though no wrapper that is ready.
     pub(super) fn note_process(&mut self) {
         self.without_process = None;
-        self.seen = Observation::Starting;
+        self.seen = AttemptObservation::Starting;
     }
 
     /// Handles an entry without `ready` and process: the wrapper ended early, or was never started.
-    pub(super) fn note_no_process(&mut self, root: &OwnedRoot, tag: AttemptTag) {
+    pub(super) fn note_no_process(&mut self, root: &VerifiedSiteRoot, tag: AttemptTag) {
         match root.exists(&format!("{ATTEMPTS}/{tag}")) {
-            Ok(true) => self.wrapper = Wrapper::Gone,
+            Ok(true) => self.wrapper = WrapperProcess::Gone,
             Ok(false) => {
-                self.seen = Observation::Absent;
+                self.seen = AttemptObservation::Absent;
                 // Its file carries a time of a clock that may have been set
                 // since, so that says nothing.
                 let since = *self.without_process.get_or_insert_with(Instant::now);
                 let is_made = root.exists(&format!("{LIVE}/{tag}"));
                 if since.elapsed() > UNSTARTED_KEPT || is_made.is_ok_and(|made| !made) {
-                    self.wrapper = Wrapper::Gone;
+                    self.wrapper = WrapperProcess::Gone;
                 }
             }
-            Err(error) => self.seen = Observation::Unknown(error.to_string()),
+            Err(error) => self.seen = AttemptObservation::Unknown(error.to_string()),
         }
     }
 }
 
-fn decode_entry(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
-    let mut kept = KeptEntry::default();
+fn decode_entry(bytes: &[u8], tag: AttemptTag) -> Option<LiveAttemptFile> {
+    let mut kept = LiveAttemptFile::default();
     complete_lines(bytes, tag)?
         .into_iter()
         .try_for_each(|line| kept.parse_line(line))?;
@@ -362,14 +373,14 @@ fn decode_entry(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
 
 /// The content of the file of an entry.
 #[derive(Default)]
-struct KeptEntry {
+struct LiveAttemptFile {
     resources: Resources,
     longest: Option<DurationMs>,
     until: Option<Timestamp>,
     reservation: Option<String>,
 }
 
-impl KeptEntry {
+impl LiveAttemptFile {
     fn parse_line(&mut self, line: &str) -> Option<()> {
         match line.split_once(' ')? {
             ("processors", count) => self.resources.processors = count.parse().ok()?,
@@ -394,9 +405,9 @@ mod tests {
 
     #[test]
     fn memory_that_ran_out_counts_for_all_that_were_there_and_none_that_came_later() {
-        let entry = |before| AttemptEntry {
+        let entry = |before| LiveAttempt {
             killed_before: before,
-            ..AttemptEntry::new(Resources::processors(1), DurationMs(1))
+            ..LiveAttempt::new(Resources::processors(1), DurationMs(1))
         };
         let one = entry(Some(7));
         let other = entry(Some(7));

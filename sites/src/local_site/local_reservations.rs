@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_domain::reservation::{
-    Amounts, IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span,
-    StartWindow, Timeline, list_ebbs,
+    IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, ResourceAmounts,
+    StartWindow, TimeSpan, Timeline, list_ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::attempt_root::OwnedRoot;
-use super::live_attempts::AttemptLedger;
-use super::{LocalShared, LocalSite, not_done, outcome_unknown, steady_now};
+use super::attempt_root::VerifiedSiteRoot;
+use super::live_attempts::LiveAttempts;
+use super::{LocalSite, LocalSiteState, not_done, outcome_unknown, steady_now};
 use crate::port::{
-    FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError, SubmitRequest,
-    TaggedReservationRequest,
+    AttemptSubmitRequest, FreeSlot, ObservedReservation, ReservationsByTag, SiteError,
+    SiteReservationCalls, TaggedReservationRequest,
 };
 
 /// The file of all reservations; missing while there are none.
@@ -31,7 +31,7 @@ const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
 
 /// A reservation as it is stored; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct KeptLease {
+struct StoredReservation {
     processors: u32,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     others: BTreeMap<Arc<str>, u64>,
@@ -49,7 +49,7 @@ struct KeptLease {
     number: u32,
 }
 
-impl KeptLease {
+impl StoredReservation {
     fn of(lease: &Reservation, timeline: &Timeline) -> Self {
         let Resources { processors, others } = timeline.kinds().resources(&lease.amounts);
         let others = others.into_iter().filter(|(_, count)| *count > 0).collect();
@@ -73,11 +73,11 @@ impl KeptLease {
         }
     }
 
-    fn reserved_span(&self) -> Span {
-        Span::new(Timestamp(self.from), Timestamp(self.to))
+    fn reserved_span(&self) -> TimeSpan {
+        TimeSpan::new(Timestamp(self.from), Timestamp(self.to))
     }
 
-    fn to_lease(&self, amounts: Amounts) -> Reservation {
+    fn to_lease(&self, amounts: ResourceAmounts) -> Reservation {
         Reservation {
             span: self.reserved_span(),
             amounts,
@@ -88,9 +88,9 @@ impl KeptLease {
         }
     }
 
-    fn to_seen(&self) -> ReservationSeen {
+    fn to_seen(&self) -> ObservedReservation {
         let confirmed = self.expires.is_none();
-        ReservationSeen {
+        ObservedReservation {
             span: self.reserved_span(),
             resources: self.reserved_resources(),
             confirmed,
@@ -99,22 +99,22 @@ impl KeptLease {
 }
 
 /// Reservations by the text of their tags.
-type KeptLeases = BTreeMap<String, KeptLease>;
+type StoredReservations = BTreeMap<String, StoredReservation>;
 
 /// Loads the reservations that have not ended.
-fn load_reservations(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
+fn load_reservations(root: &VerifiedSiteRoot, now: Timestamp) -> io::Result<StoredReservations> {
     let Some(file) = root.read_file(LEASES)? else {
-        return Ok(KeptLeases::new());
+        return Ok(StoredReservations::new());
     };
-    let mut leases: KeptLeases = serde_json::from_slice(&file.bytes)?;
+    let mut leases: StoredReservations = serde_json::from_slice(&file.bytes)?;
     leases.retain(|_, kept| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at));
     Ok(leases)
 }
 
 /// Returns what reservations keep from everybody else now, besides what runs under them.
 pub(super) fn reserved_unused(
-    root: &OwnedRoot,
-    ledger: &AttemptLedger,
+    root: &VerifiedSiteRoot,
+    ledger: &LiveAttempts,
     now: Timestamp,
 ) -> io::Result<Resources> {
     let mut kept_free = Resources::default();
@@ -129,13 +129,13 @@ pub(super) fn reserved_unused(
     Ok(kept_free)
 }
 
-impl LocalShared {
+impl LocalSiteState {
     /// Builds the ledger of what is reserved and what is free, now and later.
     fn build_ledger(
         &self,
-        root: &OwnedRoot,
-        ledger: &AttemptLedger,
-        leases: &KeptLeases,
+        root: &VerifiedSiteRoot,
+        ledger: &LiveAttempts,
+        leases: &StoredReservations,
         now: Timestamp,
     ) -> Result<ReservationLedger<ReservationTag>, SiteError> {
         let mut timeline = Timeline::new(now, &self.config.total)
@@ -146,7 +146,7 @@ impl LocalShared {
             let amounts = timeline
                 .amounts(&resources)
                 .map_err(|error| SiteError::Refused(error.to_string()))?;
-            timeline.book(Span::new(now, until), &amounts);
+            timeline.book(TimeSpan::new(now, until), &amounts);
         }
         let mut book = ReservationLedger::new(timeline);
         for (tag, kept) in leases {
@@ -178,7 +178,7 @@ impl LocalShared {
         let result = work(&mut book, now);
         let after = book
             .find_by_tag(&tag)
-            .map(|lease| KeptLease::of(lease, book.timeline()));
+            .map(|lease| StoredReservation::of(lease, book.timeline()));
         if leases.get(&tag.to_string()) != after.as_ref() {
             match after {
                 Some(kept) => leases.insert(tag.to_string(), kept),
@@ -194,8 +194,8 @@ impl LocalShared {
     /// Returns the times at which idle resources drop because others have reserved them.
     pub(super) fn idle_drops(
         &self,
-        root: &OwnedRoot,
-        ledger: &AttemptLedger,
+        root: &VerifiedSiteRoot,
+        ledger: &LiveAttempts,
         idle: &Resources,
     ) -> Result<Vec<IdleDrop>, SiteError> {
         let now = steady_now();
@@ -213,9 +213,9 @@ impl LocalShared {
     /// Checks that an attempt may start: within its reservation, or without breaking any.
     pub(super) fn check_reservations(
         &self,
-        root: &OwnedRoot,
-        ledger: &AttemptLedger,
-        order: &SubmitRequest,
+        root: &VerifiedSiteRoot,
+        ledger: &LiveAttempts,
+        order: &AttemptSubmitRequest,
         longest: DurationMs,
     ) -> Result<(), SiteError> {
         let now = steady_now();
@@ -228,7 +228,7 @@ impl LocalShared {
                 let timeline = book.timeline();
                 let need = timeline.amounts(&order.resources);
                 let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
-                let span = Span::new(now, now + order.hold_max + longest);
+                let span = TimeSpan::new(now, now + order.hold_max + longest);
                 if timeline.is_free(span, &need) {
                     Ok(())
                 } else {
@@ -244,10 +244,10 @@ impl LocalShared {
 
 /// Checks that an attempt fits into its reservation now.
 fn check_fits(
-    leases: &KeptLeases,
-    ledger: &AttemptLedger,
+    leases: &StoredReservations,
+    ledger: &LiveAttempts,
     tag: ReservationTag,
-    order: &SubmitRequest,
+    order: &AttemptSubmitRequest,
     now: Timestamp,
 ) -> Result<(), SiteError> {
     if !tag.may_serve(order.tag.instance, order.tag.job) {
@@ -284,7 +284,7 @@ fn check_fits(
 }
 
 #[async_trait]
-impl Reservations for LocalSite {
+impl SiteReservationCalls for LocalSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,
@@ -349,12 +349,12 @@ impl Reservations for LocalSite {
         .await
     }
 
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         Ok(self.list().await?.remove(&tag))
     }
 
     async fn list(&self) -> Result<ReservationsByTag, SiteError> {
-        self.run_blocking(|shared: &Arc<LocalShared>| {
+        self.run_blocking(|shared: &Arc<LocalSiteState>| {
             let leases = load_reservations(&shared.open_root()?, steady_now())
                 .map_err(|e| outcome_unknown(&e))?;
             let seen = leases
@@ -365,8 +365,8 @@ impl Reservations for LocalSite {
         .await
     }
 
-    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        self.run_blocking(move |shared: &Arc<LocalShared>| {
+    async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        self.run_blocking(move |shared: &Arc<LocalSiteState>| {
             let root = shared.open_root()?;
             let now = steady_now();
             let mut ledger = shared.lock_ledger();
@@ -376,7 +376,7 @@ impl Reservations for LocalSite {
             let leases = load_reservations(&root, now).map_err(|e| outcome_unknown(&e))?;
             let book = shared.build_ledger(&root, &ledger, &leases, now)?;
             let timeline = book.timeline();
-            let span = Span::new(span.from.max(now), span.to);
+            let span = TimeSpan::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();
             Ok(slots
                 .map(|slot| FreeSlot {

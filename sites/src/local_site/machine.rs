@@ -14,14 +14,14 @@ const AMD: &str = "0x1002";
 
 /// The resources that were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MachineFacts {
+pub struct MachineResources {
     /// Memory of the machine, or of the control group that we are in, if that is less.
     pub memory: Bytes,
     /// Graphics processors.
     pub gpus: u64,
 }
 
-impl MachineFacts {
+impl MachineResources {
     /// Inspects this machine.
     pub fn this_machine() -> Self {
         Self::inspect_below(Path::new("/"))
@@ -135,14 +135,14 @@ mod tests {
     use super::*;
 
     /// A machine of these files.
-    fn machine(files: &[(&str, &str)]) -> MachineFacts {
+    fn machine(files: &[(&str, &str)]) -> MachineResources {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in files {
             let file = root.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        MachineFacts::inspect_below(root.path())
+        MachineResources::inspect_below(root.path())
     }
 
     const INFO: (&str, &str) = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  8000000 kB\n");

@@ -9,7 +9,7 @@ use cospan_domain::units::{DurationMs, DurationUs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use super::{LocalConfig, LocalSite};
+use super::{LocalSite, LocalSiteConfig};
 use crate::ping;
 use crate::port::SiteError;
 
@@ -30,7 +30,7 @@ impl LocalSite {
     }
 }
 
-fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteError> {
+fn round_trip(config: &LocalSiteConfig, to: &HostName) -> Result<DurationUs, SiteError> {
     let words = config.ping.iter().map(String::as_str).chain([to.as_str()]);
     let line = words.collect::<Vec<_>>().join(" ");
     let output = run_ping(config, to)
@@ -46,7 +46,7 @@ fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteErr
 }
 
 /// Returns what the program printed until it ended or took too long: as much as fits into a pipe.
-fn run_ping(config: &LocalConfig, to: &HostName) -> io::Result<String> {
+fn run_ping(config: &LocalSiteConfig, to: &HostName) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
     // Processes that it leaves behind may keep their end open.
     rustix::io::ioctl_fionbio(&output, true)?;

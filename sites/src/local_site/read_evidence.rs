@@ -4,7 +4,7 @@ use std::io;
 
 use cospan_domain::ids::AttemptTag;
 
-use super::attempt_root::{ATTEMPTS, OwnedRoot};
+use super::attempt_root::{ATTEMPTS, VerifiedSiteRoot};
 use super::{attempt_processes, uptime};
 pub(super) use crate::wrapper::attempt_files::WrapperEvidence;
 
@@ -15,7 +15,10 @@ pub(super) fn attempt_file(tag: AttemptTag, file: &str) -> String {
 
 impl WrapperEvidence {
     /// Reads what is there; `None` if the attempt has no directory.
-    pub(super) fn collect_evidence(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Self>> {
+    pub(super) fn collect_evidence(
+        root: &VerifiedSiteRoot,
+        tag: AttemptTag,
+    ) -> io::Result<Option<Self>> {
         let mut evidence = Self::from_files(tag, root.seal(), |file| {
             root.read_state(&attempt_file(tag, file))
         })?;

@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{Access, AtFlags, FileType, statat};
 use rustix::io::Errno;
 
-use super::attempt_root::{ATTEMPTS, MARKER, OURS, OwnedRoot, SPOOL};
+use super::attempt_root::{ATTEMPTS, MARKER, OURS, SPOOL, VerifiedSiteRoot};
 use super::local_reservations::LEASES;
 use super::root_owner::OWNER;
 use crate::files::file_root::OURS as FILES;
@@ -16,7 +16,7 @@ use crate::wrapper::script_name;
 /// The least free space in bytes: an attempt needs some files before its payload writes any.
 pub(crate) const ROOM_MIN: u64 = 1 << 20;
 
-impl OwnedRoot {
+impl VerifiedSiteRoot {
     /// Returns what is not in order, and what to do; `None` if all is.
     ///
     /// # Errors

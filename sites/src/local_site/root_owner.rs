@@ -16,21 +16,32 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::InstanceId;
 use rustix::io::Errno;
 
-use super::attempt_root::OwnedRoot;
+use super::attempt_root::VerifiedSiteRoot;
 use super::spawn_wrapper::install_script;
-use super::{LocalShared, attempt_processes, not_done};
+use super::{LocalSiteState, attempt_processes, not_done};
 use crate::port::SiteError;
 
 pub(crate) const OWNER: &str = "owner";
 /// The longest wait for the lock: a process that was killed may be about to release it.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// The same when the lock was another's before: every call waits this long, one after the other.
+const LOCK_WAIT_AGAIN: Duration = Duration::from_millis(200);
 
 /// The root that we have locked, if any.
 #[derive(Debug, Default)]
-pub(crate) struct Hold(Mutex<Option<HeldLock>>);
+pub(crate) struct RootLock(Mutex<RootLockState>);
+
+#[derive(Debug, Default)]
+enum RootLockState {
+    #[default]
+    Untried,
+    Held(HeldRootLock),
+    /// The last try failed.
+    NotHeld,
+}
 
 #[derive(Debug)]
-struct HeldLock {
+struct HeldRootLock {
     /// The lock lasts for as long as this is open.
     _file: File,
     identity: (u64, u64),
@@ -38,7 +49,7 @@ struct HeldLock {
 
 /// The owner of a root, as the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct RootOwner {
     instance: String,
     host: String,
     pid: u32,
@@ -48,7 +59,7 @@ pub(crate) struct Owner {
     data: Option<String>,
 }
 
-impl Owner {
+impl RootOwner {
     pub(crate) fn of_this_process(instance: InstanceId, data: &Path) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() {
@@ -110,14 +121,23 @@ impl Owner {
     /// Returns why this process does not take a root with this owner, if no lock can be seen.
     pub(crate) fn reason_to_stay_out(&self, ours: &Self, place: &Path) -> Option<String> {
         if self.lives_beside(ours) {
-            return Some(in_use(&place.display(), self, ours));
+            return Some(in_named_use(&place.display(), self, ours));
         }
         self.reason_elsewhere(ours, place)
     }
 
     /// Explains why this process does not take back a root that it had.
     pub(crate) fn explain_loss(&self, ours: &Self, place: &Path) -> String {
-        in_use(&place.display(), self, ours)
+        in_named_use(&place.display(), self, ours)
+    }
+
+    /// Returns true if another process must have the lock: the one named here has ended, or is
+    /// this one.
+    fn cannot_have_lock(&self, ours: &Self) -> bool {
+        let has_ended = self.host == ours.host
+            && self.start.is_some()
+            && attempt_processes::start_ticks(self.pid) != self.start;
+        has_ended || self == ours
     }
 
     /// Returns why the root is that of another control plane on another host, whose lock
@@ -151,7 +171,7 @@ fn word_after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for RootOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             instance,
@@ -167,45 +187,53 @@ impl fmt::Display for Owner {
     }
 }
 
-impl Hold {
+impl RootLock {
     /// Makes sure that a root is ours alone. A new one is prepared, and counts as ours only once
     /// that is done; nobody else has it meanwhile.
     ///
     /// # Errors
-    /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
+    /// `OutOfOrder` if it is another's, with both names and the remedy; `NotSent` if it cannot be
+    /// prepared.
     pub(crate) fn keep_root(
         &self,
-        root: &OwnedRoot,
-        ours: impl FnOnce() -> Owner,
+        root: &VerifiedSiteRoot,
+        ours: impl FnOnce() -> RootOwner,
         prepare: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), SiteError> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = root.file_identity(OWNER).map_err(|e| not_done(&e))?;
-        if there.is_some() && held.as_ref().map(|held| held.identity) == there {
+        if let RootLockState::Held(held) = &*state
+            && Some(held.identity) == there
+        {
             return Ok(());
         }
         // Another root is in its place, or we had none.
-        *held = None;
-        let taken = take_lock(root, &ours())?;
+        let lock_wait = match *state {
+            RootLockState::NotHeld => LOCK_WAIT_AGAIN,
+            RootLockState::Untried | RootLockState::Held(_) => LOCK_WAIT,
+        };
+        *state = RootLockState::NotHeld;
+        let taken = take_lock(root, &ours(), lock_wait)?;
         prepare().map_err(|e| not_done(&e))?;
-        *held = Some(taken);
+        *state = RootLockState::Held(taken);
         Ok(())
     }
 }
 
-impl LocalShared {
+impl LocalSiteState {
     /// Makes sure that the root is ours alone and has a complete wrapper, and finishes a removal
     /// that was cut off when somebody last had the root.
     ///
     /// # Errors
-    /// `NotSent` if it is another's, with both names and the remedy.
-    pub(super) fn hold_root(&self, root: &OwnedRoot) -> Result<(), SiteError> {
+    /// `OutOfOrder` if it is another's, with both names and the remedy; `NotSent` if it cannot be
+    /// prepared.
+    pub(super) fn hold_root(&self, root: &VerifiedSiteRoot) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
         self.hold.keep_root(
             root,
-            || Owner::of_this_process(instance, &self.config.data_directory),
+            || RootOwner::of_this_process(instance, &self.config.data_directory),
             || {
                 install_script(root)?;
                 let (gone, left) = root.list_left_trees()?;
@@ -215,39 +243,56 @@ impl LocalShared {
     }
 }
 
-fn take_lock(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
+fn take_lock(
+    root: &VerifiedSiteRoot,
+    ours: &RootOwner,
+    lock_wait: Duration,
+) -> Result<HeldRootLock, SiteError> {
     let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
-    let locked = lock_file(&file).map_err(|e| not_done(&e))?;
-    let is_free = locked != LockHolder::Elsewhere;
-    let owner = Owner::read_owner(&file).map_err(|e| not_done(&e))?;
+    let locked = lock_file(&file, lock_wait).map_err(|e| not_done(&e))?;
+    let owner = RootOwner::read_owner(&file).map_err(|e| not_done(&e))?;
     let place = root.path();
-    let why = match owner {
-        None if !is_free => Some(format!(
-            "its root {} is in use by another process; this is {ours}; stop the other, or \
-             give each a root of its own",
-            place.display()
-        )),
-        Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
+    let why = match (locked, owner) {
+        (LockHolder::Elsewhere, Some(owner)) if !owner.cannot_have_lock(ours) => {
+            Some(in_use(&place.display(), &owner, ours))
+        }
+        (LockHolder::Elsewhere, _) => Some(in_unknown_use(&place.display(), ours)),
         // A process that lives and does not lock the root has given it up.
-        Some(owner) if locked == LockHolder::Here => owner.reason_elsewhere(ours, place),
-        Some(owner) => owner.reason_to_stay_out(ours, place),
-        None => None,
+        (LockHolder::Here, Some(owner)) => owner.reason_elsewhere(ours, place),
+        (LockHolder::Nowhere, Some(owner)) => owner.reason_to_stay_out(ours, place),
+        (LockHolder::Here | LockHolder::Nowhere, None) => None,
     };
     if let Some(why) = why {
-        return Err(SiteError::NotSent(why));
+        return Err(SiteError::OutOfOrder(why));
     }
     ours.write_owner(&file).map_err(|e| not_done(&e))?;
     let found = file.metadata().map_err(|e| not_done(&e))?;
-    Ok(HeldLock {
+    Ok(HeldRootLock {
         _file: file,
         identity: (found.dev(), found.ino()),
     })
 }
 
-fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
+fn in_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> String {
     format!(
         "its root {place} is in use by {owner}; this is {ours}; two would use the same processors: \
          stop the other, or give each a root of its own"
+    )
+}
+
+/// Explains the same if only the file says so: whatever runs at the site may have written it.
+fn in_named_use(place: &dyn fmt::Display, owner: &RootOwner, ours: &RootOwner) -> String {
+    let in_use = in_use(place, owner, ours);
+    format!("{in_use}; if there is no such control plane, remove {place}/{OWNER}")
+}
+
+/// Explains that a process has the lock which the file does not name, such as one that a payload
+/// left behind.
+fn in_unknown_use(place: &dyn fmt::Display, ours: &RootOwner) -> String {
+    format!(
+        "its root {place} is in use by a process that has locked {place}/{OWNER} and is not the \
+         one named there; this is {ours}; find it with `fuser {place}/{OWNER}` and stop it, or give \
+         the site another root"
     )
 }
 
@@ -261,12 +306,12 @@ enum LockHolder {
 }
 
 /// Locks a file, unless another process keeps it locked for long.
-fn lock_file(file: &File) -> io::Result<LockHolder> {
+fn lock_file(file: &File, lock_wait: Duration) -> io::Result<LockHolder> {
     let begun = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(LockHolder::Here),
-            Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => {
+            Err(TryLockError::WouldBlock) if begun.elapsed() >= lock_wait => {
                 return Ok(LockHolder::Elsewhere);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
@@ -296,10 +341,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("root");
         let name = SiteName::new("here").unwrap();
-        OwnedRoot::initialise(&path, &name).unwrap();
-        let root = OwnedRoot::open(&path, &name).unwrap();
-        let hold = Hold::default();
-        let ours = || Owner::of_this_process(InstanceId::from_random(1), home.path());
+        VerifiedSiteRoot::initialise(&path, &name).unwrap();
+        let root = VerifiedSiteRoot::open(&path, &name).unwrap();
+        let hold = RootLock::default();
+        let ours = || RootOwner::of_this_process(InstanceId::from_random(1), home.path());
         hold.keep_root(&root, ours, || Err(io::Error::other("no room")))
             .unwrap_err();
         let mut prepared = 0;

@@ -6,41 +6,41 @@ use std::io;
 use std::sync::PoisonError;
 
 use cospan_domain::ids::AttemptTag;
-use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
+use cospan_domain::labels::{NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES, SiteLabels};
 use cospan_domain::resources::Resources;
 use rustix::process::Signal;
 
-use super::attempt_root::{ATTEMPTS, LIVE, OwnedRoot, SPOOL, unique_word};
-use super::final_evidence::{Remembered, attempt_processes, determine_end};
-use super::live_attempts::AttemptLedger;
-use super::live_entry::AttemptEntry;
+use super::attempt_root::{ATTEMPTS, LIVE, SPOOL, VerifiedSiteRoot, unique_word};
+use super::final_evidence::{RememberedEvidence, attempt_processes, determine_end};
+use super::live_attempts::LiveAttempts;
+use super::live_entry::LiveAttempt;
 use super::local_reservations::reserved_unused;
 use super::read_evidence::{self, WrapperEvidence};
 use super::spawn_wrapper::lrm_id;
 use super::uptime;
-use super::{LocalConfig, LocalShared, not_done, outcome_unknown, steady_now};
+use super::{LocalSiteConfig, LocalSiteState, not_done, outcome_unknown, steady_now};
 use crate::port::{
-    Capabilities, FoundAttempt, GateDecision, GateState, Observation, SiteDescription, SiteError,
-    SiteStatus, TagLookup,
+    AttemptObservation, FoundSubmission, GateDecision, GateState, SiteCapabilities,
+    SiteDescription, SiteError, SiteStatus, TagLookupAnswer,
 };
-use crate::removal::Removed;
-use crate::wrapper::attempt_files::EvidenceFile;
+use crate::removal::RemovalExtent;
+use crate::wrapper::attempt_files::FoundStateFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state_files;
 
 /// The most files of an attempt that are removed while its caller waits: a second on a slow disk.
 const AT_ONCE: u64 = 500;
 
-impl LocalShared {
+impl LocalSiteState {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.sound_root()?;
         Ok(SiteDescription {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
             labels: all_labels(&self.config),
-            capabilities: Capabilities {
+            capabilities: SiteCapabilities {
                 reservations: self.config.reservations,
-                ..Capabilities::default()
+                ..SiteCapabilities::default()
             },
             lanes: None,
             manager: format!(
@@ -67,7 +67,7 @@ impl LocalShared {
 
     fn status_in(
         self: &std::sync::Arc<Self>,
-        root: &OwnedRoot,
+        root: &VerifiedSiteRoot,
         tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
         let mut ledger = self.lock_ledger();
@@ -104,8 +104,8 @@ impl LocalShared {
     /// Returns what is free for one more attempt.
     pub(super) fn idle_resources(
         &self,
-        root: &OwnedRoot,
-        ledger: &AttemptLedger,
+        root: &VerifiedSiteRoot,
+        ledger: &LiveAttempts,
     ) -> Result<Resources, SiteError> {
         let mut idle = self.unused_resources(ledger)?;
         idle.subtract(
@@ -115,7 +115,7 @@ impl LocalShared {
     }
 
     /// Returns what nobody uses, reserved or not.
-    pub(super) fn unused_resources(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
+    pub(super) fn unused_resources(&self, ledger: &LiveAttempts) -> Result<Resources, SiteError> {
         let mut unused = self.config.total.clone();
         unused.subtract(&ledger.used_resources());
         unused.subtract(&Resources::processors(self.foreign_processors()?));
@@ -137,7 +137,7 @@ impl LocalShared {
         }
     }
 
-    pub(super) fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    pub(super) fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         let root = self.open_root()?;
         let directory = root
             .modified_at(&format!("{ATTEMPTS}/{tag}"))
@@ -151,7 +151,7 @@ impl LocalShared {
             .lock_ledger()
             .entries
             .get(&tag)
-            .is_some_and(AttemptEntry::is_of_this_process);
+            .is_some_and(LiveAttempt::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
             || !attempt_processes(&root, tag)
@@ -159,14 +159,14 @@ impl LocalShared {
                 .is_empty();
         let found = if known {
             let submitted_at = spooled.or(directory).unwrap_or_else(steady_now);
-            vec![FoundAttempt {
+            vec![FoundSubmission {
                 lrm_id: lrm_id(tag)?,
                 submitted_at,
             }]
         } else {
             Vec::new()
         };
-        Ok(TagLookup { found })
+        Ok(TagLookupAnswer { found })
     }
 
     pub(super) fn decide_gate(
@@ -203,7 +203,7 @@ impl LocalShared {
     }
 
     /// Wakes a wrapper that waits at its gate. Without this, it wakes a little later.
-    fn wake_wrapper(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
+    fn wake_wrapper(&self, root: &VerifiedSiteRoot, tag: AttemptTag, state: GateState) {
         let mut ledger = self.lock_ledger();
         if !ledger.knows_wrapper(tag) {
             // Another process started it, or nobody ever will: then it uses nothing from now on.
@@ -253,10 +253,10 @@ impl LocalShared {
 
     /// Removes the remains of an attempt from one of our directories; if they
     /// are many, the rest later.
-    fn clear_away(&self, root: &OwnedRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
+    fn clear_away(&self, root: &VerifiedSiteRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
         let aside = format!("{tag}.{}", unique_word());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
-        if moved && root.clear_aside(&aside, AT_ONCE)? == Removed::Some {
+        if moved && root.clear_aside(&aside, AT_ONCE)? == RemovalExtent::Some {
             self.sweeper
                 .queue_trees(vec![CString::new(aside)?], || root.open_gone())?;
         }
@@ -276,7 +276,7 @@ impl LocalShared {
 }
 
 /// Returns the labels of the configuration, and those of the one node that this site is.
-fn all_labels(config: &LocalConfig) -> Labels {
+fn all_labels(config: &LocalSiteConfig) -> SiteLabels {
     let total = &config.total;
     let mut labels = config.labels.clone();
     let counts = [
@@ -293,28 +293,28 @@ fn all_labels(config: &LocalConfig) -> Labels {
     labels
 }
 
-fn examine_ended(root: &OwnedRoot, tag: AttemptTag) -> Observation {
+fn examine_ended(root: &VerifiedSiteRoot, tag: AttemptTag) -> AttemptObservation {
     let observed =
         WrapperEvidence::collect_evidence(root, tag).and_then(|evidence| match evidence {
-            None => Ok(Observation::Absent),
+            None => Ok(AttemptObservation::Absent),
             Some(evidence) => match evidence.final_observation() {
                 Some(last) => Ok(last),
-                None => determine_end(root, tag, Remembered::default()),
+                None => determine_end(root, tag, RememberedEvidence::default()),
             },
         });
-    observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
+    observed.unwrap_or_else(|error| AttemptObservation::Unknown(error.to_string()))
 }
 
 /// Reads the decision. Decisions appear complete, so one that differs from what was written was
 /// replaced by a payload, which an open gate let in.
-fn read_decision(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
+fn read_decision(root: &VerifiedSiteRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
     let found = root
         .read_state(&read_evidence::attempt_file(tag, "decision"))
         .map_err(|e| outcome_unknown(&e))?;
     Ok(found.map(|found| {
         match found {
-            EvidenceFile::File(bytes, _) => state_files::parse_decision(&bytes, tag, root.seal()),
-            EvidenceFile::Spoiled => None,
+            FoundStateFile::File(bytes, _) => state_files::parse_decision(&bytes, tag, root.seal()),
+            FoundStateFile::Spoiled => None,
         }
         .unwrap_or(GateState::Opened)
     }))
@@ -323,7 +323,7 @@ fn read_decision(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>,
 /// Writes the decision under a name of its own and links it: exactly one link wins.
 /// `None` if another one did.
 fn link_decision(
-    root: &OwnedRoot,
+    root: &VerifiedSiteRoot,
     tag: AttemptTag,
     decision: &GateDecision,
 ) -> Result<Option<GateState>, SiteError> {

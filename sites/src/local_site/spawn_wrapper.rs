@@ -13,22 +13,22 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::attempt_processes::OWNER_VARIABLE;
-use super::attempt_root::{ATTEMPTS, OwnedRoot, SPOOL};
-use super::gate_bell::{self, Bell};
-use super::live_attempts::AttemptLedger;
-use super::live_entry::AttemptEntry;
-use super::{LocalConfig, LocalShared, not_done};
-use crate::port::{SiteError, SubmitRequest, Submitted};
-use crate::wrapper::parameters::{self, WrapperPace};
+use super::attempt_root::{ATTEMPTS, SPOOL, VerifiedSiteRoot};
+use super::gate_bell::{self, WrapperWaker};
+use super::live_attempts::LiveAttempts;
+use super::live_entry::LiveAttempt;
+use super::{LocalSiteConfig, LocalSiteState, not_done};
+use crate::port::{AcceptedAttempt, AttemptSubmitRequest, SiteError};
+use crate::wrapper::parameters::{self, WrapperTimings};
 use crate::wrapper::{SCRIPT, script_name};
 
-impl LocalShared {
+impl LocalSiteState {
     /// Reserves, prepares, starts. A known tag is not started again; if two runs of the control
     /// plane started it, the second wrapper finds its directory taken.
     pub(super) fn submit(
         self: &std::sync::Arc<Self>,
-        order: &SubmitRequest,
-    ) -> Result<Submitted, SiteError> {
+        order: &AttemptSubmitRequest,
+    ) -> Result<AcceptedAttempt, SiteError> {
         let root = self.sound_root()?;
         if let Some(hindrance) = root.find_hindrance() {
             return Err(SiteError::OutOfOrder(hindrance));
@@ -45,7 +45,7 @@ impl LocalShared {
         self.reserve_entry(&root, order)?;
         let patience = Duration::from_millis(self.config.poll.min(order.hold_max).0);
         // Without a bell, the wrapper has its alarms.
-        let (bell, heard) = Bell::new(patience).ok().unzip();
+        let (bell, heard) = WrapperWaker::new(patience).ok().unzip();
         let started = write_spool(&root, &self.config, order)
             .and_then(|()| start_wrapper(&root, &self.config, tag, heard));
         let mut ledger = self.lock_ledger();
@@ -67,7 +67,11 @@ impl LocalShared {
         }
     }
 
-    fn reserve_entry(&self, root: &OwnedRoot, order: &SubmitRequest) -> Result<(), SiteError> {
+    fn reserve_entry(
+        &self,
+        root: &VerifiedSiteRoot,
+        order: &AttemptSubmitRequest,
+    ) -> Result<(), SiteError> {
         if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!(
                 "the attempt {shortage} at most"
@@ -75,7 +79,7 @@ impl LocalShared {
         }
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
         let until = super::steady_now() + order.hold_max + longest;
-        let entry = AttemptEntry::new(order.resources.clone(), longest)
+        let entry = LiveAttempt::new(order.resources.clone(), longest)
             .limited_until(until, order.reservation);
         let mut ledger = self.lock_ledger();
         if ledger.entries.contains_key(&order.tag) {
@@ -104,9 +108,9 @@ impl LocalShared {
 
     fn idle_for(
         &self,
-        root: &OwnedRoot,
-        ledger: &AttemptLedger,
-        order: &SubmitRequest,
+        root: &VerifiedSiteRoot,
+        ledger: &LiveAttempts,
+        order: &AttemptSubmitRequest,
     ) -> Result<Resources, SiteError> {
         // Reserved processors are there for whoever reserved them.
         match order.reservation {
@@ -116,8 +120,8 @@ impl LocalShared {
     }
 }
 
-fn submitted_as(tag: AttemptTag) -> Result<Submitted, SiteError> {
-    Ok(Submitted {
+fn submitted_as(tag: AttemptTag) -> Result<AcceptedAttempt, SiteError> {
+    Ok(AcceptedAttempt {
         lrm_id: lrm_id(tag)?,
     })
 }
@@ -129,10 +133,14 @@ pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteE
 }
 
 /// Writes what the wrapper reads.
-fn write_spool(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io::Result<()> {
+fn write_spool(
+    root: &VerifiedSiteRoot,
+    config: &LocalSiteConfig,
+    order: &AttemptSubmitRequest,
+) -> io::Result<()> {
     let spool = format!("{SPOOL}/{}", order.tag);
     root.make_dir(&spool)?;
-    let pace = WrapperPace {
+    let pace = WrapperTimings {
         hold_max: order.hold_max,
         wall_time: order.wall_time,
         grace: config.grace,
@@ -149,8 +157,8 @@ fn write_spool(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) ->
 
 /// Starts the wrapper in its own process group, with its output in a file.
 fn start_wrapper(
-    root: &OwnedRoot,
-    config: &LocalConfig,
+    root: &VerifiedSiteRoot,
+    config: &LocalSiteConfig,
     tag: AttemptTag,
     bell: Option<OwnedFd>,
 ) -> io::Result<Child> {
@@ -181,7 +189,7 @@ fn start_wrapper(
 /// Puts the wrapper in place, durably: an empty one, left by a power cut, would run nothing, and
 /// report success. A shell reads its script while it runs it: each version has its own name, and is
 /// never changed once it is complete.
-pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
+pub(super) fn install_script(root: &VerifiedSiteRoot) -> io::Result<()> {
     let name = script_name();
     let content = SCRIPT.as_bytes();
     if root.has_content(&name, content)? {

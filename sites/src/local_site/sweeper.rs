@@ -12,16 +12,16 @@ use crate::removal;
 
 /// The queue of trees to be removed, and the thread that removes them.
 #[derive(Debug, Default)]
-pub(super) struct Sweeper(Arc<Mutex<SweepQueue>>);
+pub(super) struct TreeRemover(Arc<Mutex<TreeRemovalQueue>>);
 
 /// A tree that waits costs only its name: descriptors are few, and all attempts need them.
 #[derive(Debug, Default)]
-struct SweepQueue {
+struct TreeRemovalQueue {
     trees: BTreeSet<CString>,
     runs: bool,
 }
 
-impl Sweeper {
+impl TreeRemover {
     /// Removes trees in a directory, one after the other. A tree that stays is logged,
     /// and tried again at the next start. The directory is the same each time, and
     /// opened if no thread is at it.
@@ -52,14 +52,14 @@ impl Sweeper {
 }
 
 /// Takes the next tree; if there is none, no thread is at it any more.
-fn next_tree(queue: &Mutex<SweepQueue>) -> Option<CString> {
+fn next_tree(queue: &Mutex<TreeRemovalQueue>) -> Option<CString> {
     let mut queue = lock_queue(queue);
     let next = queue.trees.pop_first();
     queue.runs = next.is_some();
     next
 }
 
-fn lock_queue(queue: &Mutex<SweepQueue>) -> MutexGuard<'_, SweepQueue> {
+fn lock_queue(queue: &Mutex<TreeRemovalQueue>) -> MutexGuard<'_, TreeRemovalQueue> {
     // The queue is consistent at each moment.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn a_tree_that_waits_for_others_takes_no_descriptor() {
-        let busy = SweepQueue {
+        let busy = TreeRemovalQueue {
             runs: true,
-            ..SweepQueue::default()
+            ..TreeRemovalQueue::default()
         };
-        let sweeper = Sweeper(Arc::new(Mutex::new(busy)));
+        let sweeper = TreeRemover(Arc::new(Mutex::new(busy)));
         for tree in [c"one", c"other", c"one"] {
             sweeper
                 .queue_trees(vec![tree.to_owned()], || panic!("it is opened"))
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn trees_wait_for_the_next_turn_if_their_directory_cannot_be_opened_now() {
-        let sweeper = Sweeper::default();
+        let sweeper = TreeRemover::default();
         sweeper
             .queue_trees(vec![c"one".to_owned()], || {
                 Err(io::Error::from(rustix::io::Errno::MFILE))

@@ -3,7 +3,7 @@
 /// Kinds of calls of the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is a call of the port")]
-pub enum CallKind {
+pub enum SiteCallKind {
     Describe,
     Status,
     Submit,
@@ -24,50 +24,50 @@ pub enum CallKind {
     Upload,
 }
 
-impl CallKind {
+impl SiteCallKind {
     /// All kinds.
-    pub const ALL: [CallKind; 18] = [
-        CallKind::Describe,
-        CallKind::Status,
-        CallKind::Submit,
-        CallKind::FindByTag,
-        CallKind::DecideGate,
-        CallKind::Cancel,
-        CallKind::RemoveAttempt,
-        CallKind::ListAttempts,
-        CallKind::Inspect,
-        CallKind::StartCopy,
-        CallKind::CopyStatus,
-        CallKind::StopCopy,
-        CallKind::HasContent,
-        CallKind::DeleteContent,
-        CallKind::Read,
-        CallKind::RoundTrip,
-        CallKind::Reserve,
-        CallKind::Upload,
+    pub const ALL: [SiteCallKind; 18] = [
+        SiteCallKind::Describe,
+        SiteCallKind::Status,
+        SiteCallKind::Submit,
+        SiteCallKind::FindByTag,
+        SiteCallKind::DecideGate,
+        SiteCallKind::Cancel,
+        SiteCallKind::RemoveAttempt,
+        SiteCallKind::ListAttempts,
+        SiteCallKind::Inspect,
+        SiteCallKind::StartCopy,
+        SiteCallKind::CopyStatus,
+        SiteCallKind::StopCopy,
+        SiteCallKind::HasContent,
+        SiteCallKind::DeleteContent,
+        SiteCallKind::Read,
+        SiteCallKind::RoundTrip,
+        SiteCallKind::Reserve,
+        SiteCallKind::Upload,
     ];
 
     /// Returns its name in metrics, control files, plans and messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            CallKind::Describe => "describe",
-            CallKind::Status => "status",
-            CallKind::Submit => "submit",
-            CallKind::FindByTag => "find-by-tag",
-            CallKind::DecideGate => "decide-gate",
-            CallKind::Cancel => "cancel",
-            CallKind::RemoveAttempt => "remove-attempt",
-            CallKind::ListAttempts => "list-attempts",
-            CallKind::Inspect => "inspect",
-            CallKind::StartCopy => "start-copy",
-            CallKind::CopyStatus => "copy-status",
-            CallKind::StopCopy => "stop-copy",
-            CallKind::HasContent => "has-content",
-            CallKind::DeleteContent => "delete-content",
-            CallKind::Read => "read",
-            CallKind::RoundTrip => "round-trip",
-            CallKind::Reserve => "reserve",
-            CallKind::Upload => "upload",
+            SiteCallKind::Describe => "describe",
+            SiteCallKind::Status => "status",
+            SiteCallKind::Submit => "submit",
+            SiteCallKind::FindByTag => "find-by-tag",
+            SiteCallKind::DecideGate => "decide-gate",
+            SiteCallKind::Cancel => "cancel",
+            SiteCallKind::RemoveAttempt => "remove-attempt",
+            SiteCallKind::ListAttempts => "list-attempts",
+            SiteCallKind::Inspect => "inspect",
+            SiteCallKind::StartCopy => "start-copy",
+            SiteCallKind::CopyStatus => "copy-status",
+            SiteCallKind::StopCopy => "stop-copy",
+            SiteCallKind::HasContent => "has-content",
+            SiteCallKind::DeleteContent => "delete-content",
+            SiteCallKind::Read => "read",
+            SiteCallKind::RoundTrip => "round-trip",
+            SiteCallKind::Reserve => "reserve",
+            SiteCallKind::Upload => "upload",
         }
     }
 
@@ -75,21 +75,24 @@ impl CallKind {
     pub fn changes_site(self) -> bool {
         matches!(
             self,
-            CallKind::Submit
-                | CallKind::DecideGate
-                | CallKind::Cancel
-                | CallKind::RemoveAttempt
-                | CallKind::StartCopy
-                | CallKind::StopCopy
-                | CallKind::DeleteContent
-                | CallKind::Reserve
-                | CallKind::Upload
+            SiteCallKind::Submit
+                | SiteCallKind::DecideGate
+                | SiteCallKind::Cancel
+                | SiteCallKind::RemoveAttempt
+                | SiteCallKind::StartCopy
+                | SiteCallKind::StopCopy
+                | SiteCallKind::DeleteContent
+                | SiteCallKind::Reserve
+                | SiteCallKind::Upload
         )
     }
 
     /// Returns true if it may read and hash whole files: that takes long, and
     /// must not hold up the rest.
     pub fn is_long(self) -> bool {
-        matches!(self, CallKind::Inspect | CallKind::Read | CallKind::Upload)
+        matches!(
+            self,
+            SiteCallKind::Inspect | SiteCallKind::Read | SiteCallKind::Upload
+        )
     }
 }

@@ -1,6 +1,6 @@
 //! Copies to a site, as they are requested and reported.
 
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::SiteName;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes};
@@ -12,7 +12,7 @@ pub struct CopyRequest {
     pub content: Content,
     /// For a part of the source: the bytes, and the file that they are from. The source has that
     /// file, and is checked against its digest; `content` names what is kept.
-    pub chunk: Option<Chunk>,
+    pub chunk: Option<FileChunk>,
     /// The source.
     pub source: CopySource,
     /// Tells the partial data of one try from another's: instance and a drawn number.

@@ -7,14 +7,14 @@ use cospan_domain::units::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateDecision {
     /// Open.
-    Go(Go),
+    Go(GoDecision),
     /// Closed for ever.
     Void,
 }
 
 /// The information that the payloads of a round get.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Go {
+pub struct GoDecision {
     /// The round.
     pub round: Round,
     /// The control plane's epoch.
@@ -27,12 +27,12 @@ pub struct Go {
     /// This component's rank: its index in the job.
     pub rank: ComponentIndex,
     /// Attempt and host of each component of the round, by index.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<RoundPeer>,
 }
 
 /// A component of a round, as its siblings see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct RoundPeer {
     /// The attempt.
     pub attempt: Attempt,
     /// The site of the attempt.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 pub use cospan_domain::reservation::FreeSlot;
 use cospan_domain::reservation::{
-    ReservationAnswer, ReservationRequest, ReservationTag, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationTag, StartWindow, TimeSpan,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -28,9 +28,9 @@ pub struct TaggedReservationRequest {
 
 /// A reservation as its site shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReservationSeen {
+pub struct ObservedReservation {
     /// The span, by the site's clock.
-    pub span: Span,
+    pub span: TimeSpan,
     /// The resources.
     pub resources: Resources,
     /// True if it does not end by itself before its time.
@@ -40,7 +40,7 @@ pub struct ReservationSeen {
 /// Sites that count in seconds begin with the second, and end with it.
 const SECOND: DurationMs = DurationMs(1_000);
 
-impl ReservationSeen {
+impl ObservedReservation {
     /// Returns the start that was granted for a request with this window: if the window begins
     /// within a second, the site may have reserved from the beginning of that.
     pub fn granted_start(&self, window: StartWindow) -> Timestamp {
@@ -53,7 +53,7 @@ impl ReservationSeen {
     }
 
     /// Returns true if it has this span, as far as a site can say that counts in seconds.
-    pub fn has_span(&self, span: Span) -> bool {
+    pub fn has_span(&self, span: TimeSpan) -> bool {
         distance(self.span.from, span.from) < SECOND && distance(self.span.to, span.to) < SECOND
     }
 }
@@ -65,7 +65,7 @@ fn distance(one: Timestamp, other: Timestamp) -> DurationMs {
 /// The reservations of a site that grants them. A site makes an offer, which ends by itself unless
 /// it is confirmed in time. Starts are the site's time. The site enforces its reservations.
 #[async_trait]
-pub trait Reservations: Send + Sync {
+pub trait SiteReservationCalls: Send + Sync {
     /// Reserves, or says when the same may be granted. If the tag has a reservation
     /// already, answers with that.
     async fn request(
@@ -89,17 +89,17 @@ pub trait Reservations: Send + Sync {
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError>;
 
     /// Looks for a reservation by its tag.
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError>;
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError>;
 
     /// Lists all reservations, of any instance.
     async fn list(&self) -> Result<ReservationsByTag, SiteError>;
 
     /// Lists the longest slots of free time within a span, at most `most`, the earliest first.
-    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError>;
+    async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError>;
 }
 
 /// Reservations by tag.
-pub type ReservationsByTag = BTreeMap<ReservationTag, ReservationSeen>;
+pub type ReservationsByTag = BTreeMap<ReservationTag, ObservedReservation>;
 
 #[cfg(test)]
 mod tests {
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn what_a_site_counts_in_seconds_is_what_was_asked_for() {
         let seen = |from, to| {
-            let span = Span::new(Timestamp(from), Timestamp(to));
-            ReservationSeen {
+            let span = TimeSpan::new(Timestamp(from), Timestamp(to));
+            ObservedReservation {
                 span,
                 resources: Resources::default(),
                 confirmed: true,
@@ -125,7 +125,7 @@ mod tests {
         );
         let wide = StartWindow::new(Timestamp(10_400), Timestamp(12_000));
         assert_eq!(start(11_000, wide), Timestamp(11_000));
-        let span = Span::new(Timestamp(10_400), Timestamp(70_400));
+        let span = TimeSpan::new(Timestamp(10_400), Timestamp(70_400));
         assert!(seen(10_000, 71_000).has_span(span));
         assert!(!seen(10_000, 71_500).has_span(span) && !seen(12_000, 70_400).has_span(span));
     }

@@ -10,21 +10,21 @@ use cospan_domain::ids::AttemptTag;
 
 use super::SlurmSite;
 use super::queue::SlurmJob;
-use crate::agent::AgentRequest;
+use crate::agent::SiteAgentRequest;
 
 /// The most attempts that one query names.
 const ASKED_MAX: usize = 64;
 
 /// The attempts asked about, and the jobs found.
 #[derive(Debug, Default)]
-pub(super) struct SlurmAccounting {
+pub(super) struct SlurmAccountingCache {
     /// True if nobody keeps accounts.
     unkept: bool,
     asked: BTreeSet<AttemptTag>,
     kept: BTreeMap<AttemptTag, SlurmJob>,
 }
 
-impl SlurmAccounting {
+impl SlurmAccountingCache {
     /// Forgets an attempt that is removed.
     pub(super) fn forget_tag(&mut self, tag: AttemptTag) {
         self.asked.remove(&tag);
@@ -51,7 +51,7 @@ impl SlurmSite {
             let words: Vec<&str> = words.collect();
             if let Ok(answer) = self
                 .agent
-                .send_request(&words, AgentRequest::default())
+                .send_request(&words, SiteAgentRequest::default())
                 .await
             {
                 let root = self.config.root.to_str().unwrap_or_default();
@@ -102,11 +102,11 @@ fn parse_account_line(line: &str, root: &str, asked: &[AttemptTag]) -> Option<Sl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt_end::BatchState;
+    use crate::attempt_end::BatchJobState;
 
     const TAG: &str = "cabcdefgh-7-0-1";
 
-    fn word_of(line: &str) -> Option<BatchState> {
+    fn word_of(line: &str) -> Option<BatchJobState> {
         let tag: AttemptTag = TAG.parse().unwrap();
         parse_account_line(line, "/r", &[tag]).map(|job| job.word)
     }
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn accounts_tell_how_an_attempt_ended() {
         for (state, word) in [
-            ("PREEMPTED", BatchState::Preempted),
-            ("NODE_FAIL", BatchState::NodeFailed),
-            ("TIMEOUT", BatchState::TimeLimit),
-            ("CANCELLED by 1000", BatchState::Cancelled),
+            ("PREEMPTED", BatchJobState::Preempted),
+            ("NODE_FAIL", BatchJobState::NodeFailed),
+            ("TIMEOUT", BatchJobState::TimeLimit),
+            ("CANCELLED by 1000", BatchJobState::Cancelled),
         ] {
             let line = format!("31|{state}|8|1795567550|1795567551|1795567559|/r|wave.{TAG}");
             assert_eq!(word_of(&line), Some(word), "{state}");

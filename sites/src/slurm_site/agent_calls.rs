@@ -9,15 +9,17 @@ use super::errors;
 use super::options::{LANES, job_name, limits_for, sbatch_options};
 use super::polls::{FILES_SETTLE, note_duration};
 use super::queue::{self, SlurmJob};
-use super::{SELDOM, SlurmFacts, SlurmSite, config_value, nodes, parse_kill_wait, payload_grace};
-use crate::agent::{AgentAnswer, AgentFailure, AgentRequest};
+use super::{
+    SELDOM, SlurmClusterFacts, SlurmSite, config_value, nodes, parse_kill_wait, payload_grace,
+};
+use crate::agent::{SiteAgentAnswer, SiteAgentError, SiteAgentRequest};
 use crate::local_site::attempt_root::unique_word;
 use crate::port::{
-    Capabilities, FoundAttempt, GateDecision, GateState, Go, SiteDescription, SiteError,
-    SubmitRequest, Submitted, TagLookup,
+    AcceptedAttempt, AttemptSubmitRequest, FoundSubmission, GateDecision, GateState, GoDecision,
+    SiteCapabilities, SiteDescription, SiteError, TagLookupAnswer,
 };
 use crate::wrapper::parameters::{
-    WrapperPace, WrittenParameters, encode_go_for_site, files_for, first_of_void,
+    WrapperParameterFiles, WrapperTimings, encode_go_for_site, files_for, first_of_void,
 };
 use crate::wrapper::{SCRIPT, script_name, state_files};
 
@@ -34,10 +36,10 @@ impl SlurmSite {
         self.keep_root().await?;
         let answer = self
             .agent
-            .send_request(&["describe"], AgentRequest::default())
+            .send_request(&["describe"], SiteAgentRequest::default())
             .await?;
         let load = self.partition_load(&answer)?;
-        *self.lock_facts() = Some(SlurmFacts {
+        *self.lock_facts() = Some(SlurmClusterFacts {
             kill_wait: config_value(&answer, "KillWait").and_then(parse_kill_wait),
             amounts: nodes::partition_amounts(&answer, self.config.partition.as_deref()),
             lanes: self.read_partitions(&answer),
@@ -59,7 +61,7 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels,
-            capabilities: Capabilities {
+            capabilities: SiteCapabilities {
                 queues: self.config.queues,
                 queues_only: self.config.queues_only,
                 reservations: self.config.reservations,
@@ -75,7 +77,7 @@ impl SlurmSite {
     }
 
     /// Parses the jobs of an answer that are ours.
-    pub(super) fn own_jobs(&self, answer: &AgentAnswer) -> Vec<SlurmJob> {
+    pub(super) fn own_jobs(&self, answer: &SiteAgentAnswer) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
             .values_of("queue")
@@ -85,7 +87,7 @@ impl SlurmSite {
 
     pub(super) fn partition_load(
         &self,
-        answer: &AgentAnswer,
+        answer: &SiteAgentAnswer,
     ) -> Result<queue::PartitionLoad, SiteError> {
         let partition = self.config.partition.as_deref();
         queue::sum_load(answer.values_of("load"), partition).ok_or_else(|| {
@@ -97,7 +99,7 @@ impl SlurmSite {
     }
 
     /// Returns what Slurm reports of itself; asks it if it never was asked.
-    pub(super) async fn known_facts(&self) -> Result<SlurmFacts, SiteError> {
+    pub(super) async fn known_facts(&self) -> Result<SlurmClusterFacts, SiteError> {
         let known = self.lock_facts().clone();
         if let Some(facts) = known {
             return Ok(facts);
@@ -114,7 +116,10 @@ impl SlurmSite {
         ))
     }
 
-    pub(super) async fn submit_order(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    pub(super) async fn submit_order(
+        &self,
+        order: &AttemptSubmitRequest,
+    ) -> Result<AcceptedAttempt, SiteError> {
         let facts = self.known_facts().await?;
         let lane = facts
             .lanes
@@ -135,7 +140,7 @@ impl SlurmSite {
         let longest = facts.lanes.longest_time_in(&lane);
         let limits = limits_for(&self.config, order, longest, facts.counts_disk);
         let options = sbatch_options(&self.config, order, &root, limits)?;
-        let pace = WrapperPace {
+        let pace = WrapperTimings {
             hold_max: limits.hold_max,
             wall_time: order.wall_time,
             grace: payload_grace(self.config.grace, facts.kill_wait),
@@ -157,7 +162,7 @@ impl SlurmSite {
         let words = [&words[..], &options].concat();
         let request = build_request(order, &written);
         let answer = match self.agent.send_request(&words, request).await {
-            Err(AgentFailure::NotInstalled) => {
+            Err(SiteAgentError::NotInstalled) => {
                 self.install_files().await?;
                 let request = build_request(order, &written);
                 self.agent.send_request(&words, request).await?
@@ -171,7 +176,7 @@ impl SlurmSite {
     }
 
     async fn install_files(&self) -> Result<(), SiteError> {
-        let mut request = AgentRequest::default();
+        let mut request = SiteAgentRequest::default();
         request.push_file(&stub_name(), STUB.as_bytes());
         request.push_file(&script_name(), SCRIPT.as_bytes());
         self.agent
@@ -180,10 +185,13 @@ impl SlurmSite {
         Ok(())
     }
 
-    pub(super) async fn find_submissions(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
+    pub(super) async fn find_submissions(
+        &self,
+        tag: AttemptTag,
+    ) -> Result<TagLookupAnswer, SiteError> {
         let answer = self
             .agent
-            .send_request(&["find", &tag.to_string()], AgentRequest::default())
+            .send_request(&["find", &tag.to_string()], SiteAgentRequest::default())
             .await?;
         let known = answer.last_value("number");
         let jobs = self.own_jobs(&answer).into_iter();
@@ -192,19 +200,19 @@ impl SlurmSite {
             jobs.filter(|job| job.tag == tag && (job.is_active() || known == Some(&job.number)));
         let mut found = Vec::new();
         for job in ours {
-            found.push(FoundAttempt {
+            found.push(FoundSubmission {
                 lrm_id: lrm_id(&job.number)?,
                 submitted_at: job.submitted_at,
             });
         }
         if let (Some(number), true) = (known, found.is_empty()) {
             let submitted_at = Timestamp::default();
-            found.push(FoundAttempt {
+            found.push(FoundSubmission {
                 lrm_id: lrm_id(number)?,
                 submitted_at,
             });
         }
-        Ok(TagLookup { found })
+        Ok(TagLookupAnswer { found })
     }
 
     pub(super) async fn decide_at_gate(
@@ -222,7 +230,7 @@ impl SlurmSite {
             }
             GateDecision::Go(go) => {
                 let start_by = self.lock_answers().time.to_shown(go.start_by);
-                let text = encode_go_for_site(&Go {
+                let text = encode_go_for_site(&GoDecision {
                     start_by,
                     ..go.clone()
                 });
@@ -230,7 +238,7 @@ impl SlurmSite {
                 let length = text.len().to_string();
                 let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
                 self.agent
-                    .send_request(&words, AgentRequest::from_bytes(text))
+                    .send_request(&words, SiteAgentRequest::from_bytes(text))
                     .await?
             }
         };
@@ -242,8 +250,8 @@ impl SlurmSite {
         Ok(decided.unwrap_or(GateState::Opened))
     }
 
-    fn void_request(&self, tag: AttemptTag) -> AgentRequest {
-        AgentRequest::from_bytes(
+    fn void_request(&self, tag: AttemptTag) -> SiteAgentRequest {
+        SiteAgentRequest::from_bytes(
             format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes(),
         )
     }
@@ -274,7 +282,7 @@ impl SlurmSite {
     pub(super) async fn remove_remains(&self, tag: AttemptTag) -> Result<(), SiteError> {
         let words = ["remove", &tag.to_string(), &unique_word()];
         self.agent
-            .send_request(&words, AgentRequest::default())
+            .send_request(&words, SiteAgentRequest::default())
             .await?;
         self.lock_over().remove(&tag);
         self.lock_cancelled().remove(&tag);
@@ -285,7 +293,7 @@ impl SlurmSite {
     pub(super) async fn list_tags(&self) -> Result<Vec<AttemptTag>, SiteError> {
         let answer = self
             .agent
-            .send_request(&["list"], AgentRequest::default())
+            .send_request(&["list"], SiteAgentRequest::default())
             .await?;
         let named = answer
             .values_of("name")
@@ -301,8 +309,11 @@ impl SlurmSite {
     }
 }
 
-fn build_request(order: &SubmitRequest, written: &WrittenParameters) -> AgentRequest {
-    let mut request = AgentRequest::default();
+fn build_request(
+    order: &AttemptSubmitRequest,
+    written: &WrapperParameterFiles,
+) -> SiteAgentRequest {
+    let mut request = SiteAgentRequest::default();
     if let Some(inputs) = &written.inputs {
         request.push_file("inputs", inputs);
     }
@@ -321,9 +332,9 @@ fn untracked_note(tracking: Option<&str>) -> String {
     }
 }
 
-fn read_submission(answer: &AgentAnswer, has_own: bool) -> Result<Submitted, SiteError> {
+fn read_submission(answer: &SiteAgentAnswer, has_own: bool) -> Result<AcceptedAttempt, SiteError> {
     if let Some(number) = answer.last_value("number") {
-        return Ok(Submitted {
+        return Ok(AcceptedAttempt {
             lrm_id: lrm_id(number)?,
         });
     }

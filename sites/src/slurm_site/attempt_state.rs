@@ -3,13 +3,13 @@
 use cospan_domain::units::DurationMs;
 
 use super::queue::SlurmJob;
-use crate::attempt_end::{AttemptEnd, BatchState, WrapperTraces, interpret_end};
-use crate::port::{AtGate, Observation, PartialAnswer};
+use crate::attempt_end::{AttemptEnd, BatchJobState, WrapperFileState, interpret_end};
+use crate::port::{AttemptAtGate, AttemptObservation, BatchSystemSilence};
 use crate::wrapper::attempt_files::{WrapperEvidence, to_observation};
 
 /// The evidence about one attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AttemptKnowledge<'a> {
+pub(super) struct SlurmAttemptEvidence<'a> {
     /// Slurm's job: of several the one that has the directory, or may still get it.
     pub(super) job: Option<&'a SlurmJob>,
     /// The content of its directory, if it has one.
@@ -24,23 +24,23 @@ pub(super) struct AttemptKnowledge<'a> {
     pub(super) asked_again: bool,
 }
 
-impl AttemptKnowledge<'_> {
-    fn report_of_slurm(&self) -> BatchState {
-        self.job.map_or(BatchState::Forgotten, |job| job.word)
+impl SlurmAttemptEvidence<'_> {
+    fn report_of_slurm(&self) -> BatchJobState {
+        self.job.map_or(BatchJobState::Forgotten, |job| job.word)
     }
 
-    fn files_left(&self) -> WrapperTraces {
+    fn files_left(&self) -> WrapperFileState {
         match (self.evidence, self.job) {
             // The directory is another's: this job waits behind it, and was not put back.
             (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
-                if evidence.summarise() == WrapperTraces::Void {
-                    WrapperTraces::Void
+                if evidence.summarise() == WrapperFileState::Void {
+                    WrapperFileState::Void
                 } else {
-                    WrapperTraces::Nothing
+                    WrapperFileState::Nothing
                 }
             }
             (Some(evidence), _) => evidence.summarise(),
-            (None, _) => WrapperTraces::Nothing,
+            (None, _) => WrapperFileState::Nothing,
         }
     }
 
@@ -48,13 +48,15 @@ impl AttemptKnowledge<'_> {
     fn is_settled(&self) -> bool {
         match self.report_of_slurm() {
             // A controller that forgot that it started this has its node end what still runs.
-            BatchState::Waiting | BatchState::Requeued => {
+            BatchJobState::Waiting | BatchJobState::Requeued => {
                 self.asked_again && (self.settled || self.files_left().is_exit())
             }
             // A wrapper that was asked to end ends now, and Slurm will say by whom.
-            BatchState::Running if self.files_left() == WrapperTraces::Terminated => self.overdue,
-            BatchState::Running => self.asked_again,
-            BatchState::Completing => self.overdue,
+            BatchJobState::Running if self.files_left() == WrapperFileState::Terminated => {
+                self.overdue
+            }
+            BatchJobState::Running => self.asked_again,
+            BatchJobState::Completing => self.overdue,
             _ => self.settled,
         }
     }
@@ -74,20 +76,20 @@ fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
 }
 
 /// Returns true if Slurm must be asked once more: files show what happened after it was asked.
-pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
+pub(super) fn is_outdated(known: SlurmAttemptEvidence<'_>) -> bool {
     let asks = matches!(
         known.report_of_slurm(),
-        BatchState::Waiting | BatchState::Requeued | BatchState::Running
+        BatchJobState::Waiting | BatchJobState::Requeued | BatchJobState::Running
     );
     asks && interpret_end(known.report_of_slurm(), known.files_left(), false) == AttemptEnd::Untold
 }
 
 /// Determines what the attempt is doing.
-pub(super) fn observe(known: AttemptKnowledge<'_>) -> Observation {
+pub(super) fn observe(known: SlurmAttemptEvidence<'_>) -> AttemptObservation {
     let over = known.job.is_some_and(|job| !job.is_active());
     // Slurm remembers a while longer what was removed.
     if over && known.evidence.is_none() && !known.spooled {
-        return Observation::Absent;
+        return AttemptObservation::Absent;
     }
     match interpret_end(
         known.report_of_slurm(),
@@ -95,7 +97,7 @@ pub(super) fn observe(known: AttemptKnowledge<'_>) -> Observation {
         known.is_settled(),
     ) {
         AttemptEnd::Queued => {
-            Observation::Queued(known.job.map(SlurmJob::to_in_queue).unwrap_or_default())
+            AttemptObservation::Queued(known.job.map(SlurmJob::to_in_queue).unwrap_or_default())
         }
         verdict => held_from_its_start(
             known,
@@ -112,34 +114,39 @@ pub(super) fn judge_in_silence(
     job: Option<&SlurmJob>,
     evidence: Option<&WrapperEvidence>,
     settled: bool,
-    silence: &PartialAnswer,
-) -> Observation {
+    silence: &BatchSystemSilence,
+) -> AttemptObservation {
     // The text stays the same each time: a change would be news.
     let said = format!("Slurm does not answer: {}", silence.why);
     let Some(evidence) = evidence else {
-        return Observation::Unknown(said);
+        return AttemptObservation::Unknown(said);
     };
     let left = evidence.summarise();
-    let by_itself = matches!(left, WrapperTraces::Success | WrapperTraces::Failure);
+    let by_itself = matches!(left, WrapperFileState::Success | WrapperFileState::Failure);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
     match interpret_end(
-        word.unwrap_or(BatchState::Running),
+        word.unwrap_or(BatchJobState::Running),
         left,
         by_itself && settled,
     ) {
-        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => Observation::Unknown(said),
+        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => {
+            AttemptObservation::Unknown(said)
+        }
         told => to_observation(told, Some(evidence), || said.clone()),
     }
 }
 
 /// Corrects since when the processors are its own: since Slurm started it, before its wrapper is at
 /// its gate (prologs and busy nodes take time). Slurm reports the second; at its end they are held.
-fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Observation {
-    let running = known.job.filter(|job| job.word == BatchState::Running);
+fn held_from_its_start(
+    known: SlurmAttemptEvidence<'_>,
+    observed: AttemptObservation,
+) -> AttemptObservation {
+    let running = known.job.filter(|job| job.word == BatchJobState::Running);
     match (observed, running.and_then(|job| job.start_at)) {
-        (Observation::Ready(at_gate), Some(start_at)) => {
+        (AttemptObservation::Ready(at_gate), Some(start_at)) => {
             let held_at = at_gate.held_at.min(start_at + SECOND);
-            Observation::Ready(AtGate { held_at, ..at_gate })
+            AttemptObservation::Ready(AttemptAtGate { held_at, ..at_gate })
         }
         (observed, _) => observed,
     }
@@ -147,7 +154,7 @@ fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Ob
 
 const SECOND: DurationMs = DurationMs::from_secs(1);
 
-fn explain_report(known: AttemptKnowledge<'_>) -> String {
+fn explain_report(known: SlurmAttemptEvidence<'_>) -> String {
     match known.job {
         Some(job) => format!(
             "Slurm says {} ({}) of its job {}",
@@ -162,9 +169,9 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
+    use crate::port::{ExitCause, GateState, QueuedAttempt, SiteEndReason};
     use crate::slurm_site::queue::interpret_state;
-    use crate::wrapper::state_files::{ProcessName, ReadyFile};
+    use crate::wrapper::state_files::{ProcessIdentity, ReadyFile};
 
     fn job(state: &str, reason: &str) -> SlurmJob {
         SlurmJob {
@@ -181,7 +188,7 @@ mod tests {
     }
 
     fn of_job(number: &str) -> WrapperEvidence {
-        let wrapper = ProcessName { pid: 12, start: 34 };
+        let wrapper = ProcessIdentity { pid: 12, start: 34 };
         let host = "n1".to_owned();
         let boot = "b".to_owned();
         let ready = ReadyFile {
@@ -209,8 +216,8 @@ mod tests {
     fn known<'a>(
         job: Option<&'a SlurmJob>,
         evidence: Option<&'a WrapperEvidence>,
-    ) -> AttemptKnowledge<'a> {
-        AttemptKnowledge {
+    ) -> SlurmAttemptEvidence<'a> {
+        SlurmAttemptEvidence {
             job,
             evidence,
             spooled: true,
@@ -220,9 +227,9 @@ mod tests {
         }
     }
 
-    fn why(seen: &Observation) -> Option<(bool, EndedBySite)> {
+    fn why(seen: &AttemptObservation) -> Option<(bool, SiteEndReason)> {
         match seen {
-            Observation::Ended { began, why, .. } => Some((*began, *why)),
+            AttemptObservation::Ended { began, why, .. } => Some((*began, *why)),
             _ => None,
         }
     }
@@ -235,7 +242,9 @@ mod tests {
         };
         let held =
             |job: &SlurmJob, gate_at| match observe(known(Some(job), Some(&at_gate(gate_at)))) {
-                Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
+                AttemptObservation::Ready(AttemptAtGate { since, held_at, .. }) => {
+                    (since.0, held_at.0)
+                }
                 seen => panic!("{seen:?}"),
             };
         let running = SlurmJob {
@@ -259,12 +268,12 @@ mod tests {
     fn what_can_never_run_is_told_after_its_reason_has_lasted() {
         let job = job("PENDING", "PartitionTimeLimit");
         let late = known(Some(&job), None);
-        assert_eq!(why(&observe(late)), Some((false, EndedBySite::NeverRuns)));
-        let early = AttemptKnowledge {
+        assert_eq!(why(&observe(late)), Some((false, SiteEndReason::NeverRuns)));
+        let early = SlurmAttemptEvidence {
             settled: false,
             ..late
         };
-        assert!(matches!(observe(early), Observation::Unknown(_)));
+        assert!(matches!(observe(early), AttemptObservation::Unknown(_)));
     }
 
     #[test]
@@ -272,13 +281,13 @@ mod tests {
         let running = job("RUNNING", "None");
         let evidence = exited(ExitCause::Code(0));
         let late = known(Some(&running), Some(&evidence));
-        assert!(matches!(observe(late), Observation::Exited(_)));
-        let early = AttemptKnowledge {
+        assert!(matches!(observe(late), AttemptObservation::Exited(_)));
+        let early = SlurmAttemptEvidence {
             asked_again: false,
             ..late
         };
         assert!(is_outdated(early));
-        assert!(matches!(observe(early), Observation::Unknown(_)));
+        assert!(matches!(observe(early), AttemptObservation::Unknown(_)));
     }
 
     #[test]
@@ -291,13 +300,15 @@ mod tests {
         ] {
             let evidence = exited(cause);
             let early = known(Some(&job), Some(&evidence));
-            assert!(matches!(observe(early), Observation::Unknown(_)) && !is_outdated(early));
+            assert!(
+                matches!(observe(early), AttemptObservation::Unknown(_)) && !is_outdated(early)
+            );
             assert!(matches!(
-                observe(AttemptKnowledge {
+                observe(SlurmAttemptEvidence {
                     overdue: true,
                     ..early
                 }),
-                Observation::Exited(_)
+                AttemptObservation::Exited(_)
             ));
         }
     }
@@ -310,18 +321,21 @@ mod tests {
             ..of_job("5")
         };
         let put_back = known(Some(&waiting), Some(&evidence));
-        assert_eq!(why(&observe(put_back)), Some((true, EndedBySite::Requeued)));
-        let early = AttemptKnowledge {
+        assert_eq!(
+            why(&observe(put_back)),
+            Some((true, SiteEndReason::Requeued))
+        );
+        let early = SlurmAttemptEvidence {
             asked_again: false,
             ..put_back
         };
-        assert!(is_outdated(early) && matches!(observe(early), Observation::Unknown(_)));
-        let may_run = AttemptKnowledge {
+        assert!(is_outdated(early) && matches!(observe(early), AttemptObservation::Unknown(_)));
+        let may_run = SlurmAttemptEvidence {
             settled: false,
             ..put_back
         };
         assert!(
-            matches!(observe(may_run), Observation::Unknown(_)),
+            matches!(observe(may_run), AttemptObservation::Unknown(_)),
             "its node may not know yet"
         );
         let evidence = WrapperEvidence {
@@ -330,7 +344,7 @@ mod tests {
         };
         assert_eq!(
             observe(known(Some(&waiting), Some(&evidence))),
-            Observation::Queued(InQueue::default())
+            AttemptObservation::Queued(QueuedAttempt::default())
         );
     }
 
@@ -339,27 +353,27 @@ mod tests {
         let waiting = job("PENDING", "Priority");
         for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
             let evidence = exited(cause.clone());
-            let now = AttemptKnowledge {
+            let now = SlurmAttemptEvidence {
                 settled: false,
                 ..known(Some(&waiting), Some(&evidence))
             };
-            let Observation::Exited(exit) = observe(now) else {
+            let AttemptObservation::Exited(exit) = observe(now) else {
                 panic!("{cause:?}")
             };
             assert_eq!(exit.cause, cause);
-            let early = AttemptKnowledge {
+            let early = SlurmAttemptEvidence {
                 asked_again: false,
                 ..now
             };
             assert!(
-                matches!(observe(early), Observation::Unknown(_)),
+                matches!(observe(early), AttemptObservation::Unknown(_)),
                 "{cause:?}"
             );
         }
         for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
             let evidence = exited(cause);
             let ended = observe(known(Some(&waiting), Some(&evidence)));
-            assert_eq!(why(&ended), Some((true, EndedBySite::Requeued)));
+            assert_eq!(why(&ended), Some((true, SiteEndReason::Requeued)));
         }
     }
 
@@ -369,29 +383,29 @@ mod tests {
             let evidence = exited(ExitCause::Signal(signal));
             let forgotten = observe(known(None, Some(&evidence)));
             assert!(
-                matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))),
+                matches!(why(&forgotten), Some((_, SiteEndReason::Cancelled))),
                 "{signal}"
             );
             let failed = job("FAILED", "NonZeroExitCode");
             let itself = observe(known(Some(&failed), Some(&evidence)));
-            assert!(matches!(itself, Observation::Exited(_)), "{signal}");
+            assert!(matches!(itself, AttemptObservation::Exited(_)), "{signal}");
         }
         let segfault = exited(ExitCause::Signal(11));
         assert!(matches!(
             observe(known(None, Some(&segfault))),
-            Observation::Exited(_)
+            AttemptObservation::Exited(_)
         ));
     }
 
     #[test]
     fn what_was_removed_is_absent_though_slurm_remembers_it() {
         let job = job("COMPLETED", "None");
-        let removed = AttemptKnowledge {
+        let removed = SlurmAttemptEvidence {
             spooled: false,
             ..known(Some(&job), None)
         };
-        assert_eq!(observe(removed), Observation::Absent);
-        assert_eq!(observe(known(None, None)), Observation::Absent);
+        assert_eq!(observe(removed), AttemptObservation::Absent);
+        assert_eq!(observe(known(None, None)), AttemptObservation::Absent);
     }
 
     #[test]
@@ -403,10 +417,10 @@ mod tests {
         };
         let failed = job("FAILED", "NonZeroExitCode");
         let ended = observe(known(Some(&failed), Some(&evidence)));
-        assert_eq!(why(&ended), Some((true, EndedBySite::WrapperKilled)));
+        assert_eq!(why(&ended), Some((true, SiteEndReason::WrapperKilled)));
         let forgotten = observe(known(None, Some(&evidence)));
         assert!(
-            matches!(forgotten, Observation::Vanished { began: true, .. }),
+            matches!(forgotten, AttemptObservation::Vanished { began: true, .. }),
             "{forgotten:?}"
         );
     }
@@ -418,7 +432,7 @@ mod tests {
             trouble: Some("no disk".to_owned()),
             ..of_job("5")
         };
-        let Observation::Vanished {
+        let AttemptObservation::Vanished {
             began: false,
             detail,
         } = observe(known(Some(&job), Some(&evidence)))

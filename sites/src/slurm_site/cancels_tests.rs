@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 
-use super::{SlurmConfig, SlurmSite};
+use super::{SlurmSite, SlurmSiteConfig};
 use crate::contract::tag;
-use crate::exec::child::ChildExec;
-use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError};
-use crate::port::{Attempts, SiteError};
+use crate::exec::child::ChildProcessExecutor;
+use crate::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError};
+use crate::port::{SiteAttemptCalls, SiteError};
 
 /// Stands in for all commands of Slurm: one job of ours runs.
 const COMMANDS: &str = r#"#!/bin/sh
@@ -35,10 +35,10 @@ esac
 
 /// Runs commands of a directory, before all others.
 #[derive(Debug)]
-struct Instead(PathBuf, ChildExec);
+struct ReplacedCommandExecutor(PathBuf, ChildProcessExecutor);
 
 #[async_trait]
-impl Exec for Instead {
+impl CommandExecutor for ReplacedCommandExecutor {
     async fn run(&self, mut command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let path = format!("{}:/usr/bin:/bin", self.0.display());
         command.environment.insert("PATH".into(), path.into());
@@ -63,8 +63,8 @@ pub(super) async fn site(directory: &Path) -> SlurmSite {
     install(&bin);
     let name = SiteName::new("there").unwrap();
     let total = Resources::processors(64);
-    let config = SlurmConfig::new(name, directory.join("root"), total, Vec::new());
-    let exec = Instead(bin, ChildExec::of_this_process());
+    let config = SlurmSiteConfig::new(name, directory.join("root"), total, Vec::new());
+    let exec = ReplacedCommandExecutor(bin, ChildProcessExecutor::of_this_process());
     let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
     site.make_root().await.unwrap();
     site

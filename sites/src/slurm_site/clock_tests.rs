@@ -11,7 +11,8 @@ use super::cancels_tests;
 use super::polls_tests::{WRITTEN_S, files, job, look, seen, site};
 use crate::contract::tag;
 use crate::port::{
-    Attempts, Gate, GateDecision, GateState, Go, Observation, PayloadBegin, SiteError,
+    AttemptObservation, Gate, GateDecision, GateState, GoDecision, RunningPayload,
+    SiteAttemptCalls, SiteError,
 };
 
 const HOUR_S: i64 = 3_600;
@@ -34,7 +35,7 @@ async fn no_time_that_was_told_changes_when_a_clock_is_set() {
             said.files = files(tag(1), 5, &[("decision", "go"), ("begun", &begun)]);
         });
         let before = look(&site).await;
-        let Observation::Begun(PayloadBegin { at, .. }) = seen(&before) else {
+        let AttemptObservation::Begun(RunningPayload { at, .. }) = seen(&before) else {
             panic!("{before:?}")
         };
         assert_eq!(*at, Timestamp(WRITTEN_S.unsigned_abs() * 1_000));
@@ -73,13 +74,13 @@ async fn no_end_is_judged_before_its_time_because_a_clock_was_set() {
             cluster.say(|said| said.set_s = set_s);
             let early = look(&site).await;
             assert!(
-                matches!(seen(&early), Observation::Unknown(_)),
+                matches!(seen(&early), AttemptObservation::Unknown(_)),
                 "{set_s}: {early:?}"
             );
             tokio::time::advance(Duration::from_secs(60)).await;
             let late = look(&site).await;
             assert!(
-                matches!(seen(&late), Observation::Exited(_)),
+                matches!(seen(&late), AttemptObservation::Exited(_)),
                 "{set_s}: {late:?}"
             );
         }
@@ -124,7 +125,7 @@ async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
         let epoch = Epoch(1);
         let rank = ComponentIndex(0);
         let start_at = now() + DurationMs(1_000);
-        let go = Go {
+        let go = GoDecision {
             round,
             epoch,
             start_at,

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::findings::{self, Finding};
+use super::findings::{self, ClusterFinding};
 use super::nodes::{parse_at_least, parse_gpus};
-use super::{MANAGER, SlurmConfig, agent_environment, config_value, parse_kill_wait};
+use super::{MANAGER, SlurmSiteConfig, agent_environment, config_value, parse_kill_wait};
 use crate::agent::attempt_remains::seconds_to_timestamp;
-use crate::agent::{AgentAnswer, AgentRequest, SiteAgent};
-use crate::exec::{Exec, ExecCommand, ExecLane, Work};
+use crate::agent::{SiteAgentAnswer, SiteAgentClient, SiteAgentRequest};
+use crate::exec::{CommandChannel, CommandExecutor, ExecCommand, ProgramOrScript};
 use crate::local_site::attempt_root::unique_word;
 use crate::port::SiteError;
 
@@ -46,7 +46,7 @@ pub struct SlurmPartition {
 
 /// The facts that were found. What was not found is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProbedFacts {
+pub struct ClusterProbeFacts {
     /// The account that we have there.
     pub account: String,
     /// The host on which Slurm's commands work.
@@ -75,7 +75,7 @@ pub struct ProbedFacts {
     pub clock_ahead_ms: i64,
 }
 
-impl ProbedFacts {
+impl ClusterProbeFacts {
     /// Returns the partition of this name, or the default one.
     pub fn find_partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
         self.partitions
@@ -89,11 +89,11 @@ impl ProbedFacts {
 
 /// The result of a probe: facts, and what they mean.
 #[derive(Debug, Clone, Default)]
-pub struct Probed {
+pub struct ClusterProbeOutcome {
     /// The facts.
-    pub facts: ProbedFacts,
+    pub facts: ClusterProbeFacts,
     /// The judgements on them.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ClusterFinding>,
 }
 
 /// Probes a cluster; with `trial` a job of one processor checks that nodes see the root, which must
@@ -102,11 +102,11 @@ pub struct Probed {
 /// # Errors
 /// It was not reached.
 pub async fn probe_cluster(
-    config: &SlurmConfig,
-    exec: Arc<dyn Exec>,
+    config: &SlurmSiteConfig,
+    exec: Arc<dyn CommandExecutor>,
     trial: bool,
-) -> Result<Probed, SiteError> {
-    let agent = SiteAgent {
+) -> Result<ClusterProbeOutcome, SiteError> {
+    let agent = SiteAgentClient {
         exec,
         text: crate::agent::join_script(&[MANAGER, include_str!("../slurm/probe.sh")]),
         site: config.name.clone(),
@@ -119,7 +119,7 @@ pub async fn probe_cluster(
     let answer = agent
         .send_request(
             &agent_words("probe", &nonce, &options),
-            AgentRequest::default(),
+            SiteAgentRequest::default(),
         )
         .await
         .map_err(SiteError::from)?;
@@ -132,10 +132,12 @@ pub async fn probe_cluster(
         .any(|finding| finding.verdict == findings::FindingVerdict::Bad);
     if trial && is_well && facts.root_is_there {
         let words = agent_words("trial", &nonce, &options);
-        let tried = agent.send_request(&words, AgentRequest::default()).await;
+        let tried = agent
+            .send_request(&words, SiteAgentRequest::default())
+            .await;
         findings::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
     }
-    Ok(Probed { facts, findings })
+    Ok(ClusterProbeOutcome { facts, findings })
 }
 
 fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<&'w str> {
@@ -144,10 +146,10 @@ fn agent_words<'w>(verb: &'w str, nonce: &'w str, options: &'w [String]) -> Vec<
 }
 
 /// Checks that contents of files have a way there.
-async fn check_bulk(agent: &SiteAgent) -> Finding {
+async fn check_bulk(agent: &SiteAgentClient) -> ClusterFinding {
     let command = ExecCommand {
-        work: Work::Program(vec!["true".into()]),
-        lane: ExecLane::Bulk,
+        work: ProgramOrScript::Program(vec!["true".into()]),
+        lane: CommandChannel::Bulk,
         input: Vec::new(),
         environment: agent.environment.clone(),
         deadline: agent.deadline,
@@ -172,10 +174,10 @@ fn now_ms() -> i64 {
 
 /// Measures by how much its clock is ahead: reads it in the middle of a short request, when others
 /// have made the connection.
-async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
+async fn clock_ahead(agent: &SiteAgentClient) -> Result<i64, SiteError> {
     let before = now_ms();
     let answer = agent
-        .send_request(&["clock"], AgentRequest::default())
+        .send_request(&["clock"], SiteAgentRequest::default())
         .await
         .map_err(SiteError::from)?;
     let ours = before.midpoint(now_ms());
@@ -184,12 +186,12 @@ async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
     Ok(theirs.map_or(0, |theirs| theirs - ours))
 }
 
-fn read_facts(answer: &AgentAnswer) -> ProbedFacts {
+fn read_facts(answer: &SiteAgentAnswer) -> ClusterProbeFacts {
     let free_kb: u64 = answer
         .last_value("free_kb")
         .and_then(|kb| kb.parse().ok())
         .unwrap_or(0);
-    ProbedFacts {
+    ClusterProbeFacts {
         account: last_text(answer, "account"),
         host: last_text(answer, "host"),
         version: last_text(answer, "version")
@@ -215,7 +217,7 @@ fn read_facts(answer: &AgentAnswer) -> ProbedFacts {
     }
 }
 
-fn last_text(answer: &AgentAnswer, key: &str) -> String {
+fn last_text(answer: &SiteAgentAnswer, key: &str) -> String {
     answer.values_of(key).last().unwrap_or_default().to_owned()
 }
 

@@ -7,12 +7,12 @@ use cospan_domain::units::Bytes;
 
 use super::SlurmSite;
 use super::queue::SlurmJob;
-use crate::agent::{AgentAnswer, AgentRequest};
+use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
 use crate::port::SiteError;
 
 /// The remains of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remains {
+pub struct AttemptRemains {
     /// The attempt.
     pub tag: AttemptTag,
     /// The disk space that they take.
@@ -23,14 +23,14 @@ pub struct Remains {
 
 impl SlurmSite {
     /// Lists the remains of attempts of any control plane below the root. Nothing is touched;
-    /// [`crate::port::Attempts::remove_attempt`] removes those that are not live.
+    /// [`crate::port::SiteAttemptCalls::remove_attempt`] removes those that are not live.
     ///
     /// # Errors
-    /// As for [`crate::port::Attempts::list_attempts`].
-    pub async fn list_remains(&self) -> Result<Vec<Remains>, SiteError> {
+    /// As for [`crate::port::SiteAttemptCalls::list_attempts`].
+    pub async fn list_remains(&self) -> Result<Vec<AttemptRemains>, SiteError> {
         let answer = self
             .agent
-            .send_request(&["remains"], AgentRequest::default())
+            .send_request(&["remains"], SiteAgentRequest::default())
             .await?;
         let active = self
             .own_jobs(&answer)
@@ -41,7 +41,7 @@ impl SlurmSite {
 }
 
 /// Adds up lines of `du`: kilobytes, a tab, and a path that ends in a tag.
-fn sum_remains(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains> {
+fn sum_remains(answer: &SiteAgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<AttemptRemains> {
     let mut taken: BTreeMap<AttemptTag, u64> = BTreeMap::new();
     for line in answer.values_of("takes") {
         let Some((kilobytes, path)) = line.split_once('\t') else {
@@ -54,7 +54,7 @@ fn sum_remains(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains
     }
     taken
         .into_iter()
-        .map(|(tag, kilobytes): (AttemptTag, u64)| Remains {
+        .map(|(tag, kilobytes): (AttemptTag, u64)| AttemptRemains {
             tag,
             bytes: Bytes(kilobytes.saturating_mul(1_024)),
             is_live: live.contains(&tag),
@@ -74,7 +74,10 @@ mod tests {
             "takes 8\tattempts/{one}\ntakes 4\tspool/{one}\ntakes 1\tspool/{two}\n\
              takes 9\tattempts/notes\n"
         );
-        let found = sum_remains(&AgentAnswer(text), &BTreeSet::from([two.parse().unwrap()]));
+        let found = sum_remains(
+            &SiteAgentAnswer(text),
+            &BTreeSet::from([two.parse().unwrap()]),
+        );
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].bytes, found[0].is_live), (Bytes(12 << 10), false));
         assert!(found[1].is_live);

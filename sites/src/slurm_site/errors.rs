@@ -1,7 +1,7 @@
 //! Messages of `sbatch` when it does not submit, and of `scontrol` when it does not reserve, as
 //! the port's kinds of errors.
 
-use super::slurm_reservations::Did;
+use super::slurm_reservations::ScontrolOutcome;
 use crate::port::SiteError;
 
 /// Parts of messages after which certainly nothing was submitted, and the site may well accept it
@@ -116,7 +116,10 @@ const BUSY: [&str; 4] = [
 const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access denied"];
 
 /// Interprets what `scontrol` did to a reservation if it ended with this code and these words.
-pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
+pub(super) fn reservation_answer(
+    code: Option<i32>,
+    said: &[&str],
+) -> Result<ScontrolOutcome, SiteError> {
     let why = said.join("; ");
     let Some(code) = code else {
         return Err(SiteError::OutcomeUnknown(format!(
@@ -124,7 +127,7 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
         )));
     };
     if code == 0 {
-        return Ok(Did::All);
+        return Ok(ScontrolOutcome::All);
     }
     if let Some(error) = unanswered_error("scontrol", code, said, &why) {
         return Err(error);
@@ -136,10 +139,13 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
         )));
     }
     let known = [
-        (&BUSY[..], Did::Busy),
-        (&["Duplicate reservation name"], Did::Twice),
-        (&["reservation is in use"], Did::InUse),
-        (&["reservation is invalid", "not found"], Did::Missing),
+        (&BUSY[..], ScontrolOutcome::Busy),
+        (&["Duplicate reservation name"], ScontrolOutcome::Twice),
+        (&["reservation is in use"], ScontrolOutcome::InUse),
+        (
+            &["reservation is invalid", "not found"],
+            ScontrolOutcome::Missing,
+        ),
     ];
     let did = known
         .into_iter()

@@ -2,10 +2,10 @@
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::cluster_check::{ProbedFacts, SlurmPartition};
+use super::cluster_check::{ClusterProbeFacts, SlurmPartition};
 use super::reservation_rights::check_reservations;
-use super::{BEFORE_KILL, SlurmConfig, payload_grace};
-use crate::agent::AgentAnswer;
+use super::{BEFORE_KILL, SlurmSiteConfig, payload_grace};
+use crate::agent::SiteAgentAnswer;
 use crate::port::SiteError;
 
 /// The judgement on something that was checked.
@@ -21,7 +21,7 @@ pub enum FindingVerdict {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ClusterFinding {
     /// The thing that was checked.
     pub what: &'static str,
     /// The judgement.
@@ -141,8 +141,8 @@ pub fn advice_for(said: &str) -> &'static str {
     })
 }
 
-pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding {
+pub(super) fn good(what: &'static str, found: impl Into<String>) -> ClusterFinding {
+    ClusterFinding {
         what,
         verdict: FindingVerdict::Good,
         found: found.into(),
@@ -150,8 +150,8 @@ pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
     }
 }
 
-fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding {
+fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> ClusterFinding {
+    ClusterFinding {
         what,
         verdict: FindingVerdict::Odd,
         found: found.into(),
@@ -163,8 +163,8 @@ pub(super) fn bad(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
-) -> Finding {
-    Finding {
+) -> ClusterFinding {
+    ClusterFinding {
         verdict: FindingVerdict::Bad,
         ..odd(what, found, advice)
     }
@@ -172,10 +172,10 @@ pub(super) fn bad(
 
 /// Lists all findings of one look.
 pub(super) fn list_findings(
-    answer: &AgentAnswer,
-    facts: &ProbedFacts,
-    config: &SlurmConfig,
-) -> Vec<Finding> {
+    answer: &SiteAgentAnswer,
+    facts: &ClusterProbeFacts,
+    config: &SlurmSiteConfig,
+) -> Vec<ClusterFinding> {
     let partition = config.partition.as_deref();
     let mut all = vec![good(
         "login",
@@ -207,12 +207,12 @@ pub(super) fn list_findings(
     all
 }
 
-fn failure_text(answer: &AgentAnswer, key: &str) -> Option<String> {
+fn failure_text(answer: &SiteAgentAnswer, key: &str) -> Option<String> {
     let said: Vec<&str> = answer.values_of(key).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn check_tools(answer: &AgentAnswer) -> Finding {
+fn check_tools(answer: &SiteAgentAnswer) -> ClusterFinding {
     let missing: Vec<&str> = answer.values_of("missing").collect();
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
@@ -237,7 +237,7 @@ fn check_tools(answer: &AgentAnswer) -> Finding {
     }
 }
 
-fn check_slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+fn check_slurm(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
     match failure_text(answer, "version_failed") {
         Some(said) => bad("Slurm", said.clone(), advice_for(&said)),
         None => good(
@@ -247,7 +247,11 @@ fn check_slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn check_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>) -> Finding {
+fn check_partition(
+    answer: &SiteAgentAnswer,
+    facts: &ClusterProbeFacts,
+    wanted: Option<&str>,
+) -> ClusterFinding {
     const WHAT: &str = "partition";
     if let Some(said) = failure_text(answer, "partition_failed") {
         return bad(WHAT, said.clone(), advice_for(&said));
@@ -278,7 +282,7 @@ fn check_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&st
     }
 }
 
-fn partition_names(facts: &ProbedFacts) -> String {
+fn partition_names(facts: &ClusterProbeFacts) -> String {
     let names: Vec<&str> = facts
         .partitions
         .iter()
@@ -308,7 +312,7 @@ fn describe_partition(partition: &SlurmPartition) -> String {
     )
 }
 
-fn check_submission(answer: &AgentAnswer) -> Finding {
+fn check_submission(answer: &SiteAgentAnswer) -> ClusterFinding {
     const WHAT: &str = "submission";
     match failure_text(answer, "submission_failed") {
         Some(said) => bad(WHAT, said.clone(), advice_for(&said)),
@@ -316,7 +320,7 @@ fn check_submission(answer: &AgentAnswer) -> Finding {
     }
 }
 
-fn check_account(facts: &ProbedFacts) -> Finding {
+fn check_account(facts: &ClusterProbeFacts) -> ClusterFinding {
     match &facts.limits {
         None => good("limits", "Slurm keeps no accounts here"),
         Some(limits) if limits.is_empty() => good("limits", "none are told"),
@@ -331,7 +335,7 @@ fn check_account(facts: &ProbedFacts) -> Finding {
 }
 
 /// Checks how much time Slurm leaves a payload that is asked to end.
-fn check_ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
+fn check_ending(facts: &ClusterProbeFacts, wanted: DurationMs) -> ClusterFinding {
     const WHAT: &str = "ending";
     let left = payload_grace(wanted, facts.kill_wait);
     match facts.kill_wait {
@@ -347,7 +351,7 @@ fn check_ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
     }
 }
 
-fn check_tracking(facts: &ProbedFacts) -> Finding {
+fn check_tracking(facts: &ClusterProbeFacts) -> ClusterFinding {
     const WHAT: &str = "processes";
     let kind = facts.process_tracking.as_str();
     match kind {
@@ -360,7 +364,7 @@ fn check_tracking(facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn check_directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+fn check_directory(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
     const WHAT: &str = DIRECTORY;
     let root = &facts.root;
     let kind = &facts.file_system;
@@ -384,7 +388,7 @@ fn check_directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn check_disk(facts: &ProbedFacts) -> Finding {
+fn check_disk(facts: &ClusterProbeFacts) -> ClusterFinding {
     let found = format!("{} free", facts.free);
     match facts.free {
         Bytes(0) => bad("disk", found, advice_for("No space left")),
@@ -393,7 +397,7 @@ fn check_disk(facts: &ProbedFacts) -> Finding {
     }
 }
 
-fn check_clock(facts: &ProbedFacts) -> Finding {
+fn check_clock(facts: &ClusterProbeFacts) -> ClusterFinding {
     let apart = facts.clock_ahead_ms.unsigned_abs();
     let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
     let what = "set both by NTP: starts of several components are timed by them";
@@ -405,7 +409,7 @@ fn check_clock(facts: &ProbedFacts) -> Finding {
 }
 
 /// Judges whether a job saw the root on its node.
-fn judge_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
+fn judge_trial(answer: &SiteAgentAnswer, facts: &ClusterProbeFacts) -> ClusterFinding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last_value("seen_by") {
         return good(WHAT, format!("{node} has {}", facts.root));
@@ -430,9 +434,9 @@ fn judge_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
 /// Adds whether a job saw the root, if one could be submitted. A node that has the root is better
 /// evidence than the kind of its file system.
 pub(super) fn add_trial(
-    findings: &mut Vec<Finding>,
-    tried: Result<AgentAnswer, SiteError>,
-    facts: &ProbedFacts,
+    findings: &mut Vec<ClusterFinding>,
+    tried: Result<SiteAgentAnswer, SiteError>,
+    facts: &ClusterProbeFacts,
 ) {
     let nodes = match tried {
         Ok(answer) => judge_trial(&answer, facts),
@@ -450,7 +454,7 @@ pub(super) fn add_trial(
 }
 
 /// Judges whether a second session could be opened.
-pub(super) fn judge_bulk(failed: Option<String>) -> Finding {
+pub(super) fn judge_bulk(failed: Option<String>) -> ClusterFinding {
     match failed {
         None => good("files", "have their own way there"),
         Some(why) => bad(
@@ -467,21 +471,21 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &str) -> Vec<Finding> {
-        let facts = ProbedFacts {
+    fn said(text: &str) -> Vec<ClusterFinding> {
+        let facts = ClusterProbeFacts {
             free: LITTLE_DISK,
-            ..ProbedFacts::default()
+            ..ClusterProbeFacts::default()
         };
-        list_findings(&AgentAnswer(text.to_owned()), &facts, &config())
+        list_findings(&SiteAgentAnswer(text.to_owned()), &facts, &config())
     }
 
-    fn config() -> SlurmConfig {
+    fn config() -> SlurmSiteConfig {
         let name = "there".parse().unwrap();
         let total = Resources::processors(1);
-        SlurmConfig::new(name, "/root".into(), total, Vec::new())
+        SlurmSiteConfig::new(name, "/root".into(), total, Vec::new())
     }
 
-    fn of<'a>(all: &'a [Finding], what: &str) -> &'a Finding {
+    fn of<'a>(all: &'a [ClusterFinding], what: &str) -> &'a ClusterFinding {
         all.iter().find(|finding| finding.what == what).unwrap()
     }
 
@@ -557,11 +561,11 @@ mod tests {
             disk: Bytes(0),
         };
         let partitions = vec![partition("fast", 64), partition("normal", 48)];
-        let facts = ProbedFacts {
+        let facts = ClusterProbeFacts {
             partitions,
-            ..ProbedFacts::default()
+            ..ClusterProbeFacts::default()
         };
-        let all = list_findings(&AgentAnswer(String::new()), &facts, &config());
+        let all = list_findings(&SiteAgentAnswer(String::new()), &facts, &config());
         let told = all.iter().filter(|finding| finding.what == "partition");
         let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
         assert_eq!(
@@ -575,8 +579,8 @@ mod tests {
 
     #[test]
     fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
-        let facts = ProbedFacts::default();
-        let of = |text: &str| judge_trial(&AgentAnswer(text.to_owned()), &facts).verdict;
+        let facts = ClusterProbeFacts::default();
+        let of = |text: &str| judge_trial(&SiteAgentAnswer(text.to_owned()), &facts).verdict;
         assert_eq!(of("seen_by n1"), FindingVerdict::Good);
         assert_eq!(of("unseen PENDING (Resources)"), FindingVerdict::Odd);
         assert_eq!(of("unseen COMPLETED (None)"), FindingVerdict::Bad);
@@ -588,9 +592,9 @@ mod tests {
         let of = |secs: Option<u64>| {
             let kill_wait = secs.map(DurationMs::from_secs);
             check_ending(
-                &ProbedFacts {
+                &ClusterProbeFacts {
                     kill_wait,
-                    ..ProbedFacts::default()
+                    ..ClusterProbeFacts::default()
                 },
                 config().grace,
             )
@@ -610,9 +614,9 @@ mod tests {
     #[test]
     fn clocks_that_differ_are_told() {
         let of = |clock_ahead_ms| {
-            check_clock(&ProbedFacts {
+            check_clock(&ClusterProbeFacts {
                 clock_ahead_ms,
-                ..ProbedFacts::default()
+                ..ClusterProbeFacts::default()
             })
             .verdict
         };

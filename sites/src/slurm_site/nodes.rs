@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::labels::{ANY, Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
+use cospan_domain::labels::{ANY, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES, SiteLabels};
 
-use crate::agent::AgentAnswer;
+use crate::agent::SiteAgentAnswer;
 
 /// The label that all sites under Slurm have, so that jobs can have options for them alone.
 const LRM: (&str, &str) = ("lrm", "slurm");
@@ -67,13 +67,13 @@ fn to_megabytes(mebibytes: u64) -> u64 {
     u64::try_from(megabytes).unwrap_or(u64::MAX)
 }
 
-fn all_nodes(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
+fn all_nodes(answer: &SiteAgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
     answer.values_of("nodes").filter_map(SinfoLine::parse_nodes)
 }
 
 /// Returns memory, graphics processors and disk of a partition, or of the default one.
 pub(super) fn partition_amounts(
-    answer: &AgentAnswer,
+    answer: &SiteAgentAnswer,
     partition: Option<&str>,
 ) -> BTreeMap<Arc<str>, u64> {
     let mut memory = 0_u64;
@@ -95,15 +95,15 @@ pub(super) fn partition_amounts(
 }
 
 /// Returns true if Slurm counts disk of any node.
-pub(super) fn counts_disk(answer: &AgentAnswer) -> bool {
+pub(super) fn counts_disk(answer: &SiteAgentAnswer) -> bool {
     all_nodes(answer).any(|nodes| nodes.disk_mib > 0)
 }
 
 /// Returns the site's partitions, the features and kinds of GPU of its nodes, the number of nodes
 /// of the largest partition, the amounts of the largest node, and the account's accounts and
 /// qualities of service: any, if Slurm reports none.
-pub(super) fn site_labels(answer: &AgentAnswer) -> Labels {
-    let mut labels = Labels::new();
+pub(super) fn site_labels(answer: &SiteAgentAnswer) -> SiteLabels {
+    let mut labels = SiteLabels::new();
     add_label(&mut labels, LRM.0, LRM.1);
     for (key, most) in largest_counts(answer)
         .into_iter()
@@ -138,12 +138,12 @@ pub(super) fn site_labels(answer: &AgentAnswer) -> Labels {
     labels
 }
 
-fn add_label(labels: &mut Labels, key: &str, value: &str) {
+fn add_label(labels: &mut SiteLabels, key: &str, value: &str) {
     labels.entry(key.into()).or_default().insert(value.into());
 }
 
 /// Returns how many nodes a partition has at most, and the most that one of them has.
-fn largest_counts(answer: &AgentAnswer) -> [(&'static str, u64); 4] {
+fn largest_counts(answer: &SiteAgentAnswer) -> [(&'static str, u64); 4] {
     let mut counts = BTreeMap::<&str, u64>::new();
     for nodes in all_nodes(answer) {
         let count = counts.entry(nodes.partition).or_default();
@@ -199,7 +199,7 @@ mod tests {
                         nodes urgent|1|16|64000|gpu:4|(null)|2000\n\
                         nodes odd\n";
 
-    fn values(labels: &Labels, key: &str) -> Vec<String> {
+    fn values(labels: &SiteLabels, key: &str) -> Vec<String> {
         labels
             .get(key)
             .into_iter()
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_a_partition_has_is_added_up() {
-        let of = |partition| partition_amounts(&AgentAnswer(SAID.to_owned()), partition);
+        let of = |partition| partition_amounts(&SiteAgentAnswer(SAID.to_owned()), partition);
         let memory = 3 * to_megabytes(64_000) + 2 * to_megabytes(128_000);
         let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
         assert_eq!(of(None), normal.into());
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn partitions_features_and_kinds_of_gpu_are_labels() {
-        let found = site_labels(&AgentAnswer(SAID.to_owned()));
+        let found = site_labels(&SiteAgentAnswer(SAID.to_owned()));
         assert_eq!(values(&found, "lrm"), ["slurm"]);
         assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
         assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn accounts_are_those_that_slurm_tells_of_and_any_where_it_tells_of_none() {
         let of = |said: &str| {
-            let labels = site_labels(&AgentAnswer(said.to_owned()));
+            let labels = site_labels(&SiteAgentAnswer(said.to_owned()));
             (values(&labels, "account"), values(&labels, "qos"))
         };
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();

@@ -6,13 +6,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::reservation::{IdleDrop, KindsError, ReservationTag, Span, Timeline, list_ebbs};
+use cospan_domain::reservation::{
+    IdleDrop, ReservationTag, ResourceKindsError, TimeSpan, Timeline, list_ebbs,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::hosts::parse_hosts;
 use super::queue::{PartitionLoad, default_partition};
-use crate::agent::AgentAnswer;
+use crate::agent::SiteAgentAnswer;
 
 /// The time for which nodes that are out of order are assumed to stay so.
 const OUT_OF_ORDER: DurationMs = DurationMs::from_secs(86_400);
@@ -22,9 +24,9 @@ const UNCONFIRMED: &str = "PURGE_COMP";
 
 /// A reservation of anybody.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Booked {
+pub(super) struct SlurmReservation {
     pub(super) name: Arc<str>,
-    pub(super) span: Span,
+    pub(super) span: TimeSpan,
     /// The processors of its cores.
     pub(super) processors: u32,
     /// True if it does not end by itself before its time.
@@ -36,7 +38,7 @@ pub(super) struct Booked {
 
 /// A job of anybody that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct OccupyingJob {
+struct RunningSlurmJob {
     processors: u32,
     until: Option<Timestamp>,
     reservation: Option<Arc<str>>,
@@ -55,9 +57,9 @@ struct PartitionNodes {
 
 /// Reservations and running jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct SlurmBookings {
-    pub(super) reserved: Vec<Booked>,
-    running: Vec<OccupyingJob>,
+pub(super) struct SlurmOccupancy {
+    pub(super) reserved: Vec<SlurmReservation>,
+    running: Vec<RunningSlurmJob>,
     members: Vec<PartitionNodes>,
 }
 
@@ -72,7 +74,7 @@ fn parse_name(text: &str) -> Option<Arc<str>> {
     (!matches!(text, "" | "(null)" | "N/A")).then(|| text.into())
 }
 
-impl Booked {
+impl SlurmReservation {
     /// Parses a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
     /// not say when, or how much.
     fn parse_reservation(line: &str) -> Option<Self> {
@@ -87,7 +89,7 @@ impl Booked {
         (from < to).then_some(())?;
         Some(Self {
             name: parse_name(booking_field(line, "ReservationName")?)?,
-            span: Span::new(from, to),
+            span: TimeSpan::new(from, to),
             processors: counted.unwrap_or(cores),
             confirmed: !flags
                 .split(',')
@@ -122,7 +124,7 @@ fn booking_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
         .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-impl OccupyingJob {
+impl RunningSlurmJob {
     /// Parses a line of `squeue`: processors, end, reservation, nodes.
     fn parse_running(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
@@ -157,10 +159,10 @@ fn share_on_nodes(
     u32::try_from(part).unwrap_or(processors)
 }
 
-impl SlurmBookings {
+impl SlurmOccupancy {
     /// Parses the lines of an answer. One that cannot be read is skipped: Slurm
     /// refuses what is not free.
-    pub(super) fn from_answer(answer: &AgentAnswer) -> Self {
+    pub(super) fn from_answer(answer: &SiteAgentAnswer) -> Self {
         let members = answer.values_of("members").filter_map(|line| {
             let mut fields = line.splitn(3, '|');
             let name = fields.next()?;
@@ -180,11 +182,11 @@ impl SlurmBookings {
         Self {
             reserved: answer
                 .values_of("reserved")
-                .filter_map(Booked::parse_reservation)
+                .filter_map(SlurmReservation::parse_reservation)
                 .collect(),
             running: answer
                 .values_of("running")
-                .filter_map(OccupyingJob::parse_running)
+                .filter_map(RunningSlurmJob::parse_running)
                 .collect(),
             members: members.collect(),
         }
@@ -219,7 +221,7 @@ impl SlurmBookings {
             .max(1)
     }
 
-    pub(super) fn find_reservation(&self, name: &str) -> Option<&Booked> {
+    pub(super) fn find_reservation(&self, name: &str) -> Option<&SlurmReservation> {
         self.reserved.iter().find(|booked| &*booked.name == name)
     }
 
@@ -249,7 +251,7 @@ impl SlurmBookings {
         let nodes = self.nodes_of(partition);
         self.reserved
             .iter()
-            .map(|booked: &Booked| {
+            .map(|booked: &SlurmReservation| {
                 share_on_nodes(self.idle_in(&booked.name, now), &booked.nodes, &nodes)
             })
             .fold(0, u32::saturating_add)
@@ -262,7 +264,7 @@ impl SlurmBookings {
         load: PartitionLoad,
         total: &Resources,
         now: Timestamp,
-    ) -> Result<Timeline, KindsError> {
+    ) -> Result<Timeline, ResourceKindsError> {
         let capacity = Resources {
             processors: load.whole,
             ..total.clone()
@@ -271,11 +273,11 @@ impl SlurmBookings {
         let nodes = self.nodes_of(partition);
         book_processors(
             &mut timeline,
-            Span::new(now, now + OUT_OF_ORDER),
+            TimeSpan::new(now, now + OUT_OF_ORDER),
             load.whole.saturating_sub(load.total),
         )?;
         for booked in &self.reserved {
-            let span = Span::new(booked.span.from.max(now), booked.span.to);
+            let span = TimeSpan::new(booked.span.from.max(now), booked.span.to);
             let processors = share_on_nodes(booked.processors, &booked.nodes, &nodes);
             book_processors(&mut timeline, span, processors)?;
         }
@@ -283,13 +285,13 @@ impl SlurmBookings {
             // A job that is overdue may end any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
             let processors = share_on_nodes(job.processors, &job.nodes, &nodes);
-            book_processors(&mut timeline, Span::new(now, until), processors)?;
+            book_processors(&mut timeline, TimeSpan::new(now, until), processors)?;
         }
         Ok(timeline)
     }
 
     /// Returns true if a job runs on processors that are counted as reserved.
-    fn is_counted(&self, job: &OccupyingJob, now: Timestamp) -> bool {
+    fn is_counted(&self, job: &RunningSlurmJob, now: Timestamp) -> bool {
         let inside = job
             .reservation
             .as_deref()
@@ -316,7 +318,11 @@ impl SlurmBookings {
     }
 }
 
-fn book_processors(timeline: &mut Timeline, span: Span, processors: u32) -> Result<(), KindsError> {
+fn book_processors(
+    timeline: &mut Timeline,
+    span: TimeSpan,
+    processors: u32,
+) -> Result<(), ResourceKindsError> {
     let amounts = timeline.amounts(&Resources::processors(processors))?;
     timeline.book(span, &amounts);
     Ok(())
@@ -324,7 +330,7 @@ fn book_processors(timeline: &mut Timeline, span: Span, processors: u32) -> Resu
 
 /// Returns the name of the partition to reserve in.
 pub(super) fn reserving_partition<'a>(
-    answer: &'a AgentAnswer,
+    answer: &'a SiteAgentAnswer,
     own: Option<&'a str>,
 ) -> Option<&'a str> {
     own.or_else(|| default_partition(answer.values_of("load")))

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::PartitionOptions;
+use cospan_domain::acquisition::PartitionOptionPrefixes;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
-use super::SlurmConfig;
-use crate::port::{SiteError, SubmitRequest};
+use super::SlurmSiteConfig;
+use crate::port::{AttemptSubmitRequest, SiteError};
 
 /// Added to the longest life of a wrapper to make the limit that Slurm gets: so Slurm never ends a
 /// payload that still has time.
@@ -67,7 +67,7 @@ const WITH_VALUE: &[&str] = &[
 ];
 
 /// The ways in which a job chooses its partition, account and reservation.
-pub const LANES: PartitionOptions = PartitionOptions {
+pub const LANES: PartitionOptionPrefixes = PartitionOptionPrefixes {
     partition: &["--partition=", "-p"],
     account: &["--account=", "-A"],
     reservation: &["--reservation="],
@@ -113,7 +113,7 @@ const NAME_MAX: usize = 40;
 
 /// Returns the name of an attempt in Slurm: the job's own name, for people, and the tag, so that
 /// nothing else ever has this name. Commas and bars have meanings of their own to Slurm's commands.
-pub(super) fn job_name(order: &SubmitRequest) -> String {
+pub(super) fn job_name(order: &AttemptSubmitRequest) -> String {
     let name: String = order
         .name
         .iter()
@@ -139,8 +139,8 @@ pub(super) fn job_name(order: &SubmitRequest) -> String {
 /// # Errors
 /// `Unfit` if the job has one that is not allowed.
 pub(super) fn sbatch_options(
-    config: &SlurmConfig,
-    order: &SubmitRequest,
+    config: &SlurmSiteConfig,
+    order: &AttemptSubmitRequest,
     root: &str,
     limits: AttemptLimits,
 ) -> Result<Vec<String>, SiteError> {
@@ -185,7 +185,7 @@ pub(super) fn sbatch_options(
 }
 
 /// Returns the options that every job of a site gets, unless it sets others.
-pub(super) fn site_options(config: &SlurmConfig) -> Vec<String> {
+pub(super) fn site_options(config: &SlurmSiteConfig) -> Vec<String> {
     let named = [
         ("partition", &config.partition),
         ("account", &config.account),
@@ -217,8 +217,8 @@ pub(super) struct AttemptLimits {
 /// starts a job that asks for more, so the wait at the gate is shortened first; if that is still
 /// too much, Slurm takes the rest off the end of the payload, as it does to everybody.
 pub(super) fn limits_for(
-    config: &SlurmConfig,
-    order: &SubmitRequest,
+    config: &SlurmSiteConfig,
+    order: &AttemptSubmitRequest,
     longest: Option<DurationMs>,
     counts_disk: bool,
 ) -> AttemptLimits {
@@ -472,7 +472,7 @@ mod tests {
     #[test]
     fn no_more_time_is_asked_for_than_the_partition_gives() {
         let name = cospan_domain::ids::SiteName::new("there").unwrap();
-        let config = SlurmConfig::new(name, "/r".into(), Resources::default(), Vec::new());
+        let config = SlurmSiteConfig::new(name, "/r".into(), Resources::default(), Vec::new());
         let mut order =
             crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
         let minutes = |minutes: u64| DurationMs(minutes * 60_000);

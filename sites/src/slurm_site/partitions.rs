@@ -6,15 +6,15 @@ use std::sync::Arc;
 use cospan_domain::acquisition::{Partition, PartitionAccount, SitePartitions};
 use cospan_domain::units::DurationMs;
 
-use super::occupancy::{SlurmBookings, reserving_partition};
+use super::occupancy::{SlurmOccupancy, reserving_partition};
 use super::{SlurmSite, nodes, queue, times};
-use crate::agent::AgentAnswer;
+use crate::agent::SiteAgentAnswer;
 use crate::clock;
-use crate::port::{SiteError, SubmitRequest};
+use crate::port::{AttemptSubmitRequest, SiteError};
 
 impl SlurmSite {
     /// Returns the partition for jobs that name none, and how long jobs may run in each.
-    pub(super) fn read_partitions(&self, answer: &AgentAnswer) -> SitePartitions {
+    pub(super) fn read_partitions(&self, answer: &SiteAgentAnswer) -> SitePartitions {
         let config = &self.config;
         let own_partition = reserving_partition(answer, config.partition.as_deref());
         let reservation = config
@@ -35,7 +35,7 @@ impl SlurmSite {
                 (name, partition)
             })
             .collect();
-        for booked in SlurmBookings::from_answer(answer)
+        for booked in SlurmOccupancy::from_answer(answer)
             .reserved
             .iter()
             .filter(|one| !one.is_ours())
@@ -63,7 +63,7 @@ impl SlurmSite {
     pub(super) fn check_lasts(
         &self,
         lane: &PartitionAccount,
-        order: &SubmitRequest,
+        order: &AttemptSubmitRequest,
     ) -> Result<(), SiteError> {
         let named = lane
             .partition
@@ -83,7 +83,7 @@ impl SlurmSite {
 
     fn make_partition(
         &self,
-        answer: &AgentAnswer,
+        answer: &SiteAgentAnswer,
         name: &str,
         processors: u32,
         longest: Option<DurationMs>,

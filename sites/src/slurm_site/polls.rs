@@ -4,7 +4,7 @@
 //! while ago is good enough. It is asked again as soon as files show more than it did, or that an
 //! attempt may be over; and about those of which it has not said that they wait or run.
 //!
-//! If Slurm does not answer (see [`PartialAnswer`]), files are read all the same. It is left alone for as
+//! If Slurm does not answer (see [`BatchSystemSilence`]), files are read all the same. It is left alone for as
 //! long as its report would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +19,20 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::time::Instant;
 
 use super::SlurmSite;
-use super::accounts::SlurmAccounting;
+use super::accounts::SlurmAccountingCache;
 use super::attempt_state::{
-    AttemptKnowledge, is_back_in_queue, is_outdated, judge_in_silence, observe,
+    SlurmAttemptEvidence, is_back_in_queue, is_outdated, judge_in_silence, observe,
 };
-use super::occupancy::SlurmBookings;
+use super::occupancy::SlurmOccupancy;
 use super::queue::{self, PartitionLoad, SlurmJob};
 use crate::agent::attempt_remains;
-use crate::agent::site_time::SiteTime;
-use crate::agent::{AgentAnswer, AgentRequest};
-use crate::attempt_end::BatchState;
+use crate::agent::site_time::SiteClockState;
+use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
+use crate::attempt_end::BatchJobState;
 use crate::local_site::root_check::ROOM_MIN;
-use crate::port::{PartialAnswer, SiteError, SiteStatus, SubmitRequest, Submitted};
+use crate::port::{
+    AcceptedAttempt, AttemptSubmitRequest, BatchSystemSilence, SiteError, SiteStatus,
+};
 use crate::wrapper::attempt_files::WrapperEvidence;
 
 /// The time from when Slurm is seen to run nothing of an attempt to the decision that its files say
@@ -46,25 +48,25 @@ const ALONE: Duration = Duration::from_secs(10);
 
 /// The latest reports of Slurm.
 #[derive(Debug, Default)]
-pub(super) struct SlurmPoll {
+pub(super) struct LatestSlurmReports {
     queue: Option<(Instant, Vec<SlurmJob>)>,
     /// The load of its nodes, and how many processors our attempts had then.
     load: Option<(Instant, PartitionLoad, u32)>,
     /// The load of each partition.
     loads: BTreeMap<Arc<str>, PartitionLoad>,
     /// All reservations at that time.
-    bookings: SlurmBookings,
+    bookings: SlurmOccupancy,
     /// The time when it last gave no answer, and why; `None` once it answers again.
     silent: Option<(Instant, String)>,
     /// The clock of the site.
-    pub(super) time: SiteTime,
+    pub(super) time: SiteClockState,
     /// The time since when the recorded end of an attempt has been seen.
     exited: BTreeMap<AttemptTag, Instant>,
     /// The accounts of jobs that Slurm forgot.
-    pub(super) accounts: SlurmAccounting,
+    pub(super) accounts: SlurmAccountingCache,
 }
 
-impl SlurmPoll {
+impl LatestSlurmReports {
     /// Returns true if its report on these attempts is still good enough.
     fn covers(&self, tags: &[AttemptTag], memory: Duration) -> bool {
         let is_fresh = self
@@ -79,8 +81,9 @@ impl SlurmPoll {
                     .filter(|job| job.tag == *tag)
                     .peekable();
                 of_it.peek().is_some()
-                    && of_it
-                        .all(|job| matches!(job.word, BatchState::Waiting | BatchState::Running))
+                    && of_it.all(|job| {
+                        matches!(job.word, BatchJobState::Waiting | BatchJobState::Running)
+                    })
             })
     }
 
@@ -91,9 +94,9 @@ impl SlurmPoll {
     }
 
     /// Describes its silence, for this reason.
-    fn describe_silence(&self, why: String) -> PartialAnswer {
+    fn describe_silence(&self, why: String) -> BatchSystemSilence {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
-        PartialAnswer {
+        BatchSystemSilence {
             age: age.map(|age: Duration| {
                 DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
             }),
@@ -173,7 +176,7 @@ pub(super) fn note_duration(
 }
 
 /// Returns why Slurm did not answer, if it was asked and did not.
-fn failure_reason(answer: &AgentAnswer, seconds: &str) -> Option<String> {
+fn failure_reason(answer: &SiteAgentAnswer, seconds: &str) -> Option<String> {
     let why = answer.last_value("fail")?;
     let why = why.strip_prefix("unsent").unwrap_or(why).trim();
     Some(if why.is_empty() {
@@ -185,7 +188,7 @@ fn failure_reason(answer: &AgentAnswer, seconds: &str) -> Option<String> {
 
 /// The basis of a look.
 #[derive(Debug)]
-struct PollBasis {
+struct SlurmPollPlan {
     /// The jobs of Slurm's latest report, if that is good enough; otherwise Slurm is asked. They
     /// are kept here because a change of the queue may drop that report while files are read.
     known: Option<Vec<SlurmJob>>,
@@ -195,7 +198,7 @@ struct PollBasis {
     again: bool,
 }
 
-impl PollBasis {
+impl SlurmPollPlan {
     /// Returns the arguments of the request.
     fn request_words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
         let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
@@ -216,7 +219,7 @@ impl SlurmSite {
             let known = heard
                 .covers(tags, memory)
                 .then(|| heard.known_jobs().to_vec());
-            PollBasis {
+            SlurmPollPlan {
                 known,
                 asks_load: !heard.knows_load(memory),
                 again: false,
@@ -225,7 +228,7 @@ impl SlurmSite {
         let (mut status, again) = self.look_once(tags, first).await?;
         if !again.is_empty() {
             // Slurm's report on them is older than their files.
-            let second = PollBasis {
+            let second = SlurmPollPlan {
                 known: None,
                 asks_load: false,
                 again: true,
@@ -243,9 +246,9 @@ impl SlurmSite {
     async fn look_once(
         &self,
         tags: &[AttemptTag],
-        look: PollBasis,
+        look: SlurmPollPlan,
     ) -> Result<(SiteStatus, Vec<AttemptTag>), SiteError> {
-        let mut request = AgentRequest::default();
+        let mut request = SiteAgentRequest::default();
         tags.iter()
             .for_each(|tag| request.push_line("tag", &tag.to_string()));
         let limit = self.answer_limit();
@@ -267,7 +270,7 @@ impl SlurmSite {
             let evidence = left.evidence.get(tag);
             let job = job_of_tag(&jobs, *tag, evidence);
             let is_over = job.is_none_or(|job| {
-                let never_runs = job.word == BatchState::NeverRuns;
+                let never_runs = job.word == BatchJobState::NeverRuns;
                 !job.is_active() || never_runs || is_back_in_queue(job, evidence)
             });
             let settled = self
@@ -277,7 +280,7 @@ impl SlurmSite {
                 .exited_for(*tag, evidence)
                 .is_some_and(|over| over > WORD_LATE);
             let spooled = left.spooled.contains(tag);
-            let known = AttemptKnowledge {
+            let known = SlurmAttemptEvidence {
                 job,
                 evidence,
                 spooled,
@@ -320,7 +323,7 @@ impl SlurmSite {
         tags: &[AttemptTag],
         why: String,
     ) -> Result<SiteStatus, SiteError> {
-        let mut request = AgentRequest::default();
+        let mut request = SiteAgentRequest::default();
         tags.iter()
             .for_each(|tag| request.push_line("tag", &tag.to_string()));
         let words = ["status", &self.answer_limit()];
@@ -330,7 +333,7 @@ impl SlurmSite {
     }
 
     /// Notes whether there is room to begin anything.
-    fn note_room(&self, answer: &AgentAnswer) {
+    fn note_room(&self, answer: &SiteAgentAnswer) {
         let words = answer
             .last_value("room")
             .map(|line| line.split(' ').map(str::parse));
@@ -355,7 +358,7 @@ impl SlurmSite {
     fn status_in_silence(
         &self,
         tags: &[AttemptTag],
-        answer: &AgentAnswer,
+        answer: &SiteAgentAnswer,
         why: String,
     ) -> SiteStatus {
         let (_, site_clock, left) = self.read_remains(answer);
@@ -392,11 +395,11 @@ impl SlurmSite {
     /// Reads what its clock shows, the corrected time, and the remains of attempts from an answer.
     fn read_remains(
         &self,
-        answer: &AgentAnswer,
+        answer: &SiteAgentAnswer,
     ) -> (
         Option<Timestamp>,
         Option<Timestamp>,
-        attempt_remains::LeftAttempts,
+        attempt_remains::LeftAttemptFiles,
     ) {
         let mut heard = self.lock_answers();
         let time = &mut heard.time;
@@ -417,7 +420,7 @@ impl SlurmSite {
         &self,
         tags: &[AttemptTag],
         jobs: &[SlurmJob],
-        left: &attempt_remains::LeftAttempts,
+        left: &attempt_remains::LeftAttemptFiles,
     ) -> Vec<AttemptTag> {
         tags.iter()
             .filter(|tag: &&AttemptTag| {
@@ -439,8 +442,8 @@ impl SlurmSite {
     /// Stores Slurm's report, if it was asked; returns its jobs, as far as they are known now.
     fn store_report(
         &self,
-        answer: &AgentAnswer,
-        look: PollBasis,
+        answer: &SiteAgentAnswer,
+        look: SlurmPollPlan,
         at: Instant,
     ) -> Result<Vec<SlurmJob>, SiteError> {
         let load = if look.asks_load {
@@ -460,20 +463,24 @@ impl SlurmSite {
         };
         if let Some(load) = load {
             heard.loads = queue::loads_by_partition(|| answer.values_of("load"));
-            heard.bookings = SlurmBookings::from_answer(answer);
+            heard.bookings = SlurmOccupancy::from_answer(answer);
             heard.load = Some((at, load, used_processors(&jobs)));
         }
         Ok(jobs)
     }
 
     /// Notes a submission: until Slurm is asked again, it waits.
-    pub(super) fn note_submission(&self, order: &SubmitRequest, submitted: &Submitted) {
+    pub(super) fn note_submission(
+        &self,
+        order: &AttemptSubmitRequest,
+        submitted: &AcceptedAttempt,
+    ) {
         if let Some((_, jobs)) = &mut self.lock_answers().queue {
             jobs.push(SlurmJob {
                 number: submitted.lrm_id.to_string(),
                 tag: order.tag,
                 state: "PENDING".to_owned(),
-                word: BatchState::Waiting,
+                word: BatchJobState::Waiting,
                 reason: "None".to_owned(),
                 processors: order.resources.processors,
                 submitted_at: super::steady_now(),
@@ -522,7 +529,7 @@ impl SlurmSite {
             .processors
             .min(load.total)
             .saturating_sub(sum_processors(jobs, takes_processors));
-        let waiting = sum_processors(jobs, |job| job.word == BatchState::Waiting);
+        let waiting = sum_processors(jobs, |job| job.word == BatchJobState::Waiting);
         let free = load.idle.saturating_sub(waiting);
         idle.processors = ours.min(free);
         idle
@@ -548,7 +555,7 @@ impl SlurmSite {
         jobs: &[SlurmJob],
         now: Timestamp,
     ) -> BTreeMap<Arc<str>, Resources> {
-        let waiting = jobs.iter().filter(|job| job.word == BatchState::Waiting);
+        let waiting = jobs.iter().filter(|job| job.word == BatchJobState::Waiting);
         let waiting = waiting
             .map(|job| job.processors)
             .fold(0, u32::saturating_add);
@@ -586,7 +593,7 @@ impl SlurmSite {
 }
 
 fn takes_processors(job: &SlurmJob) -> bool {
-    job.is_active() && job.word != BatchState::NeverRuns
+    job.is_active() && job.word != BatchJobState::NeverRuns
 }
 
 fn sum_processors(jobs: &[SlurmJob], wanted: fn(&SlurmJob) -> bool) -> u32 {

@@ -8,20 +8,24 @@ use cospan_domain::ids::{AttemptTag, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
-use super::{SlurmConfig, SlurmSite};
+use super::{SlurmSite, SlurmSiteConfig};
 use crate::contract::{order, script, tag};
-use crate::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
-use crate::port::{Attempts, EndedBySite, InQueue, Observation, Site, SiteStatus};
+use crate::exec::{
+    CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+};
+use crate::port::{
+    AttemptObservation, QueuedAttempt, Site, SiteAttemptCalls, SiteEndReason, SiteStatus,
+};
 
 /// When files were written, by the clock of their site, which shows some time more.
 pub(super) const WRITTEN_S: i64 = 1_800_000_000 - 50;
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
-pub(super) struct Cluster(Mutex<ScriptedSlurm>);
+pub(super) struct ScriptedCluster(Mutex<ScriptedClusterState>);
 
 #[derive(Debug, Default)]
-pub(super) struct ScriptedSlurm {
+pub(super) struct ScriptedClusterState {
     pub(super) queue: String,
     idle: u32,
     drained: u32,
@@ -41,8 +45,8 @@ pub(super) struct ScriptedSlurm {
     asked: Vec<String>,
 }
 
-impl Cluster {
-    pub(super) fn say(&self, change: impl FnOnce(&mut ScriptedSlurm)) {
+impl ScriptedCluster {
+    pub(super) fn say(&self, change: impl FnOnce(&mut ScriptedClusterState)) {
         change(&mut self.0.lock().unwrap());
     }
 
@@ -53,9 +57,9 @@ impl Cluster {
 }
 
 #[async_trait]
-impl Exec for Cluster {
+impl CommandExecutor for ScriptedCluster {
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        let Work::Script { words, .. } = &command.work else {
+        let ProgramOrScript::Script { words, .. } = &command.work else {
             unreachable!()
         };
         let words: Vec<&str> = words[3..]
@@ -129,12 +133,12 @@ pub(super) fn files(tag: AttemptTag, number: u32, more: &[(&str, &str)]) -> Stri
     text
 }
 
-pub(super) fn site() -> (Arc<Cluster>, SlurmSite) {
-    let cluster = Arc::new(Cluster::default());
+pub(super) fn site() -> (Arc<ScriptedCluster>, SlurmSite) {
+    let cluster = Arc::new(ScriptedCluster::default());
     cluster.say(|said| said.idle = 64);
     let name = SiteName::new("there").unwrap();
     let total = Resources::processors(64);
-    let config = SlurmConfig::new(name, "/root".into(), total, Vec::new());
+    let config = SlurmSiteConfig::new(name, "/root".into(), total, Vec::new());
     (cluster.clone(), SlurmSite::remote(config, cluster).unwrap())
 }
 
@@ -143,7 +147,7 @@ pub(super) async fn look(site: &SlurmSite) -> SiteStatus {
     site.status(&[tag(1)]).await.unwrap()
 }
 
-pub(super) fn seen(status: &SiteStatus) -> &Observation {
+pub(super) fn seen(status: &SiteStatus) -> &AttemptObservation {
     &status.attempts[&tag(1)]
 }
 
@@ -167,8 +171,8 @@ async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
         (seen, asked)
     };
     let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|/root|TAG\n").await;
-    let Observation::Ended {
-        why: EndedBySite::Preempted,
+    let AttemptObservation::Ended {
+        why: SiteEndReason::Preempted,
         ..
     } = preempted
     else {
@@ -177,7 +181,10 @@ async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
     assert_eq!(asked, 1);
     for silent in ["unkept here\n", ""] {
         let (seen, asked) = lost(silent).await;
-        assert!(matches!(seen, Observation::Vanished { .. }), "{seen:?}");
+        assert!(
+            matches!(seen, AttemptObservation::Vanished { .. }),
+            "{seen:?}"
+        );
         assert_eq!(asked, 1);
     }
 }
@@ -223,7 +230,10 @@ async fn slurm_is_not_asked_while_an_attempt_runs_and_files_say_no_more() {
         said.files = files(tag(1), 5, &[]);
     });
     for _ in 0..5 {
-        assert!(matches!(seen(&look(&site).await), Observation::Ready(_)));
+        assert!(matches!(
+            seen(&look(&site).await),
+            AttemptObservation::Ready(_)
+        ));
     }
     assert_eq!(cluster.asked(), ["queue load", "", "", "", ""]);
     look(&site).await;
@@ -241,7 +251,7 @@ async fn slurm_is_asked_about_what_it_has_not_said_to_go_on() {
     }
     let (cluster, site) = site();
     look(&site).await;
-    assert_eq!(*seen(&look(&site).await), Observation::Absent);
+    assert_eq!(*seen(&look(&site).await), AttemptObservation::Absent);
     assert_eq!(
         cluster.asked(),
         ["queue load", "queue"],
@@ -253,12 +263,18 @@ async fn slurm_is_asked_about_what_it_has_not_said_to_go_on() {
 async fn slurm_is_asked_at_once_when_files_say_more_than_it_did() {
     let (cluster, site) = site();
     cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 2));
-    assert!(matches!(seen(&look(&site).await), Observation::Queued(_)));
+    assert!(matches!(
+        seen(&look(&site).await),
+        AttemptObservation::Queued(_)
+    ));
     cluster.say(|said| {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[]);
     });
-    assert!(matches!(seen(&look(&site).await), Observation::Ready(_)));
+    assert!(matches!(
+        seen(&look(&site).await),
+        AttemptObservation::Ready(_)
+    ));
     assert_eq!(cluster.asked(), ["queue load", "", "queue"]);
 }
 
@@ -270,7 +286,10 @@ async fn what_was_submitted_waits_until_slurm_is_asked() {
     order.resources = Resources::processors(3);
     site.submit(&order).await.unwrap();
     let status = look(&site).await;
-    assert_eq!(*seen(&status), Observation::Queued(InQueue::default()));
+    assert_eq!(
+        *seen(&status),
+        AttemptObservation::Queued(QueuedAttempt::default())
+    );
     assert_eq!(status.idle.processors, 61);
     assert_eq!(cluster.asked(), ["queue load", ""]);
 }
@@ -304,10 +323,10 @@ async fn what_a_cluster_has_is_not_less_while_its_nodes_are_drained() {
 async fn what_is_removed_is_not_remembered_to_run() {
     let (cluster, site) = site();
     cluster.say(|said| said.queue = job(5, tag(1), "RUNNING", 2));
-    assert_eq!(*seen(&look(&site).await), Observation::Starting);
+    assert_eq!(*seen(&look(&site).await), AttemptObservation::Starting);
     cluster.say(|said| said.queue = job(5, tag(1), "COMPLETED", 2));
     site.remove_attempt(tag(1)).await.unwrap();
-    assert_eq!(*seen(&look(&site).await), Observation::Absent);
+    assert_eq!(*seen(&look(&site).await), AttemptObservation::Absent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,18 +338,21 @@ async fn what_began_and_waits_again_has_time_to_be_ended_by_its_node() {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);
     });
-    assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
+    assert!(matches!(
+        seen(&look(&site).await),
+        AttemptObservation::Begun(_)
+    ));
     cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 2));
     tokio::time::advance(Duration::from_secs(10)).await;
     for _ in 0..5 {
         let seen_now = look(&site).await;
         assert!(
-            matches!(seen(&seen_now), Observation::Unknown(_)),
+            matches!(seen(&seen_now), AttemptObservation::Unknown(_)),
             "{seen_now:?}"
         );
     }
     let seen_last = look(&site).await;
-    let Observation::Ended { began: true, .. } = seen(&seen_last) else {
+    let AttemptObservation::Ended { began: true, .. } = seen(&seen_last) else {
         panic!("{seen_last:?}")
     };
 }
@@ -355,7 +377,7 @@ async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
     });
     let status = look(&site).await;
     assert!(
-        matches!(seen(&status), Observation::Exited(_)),
+        matches!(seen(&status), AttemptObservation::Exited(_)),
         "{status:?}"
     );
     assert_eq!(status.idle.processors, 40, "it is given back");
@@ -373,12 +395,12 @@ async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
 async fn files_are_read_while_slurm_does_not_answer() {
     let (cluster, site) = site();
     cluster.say(|said| said.queue = job(5, tag(1), "RUNNING", 2));
-    assert_eq!(*seen(&look(&site).await), Observation::Starting);
+    assert_eq!(*seen(&look(&site).await), AttemptObservation::Starting);
     cluster.say(|said| said.frozen = true);
     tokio::time::advance(Duration::from_secs(10)).await;
     let status = look(&site).await;
     assert!(
-        matches!(seen(&status), Observation::Unknown(_)),
+        matches!(seen(&status), AttemptObservation::Unknown(_)),
         "never absent: {status:?}"
     );
     let age = status.silence.unwrap().age.unwrap();
@@ -389,7 +411,10 @@ async fn files_are_read_while_slurm_does_not_answer() {
     let decided = ("decision", "go");
     let begun = format!("pid 13\nstart 35\nend {}", tag(1));
     cluster.say(|said| said.files = files(tag(1), 5, &[decided, ("begun", &begun)]));
-    assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
+    assert!(matches!(
+        seen(&look(&site).await),
+        AttemptObservation::Begun(_)
+    ));
     let exit = format!("cause code 0\nran 1\nend {}", tag(1));
     let all = [decided, ("begun", &*begun), ("exit", &*exit)];
     cluster.say(|said| said.files = files(tag(1), 5, &all));
@@ -400,7 +425,10 @@ async fn files_are_read_while_slurm_does_not_answer() {
         "Slurm is left alone"
     );
     tokio::time::advance(Duration::from_secs(10)).await;
-    assert!(matches!(seen(&look(&site).await), Observation::Exited(_)));
+    assert!(matches!(
+        seen(&look(&site).await),
+        AttemptObservation::Exited(_)
+    ));
     cluster.say(|said| said.frozen = false);
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(look(&site).await.silence, None);
@@ -420,14 +448,14 @@ async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
         tokio::time::advance(Duration::from_secs(wait_s)).await;
         let status = look(&site).await;
         assert!(
-            matches!(seen(&status), Observation::Unknown(_)),
+            matches!(seen(&status), AttemptObservation::Unknown(_)),
             "{cause}: {status:?}"
         );
     }
 }
 
 /// A look, while which something is done to the queue.
-async fn disturbed(site: &SlurmSite, after: u64) -> Observation {
+async fn disturbed(site: &SlurmSite, after: u64) -> AttemptObservation {
     tokio::time::advance(Duration::from_secs(after)).await;
     let tags = [tag(1)];
     let (status, ()) = tokio::join!(site.status(&tags), async { site.forget_queue() });
@@ -445,14 +473,17 @@ async fn what_is_done_to_the_queue_during_a_look_makes_no_job_unknown() {
         said.slow = true;
     });
     let first = look(&site).await;
-    assert!(matches!(seen(&first), Observation::Begun(_)), "{first:?}");
+    assert!(
+        matches!(seen(&first), AttemptObservation::Begun(_)),
+        "{first:?}"
+    );
     let begun = disturbed(&site, 4).await;
-    assert!(matches!(begun, Observation::Begun(_)), "{begun:?}");
+    assert!(matches!(begun, AttemptObservation::Begun(_)), "{begun:?}");
     // Slurm is asked about others, and says what runs.
     site.status(&[tag(2)]).await.unwrap();
     for _ in 0..2 {
         let begun = disturbed(&site, 6).await;
-        assert!(matches!(begun, Observation::Begun(_)), "{begun:?}");
+        assert!(matches!(begun, AttemptObservation::Begun(_)), "{begun:?}");
         site.status(&[tag(2)]).await.unwrap();
     }
 }

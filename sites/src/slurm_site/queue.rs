@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
-use crate::attempt_end::BatchState;
-use crate::port::InQueue;
+use crate::attempt_end::BatchJobState;
+use crate::port::QueuedAttempt;
 
 /// A job of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct SlurmJob {
     pub(super) tag: AttemptTag,
     /// The state in Slurm's words; `word` is its meaning.
     pub(super) state: String,
-    pub(super) word: BatchState,
+    pub(super) word: BatchJobState,
     /// The reason why it waits, or ended.
     pub(super) reason: String,
     pub(super) processors: u32,
@@ -29,9 +29,9 @@ pub(super) struct SlurmJob {
 
 impl SlurmJob {
     /// Describes it as an attempt in the queue.
-    pub(super) fn to_in_queue(&self) -> InQueue {
+    pub(super) fn to_in_queue(&self) -> QueuedAttempt {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
-        InQueue {
+        QueuedAttempt {
             expected: self.start_at,
             behind,
         }
@@ -96,24 +96,24 @@ const NEVER: [&str; 13] = [
 
 /// Interprets Slurm's state and reason together. An unknown state is taken to be one of
 /// a job that may still run.
-pub(super) fn interpret_state(state: &str, reason: &str) -> BatchState {
+pub(super) fn interpret_state(state: &str, reason: &str) -> BatchJobState {
     match state {
         "PENDING" | "RESV_DEL_HOLD" => interpret_waiting(reason),
-        "CONFIGURING" => BatchState::Waiting,
-        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchState::Requeued,
-        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchState::Completing,
-        "LAUNCH_FAILED" => BatchState::LaunchFailed,
-        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => BatchState::LaunchFailed,
-        "COMPLETED" => BatchState::Completed,
-        "FAILED" => BatchState::Failed,
-        "CANCELLED" | "REVOKED" => BatchState::Cancelled,
-        "PREEMPTED" => BatchState::Preempted,
-        "TIMEOUT" => BatchState::TimeLimit,
-        "DEADLINE" => BatchState::Deadline,
-        "NODE_FAIL" | "RECONFIG_FAIL" => BatchState::NodeFailed,
-        "BOOT_FAIL" => BatchState::BootFailed,
-        "OUT_OF_MEMORY" => BatchState::OutOfMemory,
-        _ => BatchState::Running,
+        "CONFIGURING" => BatchJobState::Waiting,
+        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchJobState::Requeued,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchJobState::Completing,
+        "LAUNCH_FAILED" => BatchJobState::LaunchFailed,
+        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => BatchJobState::LaunchFailed,
+        "COMPLETED" => BatchJobState::Completed,
+        "FAILED" => BatchJobState::Failed,
+        "CANCELLED" | "REVOKED" => BatchJobState::Cancelled,
+        "PREEMPTED" => BatchJobState::Preempted,
+        "TIMEOUT" => BatchJobState::TimeLimit,
+        "DEADLINE" => BatchJobState::Deadline,
+        "NODE_FAIL" | "RECONFIG_FAIL" => BatchJobState::NodeFailed,
+        "BOOT_FAIL" => BatchJobState::BootFailed,
+        "OUT_OF_MEMORY" => BatchJobState::OutOfMemory,
+        _ => BatchJobState::Running,
     }
 }
 
@@ -132,15 +132,15 @@ fn lets_others_go_first(reason: &str) -> bool {
     name == "Priority" || ["Assoc", "QOS"].iter().any(|limit| name.starts_with(limit))
 }
 
-fn interpret_waiting(reason: &str) -> BatchState {
+fn interpret_waiting(reason: &str) -> BatchJobState {
     let name = reason_name(reason);
     let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
     if NEVER.contains(&name) || per_job {
-        BatchState::NeverRuns
+        BatchJobState::NeverRuns
     } else if reason.starts_with("launch failed") {
-        BatchState::LaunchFailed
+        BatchJobState::LaunchFailed
     } else {
-        BatchState::Waiting
+        BatchJobState::Waiting
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
     fn our_job_is_read_with_what_matters() {
         let job = read(&line("RUNNING", TAG, TAG)).unwrap();
         assert_eq!((job.number.as_str(), job.processors), ("31", 8));
-        assert_eq!((job.word, job.end_at), (BatchState::Running, None));
+        assert_eq!((job.word, job.end_at), (BatchJobState::Running, None));
         assert_eq!(job.submitted_at, Timestamp(1_795_567_550_000));
         assert_eq!(job.tag.to_string(), TAG);
     }
@@ -281,11 +281,11 @@ mod tests {
     #[test]
     fn what_is_not_known_to_be_over_may_still_run() {
         let read = |state: &str| read(&line(state, TAG, TAG)).unwrap().word;
-        assert_eq!(read("SUSPENDED"), BatchState::Running);
-        assert_eq!(read("SOMETHING_NEW"), BatchState::Running);
-        assert_eq!(read("CONFIGURING"), BatchState::Waiting);
-        assert_eq!(read("TIMEOUT"), BatchState::TimeLimit);
-        assert_eq!(read("FAILED"), BatchState::Failed);
+        assert_eq!(read("SUSPENDED"), BatchJobState::Running);
+        assert_eq!(read("SOMETHING_NEW"), BatchJobState::Running);
+        assert_eq!(read("CONFIGURING"), BatchJobState::Waiting);
+        assert_eq!(read("TIMEOUT"), BatchJobState::TimeLimit);
+        assert_eq!(read("FAILED"), BatchJobState::Failed);
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         ] {
             assert_eq!(
                 interpret_state("PENDING", never),
-                BatchState::NeverRuns,
+                BatchJobState::NeverRuns,
                 "{never}"
             );
         }
@@ -320,21 +320,21 @@ mod tests {
         ] {
             assert_eq!(
                 interpret_state("PENDING", passes),
-                BatchState::Waiting,
+                BatchJobState::Waiting,
                 "{passes}"
             );
         }
         assert_eq!(
             interpret_state("PENDING", "launch failed requeued held"),
-            BatchState::LaunchFailed
+            BatchJobState::LaunchFailed
         );
         assert_eq!(
             interpret_state("FAILED", "JobLaunchFailure"),
-            BatchState::LaunchFailed
+            BatchJobState::LaunchFailed
         );
         assert_eq!(
             interpret_state("RUNNING", "PartitionTimeLimit"),
-            BatchState::Running
+            BatchJobState::Running
         );
     }
 

@@ -1,13 +1,13 @@
 //! Checks whether an account may have Slurm make reservations.
 
 use super::config_value;
-use super::findings::{Finding, bad, good};
-use crate::agent::AgentAnswer;
+use super::findings::{ClusterFinding, bad, good};
+use crate::agent::SiteAgentAnswer;
 
 const WHAT: &str = "promises";
 
 /// Describes the right by which the account makes reservations, if it has one.
-fn reserving_right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
+fn reserving_right<'a>(answer: &'a SiteAgentAnswer, account: &str) -> Option<&'a str> {
     let slurms = config_value(answer, "SlurmUser").and_then(|user| user.split('(').next());
     if account == "root" || slurms == Some(account) {
         return Some("it is Slurm's own");
@@ -18,7 +18,11 @@ fn reserving_right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str
 }
 
 /// Checks whether the site can grant reservations; `wanted`: its configuration says so.
-pub(super) fn check_reservations(answer: &AgentAnswer, account: &str, wanted: bool) -> Finding {
+pub(super) fn check_reservations(
+    answer: &SiteAgentAnswer,
+    account: &str,
+    wanted: bool,
+) -> ClusterFinding {
     match (reserving_right(answer, account), wanted) {
         (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
         (Some(right), false) => {
@@ -48,8 +52,9 @@ mod tests {
 
     #[test]
     fn only_slurms_own_account_and_operators_may_reserve() {
-        let of =
-            |text: &str, wanted| check_reservations(&AgentAnswer(text.to_owned()), "alice", wanted);
+        let of = |text: &str, wanted| {
+            check_reservations(&SiteAgentAnswer(text.to_owned()), "alice", wanted)
+        };
         let plain = "config SlurmUser               = slurm(64030)\nlevel None";
         let operator = plain.replace("None", "Operator");
         let own = plain.replace("slurm(64030)", "alice(1000)");

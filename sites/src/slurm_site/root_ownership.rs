@@ -5,16 +5,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SlurmSite;
-use crate::agent::AgentRequest;
-use crate::local_site::attempt_root::OwnedRoot;
-use crate::local_site::root_owner::{Hold, Owner};
+use crate::agent::SiteAgentRequest;
+use crate::local_site::attempt_root::VerifiedSiteRoot;
+use crate::local_site::root_owner::{RootLock, RootOwner};
 use crate::port::SiteError;
 
 /// The way in which the root is kept for us.
 #[derive(Debug)]
-pub(super) enum RootHold {
+pub(super) enum RootOwnershipKind {
     /// By a lock.
-    Here(Arc<Hold>),
+    Here(Arc<RootLock>),
     /// By the name in its file: `true` once that was written.
     There(Mutex<bool>),
 }
@@ -24,27 +24,27 @@ impl SlurmSite {
     /// there now is taken once it is.
     ///
     /// # Errors
-    /// `Refused` if another control plane has it, with both names and the
-    /// remedy; or it was not reached.
+    /// `OutOfOrder` if another control plane has it, with both names and the remedy; or it was not
+    /// reached.
     pub async fn take_root(&self) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
-        let ours = Owner::of_this_process(instance, &self.config.data_directory);
+        let ours = RootOwner::of_this_process(instance, &self.config.data_directory);
         match &self.held {
-            RootHold::Here(hold) => self.lock_root(hold.clone(), ours).await,
-            RootHold::There(is_ours) => self.sign_owner(is_ours, &ours).await,
+            RootOwnershipKind::Here(hold) => self.lock_root(hold.clone(), ours).await,
+            RootOwnershipKind::There(is_ours) => self.sign_owner(is_ours, &ours).await,
         }
     }
 
     fn not_alone_error(&self, why: &str) -> SiteError {
-        SiteError::Refused(format!(
+        SiteError::OutOfOrder(format!(
             "site {} is not ours alone: {why}",
             self.config.name
         ))
     }
 
-    /// Takes the root before any other call: here another owner is a state of the site.
+    /// Takes the root before any other call. A root that is not the site's is a state of the site.
     pub(super) async fn keep_root(&self) -> Result<(), SiteError> {
         match self.take_root().await {
             Err(SiteError::Refused(why)) => Err(SiteError::OutOfOrder(why)),
@@ -52,11 +52,11 @@ impl SlurmSite {
         }
     }
 
-    async fn lock_root(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
+    async fn lock_root(&self, hold: Arc<RootLock>, ours: RootOwner) -> Result<(), SiteError> {
         let path = self.config.root.clone();
         let name = self.config.name.clone();
         let locked = tokio::task::spawn_blocking(move || {
-            let Ok(root) = OwnedRoot::open(&path, &name) else {
+            let Ok(root) = VerifiedSiteRoot::open(&path, &name) else {
                 return Ok(());
             };
             // The agent reports something that is no file.
@@ -67,7 +67,7 @@ impl SlurmSite {
         });
         let deadline = std::time::Duration::from_millis(self.config.deadline.0);
         match tokio::time::timeout(deadline, locked).await {
-            Ok(Ok(Err(SiteError::NotSent(why)))) => Err(self.not_alone_error(&why)),
+            Ok(Ok(Err(SiteError::OutOfOrder(why)))) => Err(self.not_alone_error(&why)),
             Ok(Ok(locked)) => locked,
             Ok(Err(error)) => Err(SiteError::OutcomeUnknown(error.to_string())),
             Err(_) => Err(SiteError::NotSent(
@@ -76,13 +76,13 @@ impl SlurmSite {
         }
     }
 
-    async fn sign_owner(&self, is_ours: &Mutex<bool>, ours: &Owner) -> Result<(), SiteError> {
+    async fn sign_owner(&self, is_ours: &Mutex<bool>, ours: &RootOwner) -> Result<(), SiteError> {
         let answer = self
             .agent
-            .send_request(&["owner"], AgentRequest::default())
+            .send_request(&["owner"], SiteAgentRequest::default())
             .await?;
         let lines: Vec<&str> = answer.values_of("owner").collect();
-        let found = Owner::parse_owner(&lines.join("\n"));
+        let found = RootOwner::parse_owner(&lines.join("\n"));
         if found.as_ref() == Some(ours) {
             *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
             return Ok(());
@@ -105,11 +105,11 @@ impl SlurmSite {
         let words = ["own".to_owned(), text.len().to_string(), seen];
         let answer = self
             .agent
-            .send_request(&words, AgentRequest::from_bytes(text))
+            .send_request(&words, SiteAgentRequest::from_bytes(text))
             .await?;
         // If two found the same owner, only one of them is written down.
         let lines: Vec<&str> = answer.values_of("owner").collect();
-        match Owner::parse_owner(&lines.join("\n")) {
+        match RootOwner::parse_owner(&lines.join("\n")) {
             Some(found) if found == *ours => {
                 *is_ours.lock().unwrap_or_else(PoisonError::into_inner) = true;
                 Ok(())
@@ -128,33 +128,33 @@ mod tests {
     use cospan_domain::ids::{InstanceId, SiteName};
     use cospan_domain::resources::Resources;
 
-    use super::super::SlurmConfig;
+    use super::super::SlurmSiteConfig;
     use super::*;
-    use crate::exec::child::ChildExec;
-    use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, Work};
+    use crate::exec::child::ChildProcessExecutor;
+    use crate::exec::{CommandExecutor, CommandOutput, ExecCommand, ExecError, ProgramOrScript};
 
     /// Has another control plane take the root just before this one writes its name.
     #[derive(Debug)]
-    struct Behind(Option<Arc<SlurmSite>>);
+    struct RivalExecutor(Option<Arc<SlurmSite>>);
 
     #[async_trait]
-    impl Exec for Behind {
+    impl CommandExecutor for RivalExecutor {
         async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-            if let (Some(first), Work::Script { words, .. }) = (&self.0, &command.work)
+            if let (Some(first), ProgramOrScript::Script { words, .. }) = (&self.0, &command.work)
                 && words.iter().any(|word| word == "own")
             {
                 first.take_root().await.unwrap();
             }
-            ChildExec::of_this_process().run(command).await
+            ChildProcessExecutor::of_this_process().run(command).await
         }
     }
 
     fn site(root: &Path, number: u64, behind: Option<Arc<SlurmSite>>) -> SlurmSite {
         let name = SiteName::new("there").unwrap();
         let total = Resources::processors(1);
-        let mut config = SlurmConfig::new(name, root.into(), total, Vec::new());
+        let mut config = SlurmSiteConfig::new(name, root.into(), total, Vec::new());
         config.owner = Some(InstanceId::from_random(number));
-        SlurmSite::remote(config, Arc::new(Behind(behind))).unwrap()
+        SlurmSite::remote(config, Arc::new(RivalExecutor(behind))).unwrap()
     }
 
     #[tokio::test]

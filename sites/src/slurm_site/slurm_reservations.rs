@@ -8,19 +8,20 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 use cospan_domain::reservation::{
-    FreeSlot, ReservationAnswer, ReservationRequest, ReservationTag, Span, Timeline,
-    TimelineOpening,
+    FreeSlot, OpeningRequest, ReservationAnswer, ReservationRequest, ReservationTag, TimeSpan,
+    Timeline,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors::reservation_answer;
-use super::occupancy::{Booked, SlurmBookings, reserving_partition};
+use super::occupancy::{SlurmOccupancy, SlurmReservation, reserving_partition};
 use super::{SlurmSite, steady_now};
 use crate::agent::attempt_remains::seconds_to_timestamp;
-use crate::agent::{AgentAnswer, AgentRequest};
+use crate::agent::{SiteAgentAnswer, SiteAgentRequest};
 use crate::port::{
-    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+    ObservedReservation, ReservationsByTag, SiteError, SiteReservationCalls,
+    TaggedReservationRequest,
 };
 
 /// Slurm keeps a reservation longer than agreed by this: limits of jobs are whole minutes, and it
@@ -37,7 +38,7 @@ const SECOND: u64 = 1_000;
 
 /// The effect of a call of `scontrol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Did {
+pub(super) enum ScontrolOutcome {
     /// It did what it was asked to.
     All,
     /// Nothing: what is requested is not free then.
@@ -51,10 +52,10 @@ pub(super) enum Did {
 }
 
 /// Slurm's report of now and later.
-struct Timetable {
+struct SlurmForecast {
     now: Timestamp,
     partition: Option<String>,
-    bookings: SlurmBookings,
+    bookings: SlurmOccupancy,
     timeline: Timeline,
 }
 
@@ -66,11 +67,11 @@ fn round_down(at: Timestamp) -> Timestamp {
     Timestamp(at.0 / SECOND * SECOND)
 }
 
-impl Booked {
-    fn to_seen(&self) -> ReservationSeen {
+impl SlurmReservation {
+    fn to_seen(&self) -> ObservedReservation {
         let to = (self.span.to - SLACK).max(self.span.from);
-        ReservationSeen {
-            span: Span::new(self.span.from, to),
+        ObservedReservation {
+            span: TimeSpan::new(self.span.from, to),
             resources: Resources::processors(self.processors),
             confirmed: self.confirmed,
         }
@@ -78,7 +79,7 @@ impl Booked {
 }
 
 /// Returns true if a reservation has all that is requested, within its window.
-fn serves_request(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
+fn serves_request(seen: &ObservedReservation, request: &ReservationRequest) -> bool {
     let start = seen.granted_start(request.window);
     request.window.contains(start)
         && seen.span.to >= round_down(start + request.length)
@@ -98,7 +99,7 @@ fn start_second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
 
 /// Returns the next time after this at which anything changes.
 fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
-    let span = Span::new(after, cospan_domain::reservation::timeline::FOREVER);
+    let span = TimeSpan::new(after, cospan_domain::reservation::timeline::FOREVER);
     let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
         if at > after {
             ControlFlow::Break(at)
@@ -113,29 +114,29 @@ fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
 }
 
 impl SlurmSite {
-    async fn read_bookings(&self) -> Result<SlurmBookings, SiteError> {
+    async fn read_bookings(&self) -> Result<SlurmOccupancy, SiteError> {
         let answer = self
             .agent
-            .send_request(&["timetable"], AgentRequest::default())
+            .send_request(&["timetable"], SiteAgentRequest::default())
             .await?;
-        Ok(SlurmBookings::from_answer(&answer))
+        Ok(SlurmOccupancy::from_answer(&answer))
     }
 
     async fn find_reservation(
         &self,
         tag: ReservationTag,
-    ) -> Result<Option<ReservationSeen>, SiteError> {
+    ) -> Result<Option<ObservedReservation>, SiteError> {
         Ok(self
             .read_bookings()
             .await?
             .find_reservation(&tag.to_string())
-            .map(Booked::to_seen))
+            .map(SlurmReservation::to_seen))
     }
 
-    async fn read_timetable(&self) -> Result<Timetable, SiteError> {
+    async fn read_timetable(&self) -> Result<SlurmForecast, SiteError> {
         let answer = self
             .agent
-            .send_request(&["timetable"], AgentRequest::default())
+            .send_request(&["timetable"], SiteAgentRequest::default())
             .await?;
         let own = self.config.partition.as_deref();
         let load = self.partition_load(&answer)?;
@@ -143,12 +144,12 @@ impl SlurmSite {
             .last_value("clock")
             .and_then(seconds_to_timestamp)
             .unwrap_or_else(steady_now);
-        let bookings = SlurmBookings::from_answer(&answer);
+        let bookings = SlurmOccupancy::from_answer(&answer);
         let total = self.usable_total();
         let timeline = bookings.forecast_timeline(own, load, &total, now);
         let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
         let partition = reserving_partition(&answer, own).map(str::to_owned);
-        Ok(Timetable {
+        Ok(SlurmForecast {
             now,
             partition,
             bookings,
@@ -165,17 +166,21 @@ impl SlurmSite {
             && others.all(|(name, _)| &**name == "memory_mb" && !counts_memory))
     }
 
-    async fn call_scontrol(&self, words: &[String]) -> Result<Did, SiteError> {
-        let answer: AgentAnswer = self
+    async fn call_scontrol(&self, words: &[String]) -> Result<ScontrolOutcome, SiteError> {
+        let answer: SiteAgentAnswer = self
             .agent
-            .send_request(words, AgentRequest::default())
+            .send_request(words, SiteAgentRequest::default())
             .await?;
         let said: Vec<&str> = answer.values_of("said").collect();
         let code = answer.last_value("code").and_then(|code| code.parse().ok());
         reservation_answer(code, &said)
     }
 
-    async fn call_for_tag(&self, verb: &str, tag: ReservationTag) -> Result<Did, SiteError> {
+    async fn call_for_tag(
+        &self,
+        verb: &str,
+        tag: ReservationTag,
+    ) -> Result<ScontrolOutcome, SiteError> {
         self.call_scontrol(&[verb.to_owned(), tag.to_string()])
             .await
     }
@@ -185,7 +190,7 @@ impl SlurmSite {
         &self,
         order: &TaggedReservationRequest,
         second: Timestamp,
-        table: &Timetable,
+        table: &SlurmForecast,
     ) -> Result<Option<Timestamp>, SiteError> {
         let tag = order.tag;
         let request = &order.request;
@@ -205,9 +210,9 @@ impl SlurmSite {
             format_length(order.keep_for),
         ];
         match self.call_scontrol(&words).await? {
-            Did::Busy => return Ok(None),
-            Did::All | Did::Twice => {}
-            Did::Missing | Did::InUse => {
+            ScontrolOutcome::Busy => return Ok(None),
+            ScontrolOutcome::All | ScontrolOutcome::Twice => {}
+            ScontrolOutcome::Missing | ScontrolOutcome::InUse => {
                 return Err(SiteError::OutcomeUnknown(
                     "scontrol made no sense".to_owned(),
                 ));
@@ -228,7 +233,7 @@ impl SlurmSite {
     async fn search_start(
         &self,
         order: &TaggedReservationRequest,
-        table: &Timetable,
+        table: &SlurmForecast,
     ) -> Result<ReservationAnswer, SiteError> {
         let request = &order.request;
         let timeline = &table.timeline;
@@ -240,7 +245,7 @@ impl SlurmSite {
         let mut from = window.earliest.max(table.now);
         let mut later = LATER;
         for _ in 0..TRIES {
-            let opening = TimelineOpening::after(from, need, request.length + SLACK);
+            let opening = OpeningRequest::after(from, need, request.length + SLACK);
             let Some(start) = timeline.earliest_start(&opening) else {
                 return Ok(ReservationAnswer::Never);
             };
@@ -271,7 +276,7 @@ fn format_length(length: DurationMs) -> String {
 }
 
 #[async_trait]
-impl Reservations for SlurmSite {
+impl SiteReservationCalls for SlurmSite {
     async fn request(
         &self,
         order: &TaggedReservationRequest,
@@ -325,16 +330,16 @@ impl Reservations for SlurmSite {
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
         match self.call_for_tag("release", tag).await? {
-            Did::All => Ok(true),
-            Did::Missing => Ok(false),
-            Did::InUse | Did::Busy | Did::Twice => {
+            ScontrolOutcome::All => Ok(true),
+            ScontrolOutcome::Missing => Ok(false),
+            ScontrolOutcome::InUse | ScontrolOutcome::Busy | ScontrolOutcome::Twice => {
                 let why = format!("jobs in reservation {tag} have not ended yet");
                 Err(SiteError::OutcomeUnknown(why))
             }
         }
     }
 
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         self.find_reservation(tag).await
     }
 
@@ -346,9 +351,9 @@ impl Reservations for SlurmSite {
             .collect())
     }
 
-    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        let Timetable { now, timeline, .. } = self.read_timetable().await?;
-        let span = Span::new(span.from.max(now), span.to + SLACK);
+    async fn slots(&self, span: TimeSpan, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        let SlurmForecast { now, timeline, .. } = self.read_timetable().await?;
+        let span = TimeSpan::new(span.from.max(now), span.to + SLACK);
         let total = self.usable_total();
         let free = timeline.slots(span, most).into_iter().map(|slot| {
             let mut free = timeline.kinds().resources(&slot.free);
@@ -359,7 +364,7 @@ impl Reservations for SlurmSite {
                 slot.span.to
             };
             FreeSlot {
-                span: Span::new(slot.span.from, to - SLACK),
+                span: TimeSpan::new(slot.span.from, to - SLACK),
                 free,
             }
         });

@@ -4,17 +4,19 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use cospan_domain::reservation::{
-    ReservationAnswer, ReservationRequest, ReservationTag, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationTag, StartWindow, TimeSpan,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::occupancy::{Booked, SlurmBookings};
+use super::occupancy::{SlurmOccupancy, SlurmReservation};
 use super::queue::PartitionLoad;
-use super::{SlurmConfig, SlurmSite};
-use crate::agent::AgentAnswer;
-use crate::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
-use crate::port::{Reservations, SiteError, TaggedReservationRequest};
+use super::{SlurmSite, SlurmSiteConfig};
+use crate::agent::SiteAgentAnswer;
+use crate::exec::{
+    CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+};
+use crate::port::{SiteError, SiteReservationCalls, TaggedReservationRequest};
 
 const TAG: &str = "cabcdefgh-7-r1";
 
@@ -46,30 +48,30 @@ fn at(second: u64) -> Timestamp {
     Timestamp(second * SECOND)
 }
 
-fn said(reserved: &[&str]) -> AgentAnswer {
+fn said(reserved: &[&str]) -> SiteAgentAnswer {
     let lines: Vec<String> = reserved
         .iter()
         .map(|line| format!("reserved {line}\n"))
         .collect();
-    AgentAnswer(lines.concat() + "reserved No reservations in the system\n" + REST)
+    SiteAgentAnswer(lines.concat() + "reserved No reservations in the system\n" + REST)
 }
 
 #[test]
 fn reservations_are_read_in_the_layouts_of_several_versions() {
-    let bookings = SlurmBookings::from_answer(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmOccupancy::from_answer(&said(&[PART, THREADS, OLD]));
     let of = |name: &str| bookings.find_reservation(name).unwrap();
-    let told = |booked: &Booked| (booked.span, booked.processors, booked.confirmed);
+    let told = |booked: &SlurmReservation| (booked.span, booked.processors, booked.confirmed);
     assert_eq!(
         told(of(TAG)),
-        (Span::new(at(10_000), at(13_720)), 16, false)
+        (TimeSpan::new(at(10_000), at(13_720)), 16, false)
     );
     assert_eq!(
         told(of("course")),
-        (Span::new(at(10_000), at(17_200)), 32, true)
+        (TimeSpan::new(at(10_000), at(17_200)), 32, true)
     );
     assert_eq!(
         told(of("maint")),
-        (Span::new(at(20_000), at(30_000)), 64, true)
+        (TimeSpan::new(at(20_000), at(30_000)), 64, true)
     );
     assert_eq!(bookings.reserved.len(), 3);
     assert!(of(TAG).is_ours() && !of("course").is_ours());
@@ -84,7 +86,7 @@ fn reservations_are_read_in_the_layouts_of_several_versions() {
 
 #[test]
 fn what_is_reserved_is_nobody_elses_and_counted_once() {
-    let bookings = SlurmBookings::from_answer(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmOccupancy::from_answer(&said(&[PART, THREADS, OLD]));
     let now = at(11_000);
     assert_eq!(bookings.idle_in("course", now), 24, "8 of 32 are in use");
     assert_eq!(bookings.idle_in("course", at(9_000)), 0, "not begun");
@@ -100,7 +102,7 @@ fn what_is_reserved_is_nobody_elses_and_counted_once() {
             .forecast_timeline(None, load, &Resources::processors(64), now)
             .unwrap();
         timeline
-            .least_free(Span::new(at(from), at(to)))
+            .least_free(TimeSpan::new(at(from), at(to)))
             .free_processor_count()
     };
     assert_eq!(free(at(4_000), 4_000, 4_001), 64 - 20 - 8, "both jobs");
@@ -133,7 +135,7 @@ fn a_line_that_does_not_say_when_or_how_much_is_no_reservation() {
     ] {
         let line = PART.replace(part, odd);
         assert_eq!(
-            SlurmBookings::from_answer(&said(&[&line])).reserved,
+            SlurmOccupancy::from_answer(&said(&[&line])).reserved,
             [],
             "{odd}"
         );
@@ -142,10 +144,10 @@ fn a_line_that_does_not_say_when_or_how_much_is_no_reservation() {
 
 /// A cluster that answers to `reserve` what it is told to, and then shows this.
 #[derive(Debug, Default)]
-struct Cluster(Mutex<ReservationListing>);
+struct ReservingCluster(Mutex<ReservingClusterState>);
 
 #[derive(Debug, Default)]
-struct ReservationListing {
+struct ReservingClusterState {
     before: String,
     /// One for each time that it is asked to reserve; the rest is done.
     refuses: Vec<&'static str>,
@@ -155,9 +157,9 @@ struct ReservationListing {
 }
 
 #[async_trait]
-impl Exec for Cluster {
+impl CommandExecutor for ReservingCluster {
     async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-        let Work::Script { words, .. } = &command.work else {
+        let ProgramOrScript::Script { words, .. } = &command.work else {
             unreachable!()
         };
         let words: Vec<&str> = words[3..]
@@ -195,13 +197,13 @@ impl Exec for Cluster {
     }
 }
 
-fn site(cluster: &Arc<Cluster>) -> SlurmSite {
+fn site(cluster: &Arc<ReservingCluster>) -> SlurmSite {
     let all = Resources {
         processors: 64,
         others: [("gpus".into(), 4)].into(),
     };
     let name = "there".parse().unwrap();
-    let mut config = SlurmConfig::new(name, "/r".into(), all, vec!["/bin/true".into()]);
+    let mut config = SlurmSiteConfig::new(name, "/r".into(), all, vec!["/bin/true".into()]);
     config.reservations = true;
     SlurmSite::remote(config, cluster.clone()).unwrap()
 }
@@ -230,7 +232,7 @@ fn order(window: StartWindow) -> TaggedReservationRequest {
 
 #[tokio::test]
 async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
-    let cluster = Arc::new(Cluster::default());
+    let cluster = Arc::new(ReservingCluster::default());
     {
         let mut said = cluster.0.lock().unwrap();
         said.before = format!("reserved {OLD}\n").replace("CoreCnt=64", "CoreCnt=32");
@@ -254,7 +256,7 @@ async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
 
 #[tokio::test]
 async fn a_search_in_vain_ends_and_names_a_start_after_the_window() {
-    let cluster = Arc::new(Cluster::default());
+    let cluster = Arc::new(ReservingCluster::default());
     cluster.0.lock().unwrap().refuses = vec!["Requested nodes are busy"; 100];
     let window = StartWindow::new(at(10_000), at(90_000));
     let answer = site(&cluster).request(&order(window)).await;
@@ -267,7 +269,7 @@ async fn a_search_in_vain_ends_and_names_a_start_after_the_window() {
 
 #[tokio::test]
 async fn what_cannot_be_reserved_is_refused_without_asking() {
-    let cluster = Arc::new(Cluster::default());
+    let cluster = Arc::new(ReservingCluster::default());
     let mut order = order(StartWindow::exactly(at(10_000)));
     order.request.resources.others.insert("gpus".into(), 1);
     assert_eq!(
@@ -279,7 +281,7 @@ async fn what_cannot_be_reserved_is_refused_without_asking() {
 
 #[tokio::test]
 async fn an_account_without_the_right_is_told_what_to_do() {
-    let cluster = Arc::new(Cluster::default());
+    let cluster = Arc::new(ReservingCluster::default());
     cluster.0.lock().unwrap().refuses = vec!["Invalid user id"];
     let answer = site(&cluster)
         .request(&order(StartWindow::exactly(at(10_000))))
@@ -312,9 +314,9 @@ async fn a_garbled_answer_never_becomes_another_grant() {
     let mut granted = 0;
     let mut refused = 0;
     for number in 0..2_000 {
-        let cluster = Arc::new(Cluster::default());
+        let cluster = Arc::new(ReservingCluster::default());
         let shown = mutated(PART, number);
-        let kept = SlurmBookings::from_answer(&said(&[&shown])).reserved.pop();
+        let kept = SlurmOccupancy::from_answer(&said(&[&shown])).reserved.pop();
         cluster.0.lock().unwrap().shows = format!("reserved {shown}\n");
         match site(&cluster).request(&order(window)).await {
             Ok(answer) => {

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
-use super::attempt_words::Seal;
-use super::state_files::{self, ProcessName, ReadyFile};
-use crate::attempt_end::{AttemptEnd, WrapperTraces};
-use crate::port::{AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit};
+use super::attempt_words::AttemptAuthenticator;
+use super::state_files::{self, ProcessIdentity, ReadyFile};
+use crate::attempt_end::{AttemptEnd, WrapperFileState};
+use crate::port::{
+    AttemptAtGate, AttemptObservation, ExitCause, GateState, PayloadExit, QueuedAttempt,
+    RunningPayload,
+};
 
 /// The numbers of the signals with which batch systems end jobs.
 const KILL: i32 = 9;
@@ -17,7 +20,7 @@ const TERM: i32 = 15;
 
 /// Whatever is found under the name of a state file.
 #[derive(Debug)]
-pub(crate) enum EvidenceFile<'f> {
+pub(crate) enum FoundStateFile<'f> {
     /// A file: its content, and the time when it was written.
     File(Cow<'f, [u8]>, Timestamp),
     /// Something that no wrapper makes, or that cannot be read.
@@ -30,7 +33,7 @@ pub(crate) struct WrapperEvidence {
     pub(crate) ready: Option<(ReadyFile, Timestamp)>,
     pub(crate) decision: Option<(GateState, Timestamp)>,
     /// The payload.
-    pub(crate) begun: Option<(ProcessName, Timestamp)>,
+    pub(crate) begun: Option<(ProcessIdentity, Timestamp)>,
     /// True if there is a `begun`, complete or not: a payload may have started.
     pub(crate) perhaps_begun: bool,
     pub(crate) exit: Option<(ExitCause, Timestamp)>,
@@ -45,8 +48,8 @@ impl WrapperEvidence {
     /// Reads the files that are there.
     pub(crate) fn from_files<'f, E>(
         tag: AttemptTag,
-        seal: &Seal,
-        file: impl Fn(&str) -> Result<Option<EvidenceFile<'f>>, E>,
+        seal: &AttemptAuthenticator,
+        file: impl Fn(&str) -> Result<Option<FoundStateFile<'f>>, E>,
     ) -> Result<Self, E> {
         let files = (
             file("ready")?,
@@ -59,9 +62,9 @@ impl WrapperEvidence {
         let all = [&ready, &decision, &begun, &exit, &trouble];
         let replaced = all
             .iter()
-            .any(|found| matches!(found, Some(EvidenceFile::Spoiled)));
+            .any(|found| matches!(found, Some(FoundStateFile::Spoiled)));
         // An `exit` that was opened and not written: its disk is full.
-        let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
+        let is_cut = matches!(&exit, Some(FoundStateFile::File(bytes, _)) if bytes.is_empty());
         // The file is complete, but was not written by who should have.
         let forged = is_forged(tag, &exit, |bytes| {
             state_files::parse_exit(bytes, tag, seal).is_some()
@@ -89,33 +92,34 @@ impl WrapperEvidence {
     }
 
     /// Summarises the files, as far as it matters for the meaning of an end.
-    pub(crate) fn summarise(&self) -> WrapperTraces {
+    pub(crate) fn summarise(&self) -> WrapperFileState {
         match &self.exit {
-            Some((ExitCause::Code(0), _)) => WrapperTraces::Success,
-            Some((ExitCause::Signal(TERM | KILL), _)) => WrapperTraces::Killed,
-            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => WrapperTraces::Failure,
-            Some((ExitCause::Terminated, _)) => WrapperTraces::Terminated,
-            Some((ExitCause::WallTime, _)) => WrapperTraces::WallTime,
-            Some((ExitCause::CouldNotStart(_), _)) => WrapperTraces::Unstarted,
-            Some((ExitCause::TooLate, _)) => WrapperTraces::TooLate,
-            None if matches!(self.decision, Some((GateState::Voided, _))) => WrapperTraces::Void,
-            None if self.spoiled => WrapperTraces::Spoiled,
-            None if self.trouble.is_some() => WrapperTraces::Trouble,
+            Some((ExitCause::Code(0), _)) => WrapperFileState::Success,
+            Some((ExitCause::Signal(TERM | KILL), _)) => WrapperFileState::Killed,
+            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => WrapperFileState::Failure,
+            Some((ExitCause::Terminated, _)) => WrapperFileState::Terminated,
+            Some((ExitCause::WallTime, _)) => WrapperFileState::WallTime,
+            Some((ExitCause::CouldNotStart(_), _)) => WrapperFileState::Unstarted,
+            Some((ExitCause::TooLate, _)) => WrapperFileState::TooLate,
+            None if matches!(self.decision, Some((GateState::Voided, _))) => WrapperFileState::Void,
+            None if self.spoiled => WrapperFileState::Spoiled,
+            None if self.trouble.is_some() => WrapperFileState::Trouble,
             // This includes a wrapper that could not write the end: its
             // payload can make it look so.
-            None if self.perhaps_begun => WrapperTraces::Begun,
-            None if self.is_cut => WrapperTraces::Trouble,
-            None => WrapperTraces::AtGate,
+            None if self.perhaps_begun => WrapperFileState::Begun,
+            None if self.is_cut => WrapperFileState::Trouble,
+            None => WrapperFileState::AtGate,
         }
     }
 
     /// Returns the observation if it will not change any more.
-    pub(crate) fn final_observation(&self) -> Option<Observation> {
+    pub(crate) fn final_observation(&self) -> Option<AttemptObservation> {
         match &self.exit {
-            Some((cause, ended_at)) => Some(Observation::Exited(self.make_exit(cause, *ended_at))),
-            None => {
-                matches!(self.decision, Some((GateState::Voided, _))).then_some(Observation::Void)
+            Some((cause, ended_at)) => {
+                Some(AttemptObservation::Exited(self.make_exit(cause, *ended_at)))
             }
+            None => matches!(self.decision, Some((GateState::Voided, _)))
+                .then_some(AttemptObservation::Void),
         }
     }
 
@@ -131,20 +135,20 @@ impl WrapperEvidence {
     }
 
     /// Returns the observation while its processes live.
-    pub(crate) fn live_observation(&self) -> Observation {
+    pub(crate) fn live_observation(&self) -> AttemptObservation {
         match (self.final_observation(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
-            (None, Some((_, at)), _) => Observation::Begun(PayloadBegin {
+            (None, Some((_, at)), _) => AttemptObservation::Begun(RunningPayload {
                 host: self.node_names(),
                 at: *at,
             }),
-            (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
-            (None, None, Some((_, at))) => Observation::Ready(AtGate {
+            (None, None, _) if self.spoiled => AttemptObservation::Unknown(SPOILED.to_owned()),
+            (None, None, Some((_, at))) => AttemptObservation::Ready(AttemptAtGate {
                 host: self.node_names(),
                 since: *at,
                 held_at: *at,
             }),
-            (None, None, None) => Observation::Starting,
+            (None, None, None) => AttemptObservation::Starting,
         }
     }
 
@@ -168,26 +172,27 @@ pub(crate) fn to_observation(
     verdict: AttemptEnd,
     evidence: Option<&WrapperEvidence>,
     said: impl Fn() -> String,
-) -> Observation {
+) -> AttemptObservation {
     let began = evidence.is_some_and(WrapperEvidence::has_begun);
     let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
     match verdict {
-        AttemptEnd::Absent => Observation::Absent,
-        AttemptEnd::Untold => Observation::Unknown(UNTOLD.to_owned()),
-        AttemptEnd::Queued => Observation::Queued(InQueue::default()),
+        AttemptEnd::Absent => AttemptObservation::Absent,
+        AttemptEnd::Untold => AttemptObservation::Unknown(UNTOLD.to_owned()),
+        AttemptEnd::Queued => AttemptObservation::Queued(QueuedAttempt::default()),
         AttemptEnd::Standing
         | AttemptEnd::Void
         | AttemptEnd::TooLate
         | AttemptEnd::Succeeded
-        | AttemptEnd::Failed => {
-            evidence.map_or(Observation::Starting, WrapperEvidence::live_observation)
-        }
-        AttemptEnd::Ended(why) => Observation::Ended {
+        | AttemptEnd::Failed => evidence.map_or(
+            AttemptObservation::Starting,
+            WrapperEvidence::live_observation,
+        ),
+        AttemptEnd::Ended(why) => AttemptObservation::Ended {
             began,
             why,
             detail: tell_detail(trouble, said),
         },
-        AttemptEnd::Lost => Observation::Vanished {
+        AttemptEnd::Lost => AttemptObservation::Vanished {
             began,
             detail: tell_detail(trouble, said),
         },
@@ -209,10 +214,10 @@ const UNTOLD: &str = "its files, or why it was ended, may still be told";
 
 fn is_forged(
     tag: AttemptTag,
-    found: &Option<EvidenceFile<'_>>,
+    found: &Option<FoundStateFile<'_>>,
     counts: impl Fn(&[u8]) -> bool,
 ) -> bool {
-    let Some(EvidenceFile::File(bytes, _)) = found else {
+    let Some(FoundStateFile::File(bytes, _)) = found else {
         return false;
     };
     state_files::complete_lines(bytes, tag).is_some() && !counts(bytes)
@@ -220,11 +225,11 @@ fn is_forged(
 
 fn parse_found<T>(
     tag: AttemptTag,
-    found: Option<EvidenceFile<'_>>,
+    found: Option<FoundStateFile<'_>>,
     parse: impl Fn(&[u8], AttemptTag) -> Option<T>,
 ) -> Option<(T, Timestamp)> {
     match found? {
-        EvidenceFile::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
-        EvidenceFile::Spoiled => None,
+        FoundStateFile::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
+        FoundStateFile::Spoiled => None,
     }
 }

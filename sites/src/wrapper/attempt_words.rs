@@ -14,28 +14,28 @@ use super::parameters::push_line;
 
 /// Makes and checks the words of a control plane's attempts.
 #[derive(Clone, Default)]
-pub struct Seal(Option<SealKey>);
+pub struct AttemptAuthenticator(Option<AuthenticatorKey>);
 
 #[derive(Clone, Copy)]
-struct SealKey {
+struct AuthenticatorKey {
     secret: [u8; 32],
     from: JobId,
 }
 
 /// The kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sealed {
+pub(crate) enum AuthenticatedWordKind {
     /// The word of `exit`.
     Exit,
     /// The word of a `decision` that closes the gate.
     Void,
 }
 
-impl Seal {
+impl AttemptAuthenticator {
     /// Makes words from this secret. Attempts of jobs before `from` may have been begun without
     /// any, by an earlier version, and need none.
     pub fn new(secret: [u8; 32], from: JobId) -> Self {
-        Self(Some(SealKey { secret, from }))
+        Self(Some(AuthenticatorKey { secret, from }))
     }
 
     /// Needs no words and makes none: for callers that only look.
@@ -44,24 +44,29 @@ impl Seal {
     }
 
     /// Returns the word, if there are any: 32 hexadecimal digits.
-    pub(crate) fn make_word(&self, tag: AttemptTag, of: Sealed) -> Option<String> {
-        let SealKey { secret, .. } = self.0?;
+    pub(crate) fn make_word(&self, tag: AttemptTag, of: AuthenticatedWordKind) -> Option<String> {
+        let AuthenticatorKey { secret, .. } = self.0?;
         let text = format!("{tag} {of:?}");
         Some(blake3::keyed_hash(&secret, text.as_bytes()).to_hex()[..32].to_owned())
     }
 
     /// Returns true if a file with this word, or with none, was written by a wrapper or an adapter.
-    pub(crate) fn is_proof(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
+    pub(crate) fn is_proof(
+        &self,
+        tag: AttemptTag,
+        of: AuthenticatedWordKind,
+        found: Option<&str>,
+    ) -> bool {
         self.0
-            .is_none_or(|key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB)
+            .is_none_or(|key: AuthenticatorKey| tag.job < key.from && tag.job != OWN_PROBE_JOB)
             || self.make_word(tag, of).as_deref() == found
     }
 
     /// Adds a line with both words to parameters.
     pub(crate) fn write_words(&self, out: &mut Vec<u8>, tag: AttemptTag) {
         if let (Some(exit), Some(void)) = (
-            self.make_word(tag, Sealed::Exit),
-            self.make_word(tag, Sealed::Void),
+            self.make_word(tag, AuthenticatedWordKind::Exit),
+            self.make_word(tag, AuthenticatedWordKind::Void),
         ) {
             push_line(out, "words", &format!("{exit} {void}"));
         }
@@ -69,7 +74,7 @@ impl Seal {
 }
 
 /// The secret must never be printed.
-impl fmt::Debug for Seal {
+impl fmt::Debug for AttemptAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Seal")
             .field(&self.0.map(|key| key.from))
@@ -83,30 +88,41 @@ mod tests {
 
     #[test]
     fn each_attempt_and_each_file_has_a_word_of_its_own() {
-        let seal = Seal::new([7; 32], JobId(3));
+        let seal = AttemptAuthenticator::new([7; 32], JobId(3));
         let tags = ["cabcdefgh-5-0-1", "cabcdefgh-5-0-2", "cabcdefgi-5-0-1"];
         let tags = tags.map(|tag| tag.parse::<AttemptTag>().unwrap());
-        let words = tags.map(|tag| [Sealed::Exit, Sealed::Void].map(|of| seal.make_word(tag, of)));
+        let words = tags.map(|tag| {
+            [AuthenticatedWordKind::Exit, AuthenticatedWordKind::Void]
+                .map(|of| seal.make_word(tag, of))
+        });
         let distinct: std::collections::BTreeSet<_> = words.as_flattened().iter().collect();
         assert_eq!(distinct.len(), 6);
-        assert!(seal.is_proof(tags[0], Sealed::Exit, words[0][0].as_deref()));
-        assert!(!seal.is_proof(tags[0], Sealed::Exit, words[0][1].as_deref()));
-        assert!(!seal.is_proof(tags[0], Sealed::Exit, None));
-        let other = Seal::new([8; 32], JobId(3));
-        assert!(!other.is_proof(tags[0], Sealed::Exit, words[0][0].as_deref()));
+        assert!(seal.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
+        assert!(!seal.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][1].as_deref()));
+        assert!(!seal.is_proof(tags[0], AuthenticatedWordKind::Exit, None));
+        let other = AttemptAuthenticator::new([8; 32], JobId(3));
+        assert!(!other.is_proof(tags[0], AuthenticatedWordKind::Exit, words[0][0].as_deref()));
     }
 
     #[test]
     fn attempts_from_before_there_were_words_need_none() {
-        let seal = Seal::new([7; 32], JobId(6));
-        assert!(seal.is_proof("cabcdefgh-5-0-9".parse().unwrap(), Sealed::Exit, None));
-        assert!(!seal.is_proof("cabcdefgh-6-0-1".parse().unwrap(), Sealed::Exit, None));
+        let seal = AttemptAuthenticator::new([7; 32], JobId(6));
+        assert!(seal.is_proof(
+            "cabcdefgh-5-0-9".parse().unwrap(),
+            AuthenticatedWordKind::Exit,
+            None
+        ));
+        assert!(!seal.is_proof(
+            "cabcdefgh-6-0-1".parse().unwrap(),
+            AuthenticatedWordKind::Exit,
+            None
+        ));
     }
 
     #[test]
     fn what_is_printed_of_it_says_nothing_of_the_secret() {
         assert_eq!(
-            format!("{:?}", Seal::new([0x5a; 32], JobId(6))),
+            format!("{:?}", AttemptAuthenticator::new([0x5a; 32], JobId(6))),
             "Seal(Some(JobId(6)), ..)"
         );
     }

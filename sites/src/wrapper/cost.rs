@@ -15,10 +15,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::SCRIPT;
-use super::attempt_words::Seal;
-use super::parameters::{self, WrapperPace, encode_go};
+use super::attempt_words::AttemptAuthenticator;
+use super::parameters::{self, WrapperTimings, encode_go};
 use super::state_files;
-use crate::port::{ExitCause, Go};
+use crate::port::{ExitCause, GoDecision};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -149,7 +149,7 @@ impl WrapperBench {
             earlier: None,
             lists_hosts: false,
         };
-        let pace = WrapperPace {
+        let pace = WrapperTimings {
             hold_max: DurationMs::from_secs(600),
             wall_time: DurationMs::from_secs(600),
             grace: DurationMs::from_secs(5),
@@ -165,12 +165,12 @@ impl WrapperBench {
 }
 
 /// Makes a seal as in production.
-fn bench_seal() -> Seal {
-    Seal::new([0; 32], JobId(0))
+fn bench_seal() -> AttemptAuthenticator {
+    AttemptAuthenticator::new([0; 32], JobId(0))
 }
 
-fn open_decision() -> Go {
-    Go {
+fn open_decision() -> GoDecision {
+    GoDecision {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),

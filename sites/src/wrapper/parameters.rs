@@ -8,18 +8,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cospan_domain::ids::{AttemptTag, Digest, RelPath};
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::attempt_words::{Seal, Sealed};
-use crate::port::{Go, SubmitRequest, Warning};
+use super::attempt_words::{AttemptAuthenticator, AuthenticatedWordKind};
+use crate::port::{AttemptSubmitRequest, EndWarning, GoDecision};
 
 /// The latest time that shells handle: the end of the year 9999, in ms.
 const LATEST_MS: u64 = 253_402_300_799_000;
 
 /// The times that the wrapper keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WrapperPace {
+pub struct WrapperTimings {
     /// The longest time at the gate, from the wrapper's own start.
     pub hold_max: DurationMs,
     /// The longest run from the opening of the gate.
@@ -29,15 +29,15 @@ pub struct WrapperPace {
     /// The pause between two looks at the gate without a hint.
     pub poll: DurationMs,
     /// The pause after a long time at the gate, if it should look less often then.
-    pub seldom: Option<Seldom>,
+    pub seldom: Option<SlowPollTiming>,
     /// The signal to the payload before its wall time ends.
-    pub warning: Option<Warning>,
+    pub warning: Option<EndWarning>,
 }
 
 /// The looks of a wrapper that has waited long at its gate: each costs its site's file system
 /// something, and thousands may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seldom {
+pub struct SlowPollTiming {
     /// The pause between two looks.
     pub poll: DurationMs,
     /// The time after its start from which this holds.
@@ -67,9 +67,9 @@ impl PayloadCommand {
     /// Makes the command of a program whose executable, if staged, appears at `staged`.
     pub fn from_program(program: &Program, staged: Option<&[u8]>) -> Self {
         let executable = match (&program.executable, staged) {
-            (Executable::AtSite(path), None) => path.as_bytes().to_vec(),
+            (ExecutableSource::AtSite(path), None) => path.as_bytes().to_vec(),
             (_, Some(path)) => path.to_vec(),
-            (Executable::Staged(file), None) => file.name.as_str().as_bytes().to_vec(),
+            (ExecutableSource::Staged(file), None) => file.name.as_str().as_bytes().to_vec(),
         };
         Self {
             executable,
@@ -91,7 +91,12 @@ impl PayloadCommand {
     }
 
     /// Formats the parameter file of an attempt.
-    pub fn encode_parameters(&self, tag: AttemptTag, pace: &WrapperPace, seal: &Seal) -> Vec<u8> {
+    pub fn encode_parameters(
+        &self,
+        tag: AttemptTag,
+        pace: &WrapperTimings,
+        seal: &AttemptAuthenticator,
+    ) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         seal.write_words(&mut out, tag);
         for (key, length) in [
@@ -102,12 +107,12 @@ impl PayloadCommand {
         ] {
             push_line(&mut out, key, &length.as_secs_ceil().max(1).to_string());
         }
-        if let Some(Seldom { poll, after }) = &pace.seldom {
+        if let Some(SlowPollTiming { poll, after }) = &pace.seldom {
             let poll = poll.as_secs_ceil().max(1);
             let after = after.as_secs_ceil();
             push_line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
-        if let Some(Warning { signal, before }) = &pace.warning {
+        if let Some(EndWarning { signal, before }) = &pace.warning {
             push_line(
                 &mut out,
                 "warn",
@@ -141,7 +146,7 @@ impl PayloadCommand {
 
 /// The way in which an input is put in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlacedAs {
+pub enum PlacedInputKind {
     /// To be read.
     Input,
     /// To be run: gets its executable bit.
@@ -152,7 +157,7 @@ pub enum PlacedAs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedInput {
     /// The way in which it is put in place.
-    pub kind: PlacedAs,
+    pub kind: PlacedInputKind,
     /// Absolute path in the site's content store.
     pub source: Vec<u8>,
     /// Path below the attempt's directory.
@@ -161,11 +166,11 @@ pub struct PlacedInput {
 
 /// Returns the path of the staged executable below the attempt's directory: the program sees a name
 /// like the one its user gave it.
-pub fn staged_program(order: &SubmitRequest) -> Option<String> {
+pub fn staged_program(order: &AttemptSubmitRequest) -> Option<String> {
     order.staged_executable?;
     let name = match &order.program.executable {
-        Executable::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
-        Executable::AtSite(_) => "",
+        ExecutableSource::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
+        ExecutableSource::AtSite(_) => "",
     };
     let name = if matches!(name, "" | "." | "..") {
         "program"
@@ -180,7 +185,7 @@ const STORE: &str = "store";
 
 /// The files that a wrapper reads of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WrittenParameters {
+pub(crate) struct WrapperParameterFiles {
     pub(crate) params: Vec<u8>,
     /// The inputs, and the outputs behind them. Left out if there are neither.
     pub(crate) inputs: Option<Vec<u8>>,
@@ -188,11 +193,11 @@ pub(crate) struct WrittenParameters {
 
 /// Makes the files for the wrapper of a request, at a site with this root.
 pub(crate) fn files_for(
-    order: &SubmitRequest,
+    order: &AttemptSubmitRequest,
     root: &Path,
-    pace: &WrapperPace,
-    seal: &Seal,
-) -> WrittenParameters {
+    pace: &WrapperTimings,
+    seal: &AttemptAuthenticator,
+) -> WrapperParameterFiles {
     let tag = order.tag;
     let program = staged_program(order);
     let staged = program
@@ -203,17 +208,21 @@ pub(crate) fn files_for(
     command.earlier = order.earlier;
     command.lists_hosts = order.lists_hosts;
     let inputs = placed_inputs(root, order, program);
-    WrittenParameters {
+    WrapperParameterFiles {
         params: command.encode_parameters(tag, pace, seal),
         inputs: (!inputs.is_empty() || !order.outputs.is_empty())
             .then(|| encode_inputs(tag, &inputs, &order.outputs)),
     }
 }
 
-fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) -> Vec<PlacedInput> {
+fn placed_inputs(
+    root: &Path,
+    order: &AttemptSubmitRequest,
+    program: Option<String>,
+) -> Vec<PlacedInput> {
     let store = root.join(STORE);
     let read = order.inputs.iter().map(|(content, path)| PlacedInput {
-        kind: PlacedAs::Input,
+        kind: PlacedInputKind::Input,
         source: stored_path(&store, content.digest),
         target: format!("work/{path}"),
     });
@@ -221,7 +230,7 @@ fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) ->
         .staged_executable
         .zip(program)
         .map(|(digest, target)| PlacedInput {
-            kind: PlacedAs::Program,
+            kind: PlacedInputKind::Program,
             source: stored_path(&store, digest),
             target,
         });
@@ -240,8 +249,8 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
     let mut out = Vec::new();
     for input in inputs {
         let kind = match input.kind {
-            PlacedAs::Input => "input",
-            PlacedAs::Program => "program",
+            PlacedInputKind::Input => "input",
+            PlacedInputKind::Program => "program",
         };
         let target = input.target.as_bytes();
         let a = line_count(&input.source);
@@ -261,7 +270,12 @@ pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath
 
 /// Formats the decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the
 /// last moment to begin, in hundredths of a second since the wrapper's machine started.
-pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
+pub fn encode_go(
+    tag: AttemptTag,
+    go: &GoDecision,
+    now: Timestamp,
+    start_by: Option<u64>,
+) -> Vec<u8> {
     let mut out = go_lines(go);
     push_line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
     if let Some(start_by) = start_by {
@@ -273,7 +287,7 @@ pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>
 
 /// Formats the decision `go` for a wrapper on another machine, but for `start_ms`, the moment to
 /// start by the site's clock, and its end: the agent that writes it at the site knows that clock.
-pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
+pub fn encode_go_for_site(go: &GoDecision) -> Vec<u8> {
     let mut out = go_lines(go);
     push_line(
         &mut out,
@@ -283,7 +297,7 @@ pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
     out
 }
 
-fn go_lines(go: &Go) -> Vec<u8> {
+fn go_lines(go: &GoDecision) -> Vec<u8> {
     let mut out = b"go\n".to_vec();
     push_line(&mut out, "round", &go.round.to_string());
     push_line(&mut out, "epoch", &go.epoch.to_string());
@@ -306,7 +320,7 @@ fn go_lines(go: &Go) -> Vec<u8> {
 }
 
 /// Formats the decision `void`.
-pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
+pub fn encode_void(tag: AttemptTag, seal: &AttemptAuthenticator) -> Vec<u8> {
     let mut out = first_of_void(tag, seal).into_bytes();
     out.extend_from_slice(b"\nby adapter\n");
     push_end(&mut out, tag);
@@ -314,8 +328,8 @@ pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
 }
 
 /// Returns the first line of the decision `void`.
-pub(crate) fn first_of_void(tag: AttemptTag, seal: &Seal) -> String {
-    let word = seal.make_word(tag, Sealed::Void);
+pub(crate) fn first_of_void(tag: AttemptTag, seal: &AttemptAuthenticator) -> String {
+    let word = seal.make_word(tag, AuthenticatedWordKind::Void);
     word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))
 }
 

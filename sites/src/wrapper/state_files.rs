@@ -2,7 +2,7 @@
 
 use cospan_domain::ids::AttemptTag;
 
-use super::attempt_words::{Seal, Sealed};
+use super::attempt_words::{AttemptAuthenticator, AuthenticatedWordKind};
 use crate::port::{ExitCause, GateState};
 
 /// The explanation if a payload's executable does not exist.
@@ -10,7 +10,7 @@ pub const MISSING: &str = "the executable is not there; check its name and the P
 
 /// A process that cannot be confused with a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessName {
+pub struct ProcessIdentity {
     /// Process id.
     pub pid: u32,
     /// Start time in clock ticks since the machine started.
@@ -23,7 +23,7 @@ pub struct ReadyFile {
     /// The host on which the wrapper waits.
     pub host: String,
     /// The wrapper.
-    pub wrapper: ProcessName,
+    pub wrapper: ProcessIdentity,
     /// The boot id of the host.
     pub boot: String,
     /// The number under which a batch system started it.
@@ -48,12 +48,12 @@ fn find_field<'a>(lines: &[&'a str], key: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
 
-fn parse_process(lines: &[&str]) -> Option<ProcessName> {
+fn parse_process(lines: &[&str]) -> Option<ProcessIdentity> {
     let pid = find_field(lines, "pid")?
         .parse()
         .ok()
         .filter(|pid| *pid > 1)?;
-    Some(ProcessName {
+    Some(ProcessIdentity {
         pid,
         start: find_field(lines, "start")?.parse().ok()?,
     })
@@ -81,31 +81,39 @@ fn is_list(nodes: &str) -> bool {
 }
 
 /// Parses `decision`; `None` also for one that closes the gate without its word.
-pub fn parse_decision(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<GateState> {
+pub fn parse_decision(
+    bytes: &[u8],
+    tag: AttemptTag,
+    seal: &AttemptAuthenticator,
+) -> Option<GateState> {
     parse_verdict_line(complete_lines(bytes, tag)?.first()?, tag, seal)
 }
 
 /// Parses the first line of a decision.
-pub(crate) fn parse_verdict_line(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateState> {
+pub(crate) fn parse_verdict_line(
+    line: &str,
+    tag: AttemptTag,
+    seal: &AttemptAuthenticator,
+) -> Option<GateState> {
     let mut words = line.split(' ');
     match words.next()? {
         "go" => Some(GateState::Opened),
         "void" => seal
-            .is_proof(tag, Sealed::Void, words.next())
+            .is_proof(tag, AuthenticatedWordKind::Void, words.next())
             .then_some(GateState::Voided),
         _ => None,
     }
 }
 
 /// Parses `begun`: the payload, which leads its own process group.
-pub fn parse_begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessName> {
+pub fn parse_begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessIdentity> {
     parse_process(&complete_lines(bytes, tag)?)
 }
 
 /// Parses `exit`; `None` also for one without its word.
-pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
+pub fn parse_exit(bytes: &[u8], tag: AttemptTag, seal: &AttemptAuthenticator) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
-    if !seal.is_proof(tag, Sealed::Exit, find_field(&lines, "word")) {
+    if !seal.is_proof(tag, AuthenticatedWordKind::Exit, find_field(&lines, "word")) {
         return None;
     }
     let mut words = find_field(&lines, "cause")?.split(' ');
@@ -160,7 +168,7 @@ mod tests {
                 "{length}"
             );
         }
-        let seal = Seal::new([1; 32], JobId(0));
+        let seal = AttemptAuthenticator::new([1; 32], JobId(0));
         let void = encode_void(tag(), &seal);
         assert_eq!(parse_decision(&void, tag(), &seal), Some(GateState::Voided));
         for length in 0..void.len() {
@@ -211,8 +219,8 @@ mod tests {
 
     #[test]
     fn an_end_without_its_word_is_none() {
-        let seal = Seal::new([1; 32], JobId(0));
-        let word = seal.make_word(tag(), Sealed::Exit).unwrap();
+        let seal = AttemptAuthenticator::new([1; 32], JobId(0));
+        let word = seal.make_word(tag(), AuthenticatedWordKind::Exit).unwrap();
         let read = |first: &str| {
             let text = format!("{first}cause code 0\nran 1\nend cabcdefgh-1-0-1\n");
             parse_exit(text.as_bytes(), tag(), &seal)
@@ -235,7 +243,7 @@ mod tests {
     fn each_way_to_end_is_read_as_what_it_is() {
         let read = |cause: &str| {
             let text = format!("cause {cause}\nran 1\nend cabcdefgh-1-0-1\n");
-            parse_exit(text.as_bytes(), tag(), &Seal::none())
+            parse_exit(text.as_bytes(), tag(), &AttemptAuthenticator::none())
         };
         assert_eq!(read("code 3"), Some(ExitCause::Code(3)));
         assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cospan_domain::ids::RelPath;
 use cospan_domain::transfer::file_place::FilePlace;
-use cospan_sites::files::{AreaConfig, FileArea, InspectStatus};
+use cospan_sites::files::{FileArea, FileAreaConfig, InspectionStatus};
 use cospan_sites::port::SiteError;
 
 use super::grow::{DEEP, below, grow, leaf, limit_descriptors};
@@ -12,7 +12,7 @@ use super::grow::{DEEP, below, grow, leaf, limit_descriptors};
 fn area(root: &Path) -> FileArea {
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
     let stall = std::time::Duration::from_secs(120);
-    let config = AreaConfig {
+    let config = FileAreaConfig {
         root: root.into(),
         attempts: "attempts".into(),
         agent,
@@ -27,11 +27,11 @@ fn user(path: &str) -> FilePlace {
     FilePlace::User(RelPath::new(path).unwrap())
 }
 
-fn inspect(area: &FileArea, place: &FilePlace) -> InspectStatus {
+fn inspect(area: &FileArea, place: &FilePlace) -> InspectionStatus {
     area.start_inspect(place).unwrap();
     loop {
         match area.inspect_status(place).unwrap() {
-            InspectStatus::Running { .. } => std::thread::yield_now(),
+            InspectionStatus::Running { .. } => std::thread::yield_now(),
             over => return over,
         }
     }
@@ -49,7 +49,7 @@ fn directory_of_ten_thousand_levels_is_refused_as_content() {
         panic!("it is listed")
     };
     assert!(why.contains("more than 128 levels deep; pack it"), "{why}");
-    let InspectStatus::Failed(SiteError::Refused(why)) = inspect(&area, &deep) else {
+    let InspectionStatus::Failed(SiteError::Refused(why)) = inspect(&area, &deep) else {
         panic!("it is content")
     };
     assert!(why.contains("more than 128 levels deep; pack it"), "{why}");
@@ -69,7 +69,7 @@ fn directory_of_as_many_levels_as_may_be_takes_few_descriptors() {
         129
     );
     let done = inspect(&area, &fine);
-    let InspectStatus::Done(found) = done else {
+    let InspectionStatus::Done(found) = done else {
         panic!("{done:?}")
     };
     assert!(found.directory);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::InstanceId;
 use cospan_sites::contract::tag;
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::Attempts;
+use cospan_sites::port::SiteAttemptCalls;
 use cospan_sites::remove_tree;
 use rustix::fs::{Mode, RenameFlags, fchmod, mkdirat, renameat_with};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cospan_domain::units::Bytes;
-use cospan_sites::files::{AreaConfig, FileArea};
+use cospan_sites::files::{FileArea, FileAreaConfig};
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus};
 use rustix::process::Signal;
 
@@ -27,7 +27,7 @@ fn a_second_control_plane_finds_the_copy_running_and_sees_it_complete() {
     let world = World::new();
     let order = limited(order(world.file("x", &noise(1, 300_000)), "x"), 100_000);
     world.start(&order);
-    let second = FileArea::new(AreaConfig {
+    let second = FileArea::new(FileAreaConfig {
         root: world.path("b"),
         attempts: ATTEMPTS.into(),
         agent: vec![agent().into()],
@@ -222,7 +222,7 @@ fn an_agent_that_is_handed_another_lock_does_not_touch_the_task() {
 #[test]
 fn a_copy_that_waits_for_its_share_for_long_has_not_stalled() {
     let world = World::new();
-    let impatient = FileArea::new(AreaConfig {
+    let impatient = FileArea::new(FileAreaConfig {
         root: world.path("b"),
         attempts: ATTEMPTS.into(),
         agent: vec![agent().into()],

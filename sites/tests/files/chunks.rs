@@ -1,21 +1,21 @@
 //! Chunks that are cut from a file on the way.
 
-use cospan_domain::content::{Chunk, Content, FilePart};
+use cospan_domain::content::{ComponentFilePart, Content, FileChunk};
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus};
 
 use crate::world::{World, limited, noise, order, wait_for};
 
 /// An order for a part of a user's file at `a`.
-fn chunk(of: Content, part: FilePart, path: &str) -> CopyRequest {
-    let chunk = Chunk::of_part(of, part);
+fn chunk(of: Content, part: ComponentFilePart, path: &str) -> CopyRequest {
+    let chunk = FileChunk::of_part(of, part);
     CopyRequest {
         chunk: Some(chunk),
         ..order(chunk.content(), path)
     }
 }
 
-fn part(before: u64, own: u64, total: u64) -> FilePart {
-    FilePart { before, own, total }
+fn part(before: u64, own: u64, total: u64) -> ComponentFilePart {
+    ComponentFilePart { before, own, total }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use cospan_domain::ids::{AttemptTag, RelPath};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
-use cospan_sites::files::InspectStatus;
+use cospan_sites::files::InspectionStatus;
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -90,11 +90,11 @@ fn a_tree_never_takes_in_what_a_swapped_directory_points_to() {
     while_exchanging(&real, &link, || {
         for _ in 0..60 {
             match inspect(&world.a, &user("d")) {
-                InspectStatus::Done(now) => {
+                InspectionStatus::Done(now) => {
                     assert_eq!(now.content, honest);
                     found += 1;
                 }
-                InspectStatus::Failed(SiteError::Refused(_)) => {}
+                InspectionStatus::Failed(SiteError::Refused(_)) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -246,7 +246,7 @@ fn pipes_and_sockets_are_refused_without_waiting_for_anybody() {
     for path in ["d", "d/pipe", "socket"] {
         let status = inspect(&world.a, &user(path));
         assert!(
-            matches!(status, InspectStatus::Failed(SiteError::Refused(_))),
+            matches!(status, InspectionStatus::Failed(SiteError::Refused(_))),
             "{status:?}"
         );
     }

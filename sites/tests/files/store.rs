@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
-use cospan_sites::files::{InspectStatus, PIECE_MAX_BYTES};
-use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, Excerpt, SiteError};
+use cospan_sites::files::{InspectionStatus, PIECE_MAX_BYTES};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, FileExcerpt, SiteError};
 use rustix::process::Signal;
 
 use crate::world::{
-    World, content, inspect, inspected, kill, limited, noise, order, user, wait_for,
+    World, agent, area, content, inspect, inspected, kill, limited, noise, order, user, wait_for,
 };
 
 #[test]
@@ -178,7 +178,7 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     let size = Bytes(bytes.len() as u64);
     assert_eq!(
         piece(3, 4),
-        Excerpt {
+        FileExcerpt {
             bytes: bytes[3..7].to_vec(),
             size
         }
@@ -186,7 +186,7 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     assert_eq!(piece(size.0 - 2, 100).bytes, bytes[bytes.len() - 2..]);
     assert_eq!(
         piece(size.0 + 5, 100),
-        Excerpt {
+        FileExcerpt {
             bytes: vec![],
             size
         }
@@ -205,7 +205,7 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
     let world = World::new();
     world.file("x", b"abc");
     let place = user("x");
-    assert_eq!(world.a.inspect_status(&place), Ok(InspectStatus::Absent));
+    assert_eq!(world.a.inspect_status(&place), Ok(InspectionStatus::Absent));
     assert_eq!(inspected(&world.a, &place).content, content(b"abc"));
     world.file("x", b"abcd");
     assert_eq!(
@@ -214,10 +214,10 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         "found out anew"
     );
     world.a.forget_inspect(&place).unwrap();
-    assert_eq!(world.a.inspect_status(&place), Ok(InspectStatus::Absent));
+    assert_eq!(world.a.inspect_status(&place), Ok(InspectionStatus::Absent));
     let missing = inspect(&world.a, &FilePlace::Store(content(b"none").digest));
     assert!(
-        matches!(missing, InspectStatus::Failed(SiteError::Refused(_))),
+        matches!(missing, InspectionStatus::Failed(SiteError::Refused(_))),
         "{missing:?}"
     );
     assert_eq!(world.a.sweep_remains("mine-", &BTreeSet::new()), Ok(0));
@@ -233,11 +233,11 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         .unwrap();
     world.a.start_inspect(&user("huge")).unwrap();
     let running = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
-        InspectStatus::Running { done: Bytes(0) } => None,
+        InspectionStatus::Running(so_far) if so_far.done == Bytes(0) => None,
         other => Some(other),
     });
     assert!(
-        matches!(running, InspectStatus::Running { .. }),
+        matches!(running, InspectionStatus::Running(so_far) if so_far.of == Some(Bytes(4 << 40))),
         "{running:?}"
     );
     let agent = std::fs::read_dir(world.path("a/inspect"))
@@ -252,13 +252,36 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
         Signal::KILL,
     );
     let killed = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
-        InspectStatus::Running { .. } => None,
+        InspectionStatus::Running { .. } => None,
         other => Some(other),
     });
     assert!(
-        matches!(killed, InspectStatus::Failed(SiteError::NotSent(_))),
+        matches!(killed, InspectionStatus::Failed(SiteError::NotSent(_))),
         "{killed:?}"
     );
+}
+
+#[test]
+fn an_inspecting_agent_ends_with_whoever_started_it() {
+    let world = World::new();
+    let place = user("huge");
+    std::fs::File::create(world.path("a/files/huge"))
+        .unwrap()
+        .set_len(4 << 40)
+        .unwrap();
+    world.a.start_inspect(&place).unwrap();
+    let another = area(&world.path("a"), vec![agent()]);
+    assert!(matches!(
+        another.inspect_status(&place),
+        Ok(InspectionStatus::Running(_))
+    ));
+    // As when its process ends, this closes the pipe.
+    drop(world.a);
+    wait_for(|| match another.inspect_status(&place).unwrap() {
+        InspectionStatus::Running(_) => None,
+        InspectionStatus::Failed(SiteError::NotSent(why)) => Some(why),
+        other => panic!("{other:?}"),
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
-use cospan_sites::files::InspectStatus;
+use cospan_sites::files::InspectionStatus;
 use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 use proptest::prelude::*;
 
@@ -173,7 +173,7 @@ fn a_tree_with_a_link_that_leads_out_is_refused_by_name() {
         std::fs::create_dir_all(world.path("a/files/d/e")).unwrap();
         symlink(target, world.path("a/files/d/sly")).unwrap();
         let status = inspect(&world.a, &user("d"));
-        let InspectStatus::Failed(SiteError::Refused(why)) = status else {
+        let InspectionStatus::Failed(SiteError::Refused(why)) = status else {
             panic!("{status:?}")
         };
         assert!(why.contains("sly") && why.contains(target), "{why}");

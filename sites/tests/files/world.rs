@@ -8,8 +8,8 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes};
-use cospan_sites::files::{AreaConfig, FileArea, InspectStatus};
-use cospan_sites::port::{CopyRequest, CopySource, CopyStatus, Inspected};
+use cospan_sites::files::{FileArea, FileAreaConfig, InspectionStatus};
+use cospan_sites::port::{CopyRequest, CopySource, CopyStatus, InspectedFile};
 
 /// More than anything here takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -112,7 +112,7 @@ pub(crate) fn agent() -> PathBuf {
 
 pub(crate) fn area(root: &Path, agent: Vec<PathBuf>) -> FileArea {
     std::fs::create_dir_all(root).unwrap();
-    let area = FileArea::new(AreaConfig {
+    let area = FileArea::new(FileAreaConfig {
         root: root.into(),
         attempts: ATTEMPTS.into(),
         agent: agent.into_iter().map(PathBuf::into_os_string).collect(),
@@ -169,17 +169,17 @@ pub(crate) fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Lets an area find out what a file is.
-pub(crate) fn inspect(area: &FileArea, place: &FilePlace) -> InspectStatus {
+pub(crate) fn inspect(area: &FileArea, place: &FilePlace) -> InspectionStatus {
     area.start_inspect(place).unwrap();
     wait_for(|| {
         Some(area.inspect_status(place).unwrap())
-            .filter(|status: &InspectStatus| !matches!(status, InspectStatus::Running { .. }))
+            .filter(|status: &InspectionStatus| !matches!(status, InspectionStatus::Running { .. }))
     })
 }
 
-pub(crate) fn inspected(area: &FileArea, place: &FilePlace) -> Inspected {
+pub(crate) fn inspected(area: &FileArea, place: &FilePlace) -> InspectedFile {
     match inspect(area, place) {
-        InspectStatus::Done(found) => found,
+        InspectionStatus::Done(found) => found,
         other => panic!("{other:?}"),
     }
 }

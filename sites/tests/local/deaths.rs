@@ -6,15 +6,15 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
     read_stdout, script, start, tag,
 };
-use cospan_sites::port::{Attempts, EndedBySite, ExitCause, Observation, Site};
+use cospan_sites::port::{AttemptObservation, ExitCause, Site, SiteAttemptCalls, SiteEndReason};
 use rustix::process::Signal;
 
 use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};
 
 const WAITS: &str = "echo begun; while :; do sleep 0.05; done";
 
-fn is_vanished(seen: &Observation) -> bool {
-    matches!(seen, Observation::Vanished { .. })
+fn is_vanished(seen: &AttemptObservation) -> bool {
+    matches!(seen, AttemptObservation::Vanished { .. })
 }
 
 /// No process of a fixture's attempts is left.
@@ -33,7 +33,7 @@ async fn a_wrapper_killed_at_the_gate_is_seen_to_have_vanished_before_it_began()
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
     let seen = await_seen(&*fixture.site, tag(1), is_vanished).await;
     assert!(
-        matches!(seen, Observation::Vanished { began: false, .. }),
+        matches!(seen, AttemptObservation::Vanished { began: false, .. }),
         "{seen:?}"
     );
     await_idle(&*fixture.site, 8).await;
@@ -46,13 +46,13 @@ async fn the_payload_of_a_killed_wrapper_is_ended_before_its_end_is_told() {
     start(&*fixture.site, &order(tag(1), script(WAITS))).await;
     await_printed(&*fixture.site, tag(1), "begun").await;
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
-    let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
-        matches!(seen, Observation::Ended { .. })
+    let seen = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
+        matches!(seen, AttemptObservation::Ended { .. })
     })
     .await;
-    let why = EndedBySite::WrapperKilled;
+    let why = SiteEndReason::WrapperKilled;
     assert!(
-        matches!(seen, Observation::Ended { began: true, why: w, .. } if w == why),
+        matches!(seen, AttemptObservation::Ended { began: true, why: w, .. } if w == why),
         "{seen:?}"
     );
     assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
@@ -67,9 +67,9 @@ async fn a_wrapper_killed_while_nobody_looked_is_found_by_the_next_incarnation()
     let next = fixture.reopened();
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
     // Whether it met the wrapper alive decides how much it knows.
-    await_seen(&*next, tag(1), |seen: &Observation| {
-        let is_ended = matches!(seen, Observation::Ended { began: true, .. });
-        is_ended || matches!(seen, Observation::Vanished { began: true, .. })
+    await_seen(&*next, tag(1), |seen: &AttemptObservation| {
+        let is_ended = matches!(seen, AttemptObservation::Ended { began: true, .. });
+        is_ended || matches!(seen, AttemptObservation::Vanished { began: true, .. })
     })
     .await;
     await_nobody(&fixture).await;
@@ -101,7 +101,10 @@ async fn a_payload_is_not_ended_because_somebody_set_the_clock() {
         .unwrap();
     let next = fixture.reopened();
     for _ in 0..3 {
-        await_seen(&*next, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+        await_seen(&*next, tag(1), |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
+        .await;
     }
     next.cancel(tag(1), None).await.unwrap();
     assert_eq!(await_exit(&*next, tag(1)).await, ExitCause::Terminated);
@@ -131,7 +134,10 @@ async fn a_stopped_wrapper_at_the_gate_is_ended() {
     bring_to_gate(&*fixture.site, &order(tag(1), script(WAITS))).await;
     signal(pid_in(&fixture, tag(1), "ready"), Signal::STOP);
     fixture.site.cancel(tag(1), None).await.unwrap();
-    await_seen(&*fixture.site, tag(1), |seen| *seen == Observation::Void).await;
+    await_seen(&*fixture.site, tag(1), |seen| {
+        *seen == AttemptObservation::Void
+    })
+    .await;
     await_nobody(&fixture).await;
 }
 

@@ -8,7 +8,7 @@ use cospan_sites::contract::{
     tag,
 };
 use cospan_sites::port::{
-    Attempts, EndedBySite, ExitCause, Gate, GateDecision, GateState, Observation,
+    AttemptObservation, ExitCause, Gate, GateDecision, GateState, SiteAttemptCalls, SiteEndReason,
 };
 use rustix::process::Signal;
 
@@ -36,7 +36,7 @@ async fn what_a_payload_says_of_its_end_counts_for_nothing_while_it_runs() {
         // Also for one who has not seen it before.
         for site in [fixture.site.clone() as _, fixture.reopened()] {
             let seen = await_seen(&*site, tag, |_| true).await;
-            assert!(matches!(seen, Observation::Begun(_)), "{seen:?}");
+            assert!(matches!(seen, AttemptObservation::Begun(_)), "{seen:?}");
         }
         let decided = fixture.site.decide_gate(tag, &GateDecision::Void).await;
         assert_eq!(decided, Ok(GateState::Opened));
@@ -51,13 +51,13 @@ async fn a_payload_that_kills_its_wrapper_and_claims_success_has_none() {
         let fixture = LocalSiteFixture::new();
         let tag = begun(&fixture, forged).await;
         signal(pid_in(&fixture, tag, "ready"), Signal::KILL);
-        let seen = await_seen(&*fixture.site, tag, |seen: &Observation| {
-            matches!(seen, Observation::Ended { .. })
+        let seen = await_seen(&*fixture.site, tag, |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
-        let Observation::Ended {
+        let AttemptObservation::Ended {
             began: true,
-            why: EndedBySite::Spoiled,
+            why: SiteEndReason::Spoiled,
             ..
         } = seen
         else {
@@ -107,13 +107,19 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             // Whoever looks at it afresh has nothing but its files.
             for site in [fixture.site.clone() as _, fixture.reopened()] {
                 let seen = await_seen(&*site, tag(1), |_| true).await;
-                let goes_on = matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
+                let goes_on = matches!(
+                    seen,
+                    AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
+                );
                 assert!(goes_on, "after {obstacle:?}: {seen:?}");
             }
             let site = fixture.reopened();
             site.cancel(tag(1), None).await.unwrap();
-            await_seen(&*site, tag(1), |seen: &Observation| {
-                matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
+            await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+                matches!(
+                    seen,
+                    AttemptObservation::Exited(_) | AttemptObservation::Ended { .. }
+                )
             })
             .await;
             await_idle(&*site, 8).await;
@@ -137,12 +143,12 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             let fixture = LocalSiteFixture::anywhere();
             let text = format!("sleep 0.1; {obstacle}; kill -KILL $PPID; sleep 300");
             start(&*fixture.site, &order(tag(1), script(&text))).await;
-            let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
-                matches!(seen, Observation::Ended { .. })
+            let seen = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
+                matches!(seen, AttemptObservation::Ended { .. })
             })
             .await;
-            let Observation::Ended {
-                why: EndedBySite::Spoiled,
+            let AttemptObservation::Ended {
+                why: SiteEndReason::Spoiled,
                 ..
             } = seen
             else {
@@ -177,36 +183,36 @@ const FORGED_TROUBLE: &str = r"printf 'why no disk\nend %s\n' $COSPAN_TAG > ../t
 async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
     let forges = format!("{FORGED_TROUBLE}; kill -KILL $PPID; sleep 300");
     let deeds = [
-        ("kill -KILL $PPID; sleep 300", EndedBySite::WrapperKilled),
+        ("kill -KILL $PPID; sleep 300", SiteEndReason::WrapperKilled),
         (
             "rm ../ready ../begun ../decision; kill -KILL $PPID; sleep 300",
-            EndedBySite::WrapperKilled,
+            SiteEndReason::WrapperKilled,
         ),
         (
             ": > ../exit; kill -KILL $PPID; sleep 300",
-            EndedBySite::WrapperKilled,
+            SiteEndReason::WrapperKilled,
         ),
         (
             "sed 's/^boot .*/boot another/' ../ready > new; mv new ../ready; kill -KILL $PPID; sleep 300",
-            EndedBySite::WrapperKilled,
+            SiteEndReason::WrapperKilled,
         ),
         (
             "mv $COSPAN_ATTEMPT_DIR ../../../away; mkdir $COSPAN_ATTEMPT_DIR; exit 1",
-            EndedBySite::Spoiled,
+            SiteEndReason::Spoiled,
         ),
-        (&forges, EndedBySite::Spoiled),
+        (&forges, SiteEndReason::Spoiled),
         (
             "rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300",
-            EndedBySite::Spoiled,
+            SiteEndReason::Spoiled,
         ),
-        ("rm -rf $COSPAN_ATTEMPT_DIR; exit 1", EndedBySite::Spoiled),
+        ("rm -rf $COSPAN_ATTEMPT_DIR; exit 1", SiteEndReason::Spoiled),
         (
             "rm -rf $COSPAN_ATTEMPT_DIR; sleep 300",
-            EndedBySite::Spoiled,
+            SiteEndReason::Spoiled,
         ),
         (
             "mv $COSPAN_ATTEMPT_DIR ../../../away; kill -KILL $PPID; sleep 300",
-            EndedBySite::Spoiled,
+            SiteEndReason::Spoiled,
         ),
     ];
     for (deed, expected) in deeds {
@@ -217,14 +223,14 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         )
         .await;
         for _ in 0..3 {
-            let seen = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
+            let seen = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
                 matches!(
                     seen,
-                    Observation::Ended { .. } | Observation::Vanished { .. }
+                    AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. }
                 )
             })
             .await;
-            let Observation::Ended {
+            let AttemptObservation::Ended {
                 began: true, why, ..
             } = seen
             else {
@@ -237,7 +243,7 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         fixture.site.remove_attempt(tag(1)).await.unwrap();
         assert_eq!(
             await_seen(&*fixture.site, tag(1), |_| true).await,
-            Observation::Absent
+            AttemptObservation::Absent
         );
     }
 }

@@ -2,13 +2,14 @@
 
 use cospan_domain::ids::JobId;
 use cospan_domain::reservation::{
-    ReservationAnswer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationSerial, ReservationTag, StartWindow, TimeSpan,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
 use cospan_sites::port::{
-    Attempts, Reservations, Site, SiteError, SubmitRequest, TaggedReservationRequest,
+    AttemptSubmitRequest, Site, SiteAttemptCalls, SiteError, SiteReservationCalls,
+    TaggedReservationRequest,
 };
 
 use crate::support::LocalSiteFixture;
@@ -21,7 +22,7 @@ fn reservation(job: u64) -> ReservationTag {
     ReservationTag {
         instance: attempt.instance,
         job: attempt.job,
-        serial: Serial(1),
+        serial: ReservationSerial(1),
     }
 }
 
@@ -58,8 +59,8 @@ async fn reserved_now(fixture: &LocalSiteFixture, job: u64, processors: u32) {
 }
 
 /// An attempt of so many processors that runs and waits for so long at most.
-fn attempt(job: u64, processors: u32, length: DurationMs) -> SubmitRequest {
-    SubmitRequest {
+fn attempt(job: u64, processors: u32, length: DurationMs) -> AttemptSubmitRequest {
+    AttemptSubmitRequest {
         resources: Resources::processors(processors),
         wall_time: length,
         hold_max: length,
@@ -75,14 +76,14 @@ async fn what_is_reserved_is_kept_for_its_owner_and_for_nobody_else() {
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 2);
     let other = fixture.site.submit(&attempt(2, 3, minute)).await;
     assert!(matches!(other, Err(SiteError::SiteFull(_))), "{other:?}");
-    let stolen = SubmitRequest {
+    let stolen = AttemptSubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(2, 3, minute)
     };
     let stolen = fixture.site.submit(&stolen).await;
     assert!(matches!(stolen, Err(SiteError::Refused(_))), "{stolen:?}");
 
-    let owner = SubmitRequest {
+    let owner = AttemptSubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(1, 6, minute)
     };
@@ -121,7 +122,7 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
     );
     bring_to_gate(&*fixture.site, &attempt(3, 2, DurationMs::from_secs(600))).await;
     bring_to_gate(&*fixture.site, &attempt(4, 3, DurationMs::from_secs(60))).await;
-    let early = SubmitRequest {
+    let early = AttemptSubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(1, 1, HOUR)
     };
@@ -175,7 +176,7 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
     let seen = again.find(reservation(1)).await.unwrap().unwrap();
     assert_eq!(
         (seen.span, seen.confirmed),
-        (Span::new(later, later + HOUR), false)
+        (TimeSpan::new(later, later + HOUR), false)
     );
     assert_eq!(again.list().await.unwrap().len(), 1);
     let moved = wanted(1, 4, StartWindow::exactly(later + HOUR));
@@ -195,7 +196,7 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
         "late"
     );
     let slots = again
-        .slots(Span::new(Timestamp(0), later + HOUR + HOUR + HOUR), 10)
+        .slots(TimeSpan::new(Timestamp(0), later + HOUR + HOUR + HOUR), 10)
         .await;
     let slots = slots.unwrap();
     let free = |from: Timestamp| {

@@ -8,7 +8,7 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_printed, await_seen, order, script, start, tag,
 };
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::{Attempts, Observation};
+use cospan_sites::port::{AttemptObservation, SiteAttemptCalls};
 
 use crate::support::LocalSiteFixture;
 
@@ -124,13 +124,13 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     file.set_modified(std::time::SystemTime::now() - HOUR)
         .unwrap();
     let next = fixture.reopened();
-    await_seen(&*next, tag(1), |seen: &Observation| {
-        matches!(seen, Observation::Begun(_))
+    await_seen(&*next, tag(1), |seen: &AttemptObservation| {
+        matches!(seen, AttemptObservation::Begun(_))
     })
     .await;
     let told = async || {
         let status = next.status(&[tag(1)]).await.unwrap();
-        let Some(Observation::Begun(begun)) = status.attempts.get(&tag(1)) else {
+        let Some(AttemptObservation::Begun(begun)) = status.attempts.get(&tag(1)) else {
             panic!("{:?}", status.attempts);
         };
         (status.site_clock.unwrap(), begun.at)

@@ -11,7 +11,9 @@ use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
 };
 use cospan_sites::local_site::LocalSite;
-use cospan_sites::port::{Attempts, Gate, GateDecision, GateState, Observation, Site, SiteError};
+use cospan_sites::port::{
+    AttemptObservation, Gate, GateDecision, GateState, Site, SiteAttemptCalls, SiteError,
+};
 
 use crate::support::LocalSiteFixture;
 
@@ -42,7 +44,7 @@ async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
     std::fs::remove_file(fixture.root()).unwrap();
     fixture.bring_back();
     let seen = await_seen(&*fixture.site, tag(1), |_| true).await;
-    assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
+    assert!(matches!(seen, AttemptObservation::Ready(_)), "{seen:?}");
     fixture.site.cancel(tag(1), None).await.unwrap();
     await_idle(&*fixture.site, 8).await;
 }
@@ -70,6 +72,9 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
     let fixture = LocalSiteFixture::new();
     let marker = fixture.root().join("site-id");
     let whole = std::fs::read(&marker).unwrap();
+    // As whoever had the root left it.
+    let owner = "instance aaaaaaaa\nhost here\npid 7\n";
+    std::fs::write(fixture.root().join("owner"), owner).unwrap();
     for left in [Vec::new(), whole[..14].to_vec(), vec![0; whole.len()]] {
         std::fs::write(&marker, &left).unwrap();
         let said = fixture
@@ -153,8 +158,8 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
             .into();
         bring_to_gate(&site, &order).await;
         site.decide_gate(tag(job), &go()).await.unwrap();
-        await_seen(&site, tag(job), |seen: &Observation| {
-            matches!(seen, Observation::Exited(_))
+        await_seen(&site, tag(job), |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Exited(_))
         })
         .await;
         std::fs::read_to_string(&said).unwrap_or_default()
@@ -249,7 +254,7 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
         await_idle(&*fixture.site, 8).await;
         assert_eq!(
             await_seen(&*fixture.site, tag, |_| true).await,
-            Observation::Absent
+            AttemptObservation::Absent
         );
         assert!(!path.exists());
     }
@@ -259,11 +264,11 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
 async fn what_a_wrapper_said_that_was_never_ready_is_told() {
     let fixture = LocalSiteFixture::new();
     given_up(&fixture, tag(1), Some("cannot fork\n"));
-    let lost = await_seen(&*fixture.site, tag(1), |seen: &Observation| {
-        matches!(seen, Observation::Vanished { .. })
+    let lost = await_seen(&*fixture.site, tag(1), |seen: &AttemptObservation| {
+        matches!(seen, AttemptObservation::Vanished { .. })
     })
     .await;
-    let Observation::Vanished {
+    let AttemptObservation::Vanished {
         began: false,
         detail,
     } = lost

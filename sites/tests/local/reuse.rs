@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use cospan_sites::contract::{SiteFixture, await_seen, tag};
-use cospan_sites::port::{GateDecision, Observation};
+use cospan_sites::port::{AttemptObservation, GateDecision};
 
 use crate::support::LocalSiteFixture;
 
@@ -77,11 +77,11 @@ async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
     let _ = site.decide_gate(tag(1), &GateDecision::Void).await;
     site.cancel(tag(1), None).await.unwrap();
     let seen = await_seen(&*site, tag(1), |seen| {
-        matches!(seen, Observation::Vanished { .. })
+        matches!(seen, AttemptObservation::Vanished { .. })
     })
     .await;
     assert!(
-        matches!(seen, Observation::Vanished { began: true, .. }),
+        matches!(seen, AttemptObservation::Vanished { began: true, .. }),
         "{seen:?}"
     );
     assert_eq!(site.status(&[]).await.unwrap().idle.processors, 8);

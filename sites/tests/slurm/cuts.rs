@@ -10,8 +10,8 @@ use cospan_domain::ids::{AttemptTag, RelPath};
 use cospan_domain::units::Bytes;
 use cospan_sites::contract::{PATIENCE, SiteFixture, go, order, script, tag};
 use cospan_sites::port::{
-    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, GateState, Observation,
-    PayloadStream, Readable, Site, SiteError,
+    AttemptObservation, CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, GateState,
+    PayloadStream, ReadableFile, Site, SiteError,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -69,8 +69,8 @@ async fn await_seen(
     fixture: &SlurmSiteFixture,
     site: &Arc<dyn Site>,
     tag: AttemptTag,
-    awaited: impl Fn(&Observation) -> bool,
-) -> Observation {
+    awaited: impl Fn(&AttemptObservation) -> bool,
+) -> AttemptObservation {
     let started = Instant::now();
     loop {
         let status = insist(fixture, None, || async { site.status(&[tag]).await }).await;
@@ -114,7 +114,7 @@ async fn lives(during: During) {
         })
         .await;
         await_seen(fixture, site, *tag, |seen| {
-            matches!(seen, Observation::Ready(_))
+            matches!(seen, AttemptObservation::Ready(_))
         })
         .await;
     }
@@ -126,10 +126,10 @@ async fn lives(during: During) {
         assert_eq!(decided, GateState::Opened);
     }
     for (number, tag) in tags.iter().enumerate() {
-        let log = Readable::Log(*tag, PayloadStream::Stdout);
+        let log = ReadableFile::Log(*tag, PayloadStream::Stdout);
         if during == During::Cancel {
-            await_seen(fixture, site, *tag, |seen: &Observation| {
-                matches!(seen, Observation::Begun(_))
+            await_seen(fixture, site, *tag, |seen: &AttemptObservation| {
+                matches!(seen, AttemptObservation::Begun(_))
             })
             .await;
             let has_run = || std::fs::read_to_string(&ran).unwrap_or_default();
@@ -141,11 +141,11 @@ async fn lives(during: During) {
             })
             .await;
         }
-        let seen = await_seen(fixture, site, *tag, |seen: &Observation| {
-            matches!(seen, Observation::Exited(_))
+        let seen = await_seen(fixture, site, *tag, |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Exited(_))
         })
         .await;
-        let Observation::Exited(exit) = seen else {
+        let AttemptObservation::Exited(exit) = seen else {
             panic!("{seen:?}")
         };
         let wanted = match during {

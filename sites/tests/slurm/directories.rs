@@ -7,7 +7,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::RelPath;
 use cospan_sites::contract::{PATIENCE, SiteFixture, order, read_stdout, run, script, tag};
 use cospan_sites::port::{
-    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, Inspected, Site,
+    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, InspectedFile, Site,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -78,7 +78,7 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
         "it runs\nwords\nby way of a link\n"
     );
     let output = FilePlace::Output(tag(1), RelPath::new("out").unwrap());
-    let left: Inspected = site.inspect(&output).await.unwrap();
+    let left: InspectedFile = site.inspect(&output).await.unwrap();
     assert!(left.directory && left.content.size == found.content.size);
     assert_ne!(left.content, found.content, "it has a file more");
     let source = CopySource {

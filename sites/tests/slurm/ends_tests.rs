@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, script, tag};
-use cospan_sites::port::{EndedBySite, Observation, Site};
+use cospan_sites::port::{AttemptObservation, Site, SiteEndReason};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -27,7 +27,10 @@ async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::AttemptTag> {
         site.decide_gate(tag(number), &go()).await.unwrap();
     }
     for tag in &tags {
-        await_seen(&**site, *tag, |seen| matches!(seen, Observation::Begun(_))).await;
+        await_seen(&**site, *tag, |seen| {
+            matches!(seen, AttemptObservation::Begun(_))
+        })
+        .await;
     }
     tags
 }
@@ -44,17 +47,20 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
         fixture.slurm(&["scancel", &format!("--name={tag}")]);
     }
     for tag in tags {
-        let seen = await_seen(&*site, tag, |seen: &Observation| {
-            !matches!(seen, Observation::Begun(_) | Observation::Unknown(_))
+        let seen = await_seen(&*site, tag, |seen: &AttemptObservation| {
+            !matches!(
+                seen,
+                AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
+            )
         })
         .await;
-        let Observation::Ended {
+        let AttemptObservation::Ended {
             began: true, why, ..
         } = seen
         else {
             panic!("{tag}: {seen:?}")
         };
-        assert_eq!(why, EndedBySite::Cancelled, "{tag}");
+        assert_eq!(why, SiteEndReason::Cancelled, "{tag}");
     }
 }
 
@@ -70,20 +76,20 @@ async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
     bring_to_gate(&*site, &all).await;
     site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
     await_seen(&*site, tag(2), |seen| {
-        matches!(seen, Observation::Queued(_))
+        matches!(seen, AttemptObservation::Queued(_))
     })
     .await;
     fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
-    let seen = await_seen(&*site, tag(2), |seen: &Observation| {
-        matches!(seen, Observation::Ended { .. })
+    let seen = await_seen(&*site, tag(2), |seen: &AttemptObservation| {
+        matches!(seen, AttemptObservation::Ended { .. })
     })
     .await;
-    let Observation::Ended {
+    let AttemptObservation::Ended {
         began: false, why, ..
     } = seen
     else {
         panic!("{seen:?}")
     };
-    assert_eq!(why, EndedBySite::Cancelled);
+    assert_eq!(why, SiteEndReason::Cancelled);
     site.cancel(tag(1), None).await.unwrap();
 }

@@ -15,12 +15,12 @@ use cospan_domain::ids::{AttemptTag, Digest, HostName, JobId, RelPath, SiteName}
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::exec::ssh::{SshConfig, SshExec};
-use cospan_sites::local_site::{LocalConfig, LocalSite};
-use cospan_sites::port::{FilePlace, Files, Inspected, Site};
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
-use cospan_sites::wrapper::attempt_words::Seal;
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
+use cospan_sites::port::{FilePlace, InspectedFile, Site, SiteFileCalls};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
+use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"
@@ -70,7 +70,7 @@ pub struct SlurmSiteFixture {
     /// Name of the directory that its configuration file is in.
     cluster: OsString,
     place: PathBuf,
-    config: SlurmConfig,
+    config: SlurmSiteConfig,
     /// The way there, unless it is this machine.
     ssh: Option<SshConfig>,
     /// Calls that did not get through, as whoever cuts connections counts them.
@@ -155,7 +155,7 @@ impl SlurmSiteFixture {
         }
         let ping = place.join("ping");
         std::fs::write(&ping, PING).unwrap();
-        let mut config = SlurmConfig::new(
+        let mut config = SlurmSiteConfig::new(
             SiteName::new("there").unwrap(),
             place.join("root"),
             Resources::processors(100_000),
@@ -163,12 +163,12 @@ impl SlurmSiteFixture {
         );
         config.slurm_conf = Some(conf);
         config.memory = DurationMs::from_secs(1);
-        config.seal = Seal::new([4; 32], JobId(0));
+        config.seal = AttemptAuthenticator::new([4; 32], JobId(0));
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         let near = (SiteName::new("near").unwrap(), place.join("near"));
         let agent = config.copy_agent.clone();
         let total = Resources::processors(1);
-        let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
+        let local = LocalSiteConfig::new(near.0.clone(), near.1.clone(), total, agent);
         LocalSite::new(local).unwrap().make_root().unwrap();
         config.neighbours.extend([near]);
         let fixture = Self {
@@ -223,9 +223,11 @@ impl SlurmSiteFixture {
     fn make(&self) -> SlurmSite {
         let config = self.config.clone();
         match &self.ssh {
-            None => SlurmSite::new(config, Arc::new(ChildExec::of_this_process())).unwrap(),
+            None => {
+                SlurmSite::new(config, Arc::new(ChildProcessExecutor::of_this_process())).unwrap()
+            }
             Some(ssh) => {
-                let exec = SshExec::new(ssh.clone()).unwrap();
+                let exec = SshExecutor::new(ssh.clone()).unwrap();
                 SlurmSite::remote(config, Arc::new(exec)).unwrap()
             }
         }
@@ -280,10 +282,10 @@ impl SlurmSiteFixture {
     }
 
     /// What a file or directory there is.
-    pub async fn inspect_neighbours(&self, place: &FilePlace) -> Inspected {
+    pub async fn inspect_neighbours(&self, place: &FilePlace) -> InspectedFile {
         let agent = self.config.copy_agent.clone();
         let total = Resources::processors(1);
-        let local = LocalConfig::new(self.neighbour(), self.place.join("near"), total, agent);
+        let local = LocalSiteConfig::new(self.neighbour(), self.place.join("near"), total, agent);
         LocalSite::new(local).unwrap().inspect(place).await.unwrap()
     }
 

@@ -16,7 +16,9 @@ use cospan_domain::ids::{Attempt, AttemptTag, JobId};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{SiteFixture, go, order, script, tag};
-use cospan_sites::port::{ExitCause, GateDecision, Observation, Site, SiteError, SubmitRequest};
+use cospan_sites::port::{
+    AttemptObservation, AttemptSubmitRequest, ExitCause, GateDecision, Site, SiteError,
+};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -71,7 +73,7 @@ impl Outage {
     }
 
     /// A payload that writes down that it runs, and if another of its job runs at that time.
-    fn payload(&self, tag: AttemptTag) -> SubmitRequest {
+    fn payload(&self, tag: AttemptTag) -> AttemptSubmitRequest {
         let ran = self.ran().display().to_string();
         let text = format!(
             "exec 9> '{ran}'.$COSPAN_JOB; flock -n 9 || echo beside >> '{ran}'
@@ -108,23 +110,23 @@ impl Outage {
     }
 
     /// What becomes of one attempt: what is to be done next for its job, if anything is.
-    async fn step(&self, tag: AttemptTag, seen: &Observation) -> Next {
+    async fn step(&self, tag: AttemptTag, seen: &AttemptObservation) -> Next {
         match seen {
-            Observation::Ready(_) => {
+            AttemptObservation::Ready(_) => {
                 // It may be gone meanwhile, or not to be reached.
                 let _ = self.site.decide_gate(tag, &go()).await;
                 Next::Wait
             }
-            Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Next::Over,
-            Observation::Absent
-            | Observation::Void
-            | Observation::Exited(_)
-            | Observation::Vanished { .. }
-            | Observation::Ended { .. } => Next::Again,
-            Observation::Queued(_)
-            | Observation::Starting
-            | Observation::Begun(_)
-            | Observation::Unknown(_) => Next::Wait,
+            AttemptObservation::Exited(exit) if exit.cause == ExitCause::Code(0) => Next::Over,
+            AttemptObservation::Absent
+            | AttemptObservation::Void
+            | AttemptObservation::Exited(_)
+            | AttemptObservation::Vanished { .. }
+            | AttemptObservation::Ended { .. } => Next::Again,
+            AttemptObservation::Queued(_)
+            | AttemptObservation::Starting
+            | AttemptObservation::Begun(_)
+            | AttemptObservation::Unknown(_) => Next::Wait,
         }
     }
 
@@ -178,8 +180,8 @@ impl Outage {
     async fn await_seen(
         &self,
         tag: AttemptTag,
-        awaited: impl Fn(&Observation) -> bool,
-    ) -> Observation {
+        awaited: impl Fn(&AttemptObservation) -> bool,
+    ) -> AttemptObservation {
         within("it is seen", || async {
             let status = self.site.status(&[tag]).await.ok()?;
             Some(status.attempts[&tag].clone()).filter(&awaited)
@@ -255,7 +257,8 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
     let told = outage.site.status(&[tag(0)]).await;
     // What its files say is known, and Slurm's silence is said with it.
     let is_known = told.as_ref().is_ok_and(|status| {
-        status.silence.is_none() || status.attempts.get(&tag(0)) == Some(&Observation::Absent)
+        status.silence.is_none()
+            || status.attempts.get(&tag(0)) == Some(&AttemptObservation::Absent)
     });
     assert!(!is_known, "nothing is told of what nobody knows: {told:?}");
     outage.have("up").await;
@@ -277,7 +280,9 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
     filler.resources = Resources::processors(total.processors);
     site.submit(&filler).await.unwrap();
     outage
-        .await_seen(tag(100), |seen| matches!(seen, Observation::Ready(_)))
+        .await_seen(tag(100), |seen| {
+            matches!(seen, AttemptObservation::Ready(_))
+        })
         .await;
     for number in 0..MANY {
         site.submit(&outage.payload(tag(number))).await.unwrap();
@@ -298,7 +303,10 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
     for number in 0..MANY {
         let seen = site.status(&[tag(number)]).await.unwrap().attempts[&tag(number)].clone();
         assert!(
-            !matches!(seen, Observation::Begun(_) | Observation::Exited(_)),
+            !matches!(
+                seen,
+                AttemptObservation::Begun(_) | AttemptObservation::Exited(_)
+            ),
             "{seen:?}"
         );
     }
@@ -319,13 +327,13 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
     }
     for tag in &tags {
         outage
-            .await_seen(*tag, |seen| matches!(seen, Observation::Ready(_)))
+            .await_seen(*tag, |seen| matches!(seen, AttemptObservation::Ready(_)))
             .await;
         site.decide_gate(*tag, &go()).await.unwrap();
     }
     for tag in &tags {
         outage
-            .await_seen(*tag, |seen| matches!(seen, Observation::Begun(_)))
+            .await_seen(*tag, |seen| matches!(seen, AttemptObservation::Begun(_)))
             .await;
     }
     for tag in &tags {
@@ -339,8 +347,8 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
                 site.cancel(tag, None).await.ok()?;
                 let status = site.status(&[tag]).await.ok()?;
                 match &status.attempts[&tag] {
-                    Observation::Exited(exit) => Some(exit.cause.clone()),
-                    Observation::Ended { .. } | Observation::Vanished { .. } => {
+                    AttemptObservation::Exited(exit) => Some(exit.cause.clone()),
+                    AttemptObservation::Ended { .. } | AttemptObservation::Vanished { .. } => {
                         Some(ExitCause::Terminated)
                     }
                     _ => None,
@@ -377,7 +385,7 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
         }
         for tag in &these {
             outage
-                .await_seen(*tag, |seen| !matches!(seen, Observation::Queued(_)))
+                .await_seen(*tag, |seen| !matches!(seen, AttemptObservation::Queued(_)))
                 .await;
         }
         outage.have("kill").await;
@@ -446,19 +454,19 @@ async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
     sleeps.wall_time = DurationMs::from_secs(6);
     let number = site.submit(&sleeps).await.unwrap().lrm_id;
     outage
-        .await_seen(tag(1), |seen| matches!(seen, Observation::Ready(_)))
+        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Ready(_)))
         .await;
     site.decide_gate(tag(1), &go()).await.unwrap();
     outage
-        .await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_)))
+        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Begun(_)))
         .await;
     outage.have(&format!("suspend {number}")).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     outage.have(&format!("resume {number}")).await;
     let seen = outage
-        .await_seen(tag(1), |seen| matches!(seen, Observation::Exited(_)))
+        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Exited(_)))
         .await;
-    let Observation::Exited(exit) = seen else {
+    let AttemptObservation::Exited(exit) = seen else {
         unreachable!()
     };
     assert_eq!(exit.cause, ExitCause::Code(0));
@@ -478,7 +486,9 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
             .await
             .unwrap();
         outage
-            .await_seen(tag(number), |seen| matches!(seen, Observation::Ready(_)))
+            .await_seen(tag(number), |seen| {
+                matches!(seen, AttemptObservation::Ready(_))
+            })
             .await;
     }
     outage.have("freeze").await;
@@ -487,24 +497,24 @@ async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
         site.decide_gate(tag(number), &go()).await.unwrap();
     }
     outage
-        .await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_)))
+        .await_seen(tag(1), |seen| matches!(seen, AttemptObservation::Begun(_)))
         .await;
     within("its end is seen", || async {
         let status = site.status(&[tag(0), tag(1), tag(9)]).await.unwrap();
         let silence = status.silence.as_ref()?;
         assert!(silence.age.is_some(), "{silence}");
         assert!(
-            matches!(status.attempts[&tag(9)], Observation::Unknown(_)),
+            matches!(status.attempts[&tag(9)], AttemptObservation::Unknown(_)),
             "{status:?}"
         );
-        matches!(status.attempts[&tag(0)], Observation::Exited(_)).then_some(())
+        matches!(status.attempts[&tag(0)], AttemptObservation::Exited(_)).then_some(())
     })
     .await;
     outage.have("thaw").await;
     let seen = outage
-        .await_seen(tag(0), |seen| matches!(seen, Observation::Exited(_)))
+        .await_seen(tag(0), |seen| matches!(seen, AttemptObservation::Exited(_)))
         .await;
-    let Observation::Exited(exit) = seen else {
+    let AttemptObservation::Exited(exit) = seen else {
         unreachable!()
     };
     assert_eq!(exit.cause, ExitCause::Code(0));

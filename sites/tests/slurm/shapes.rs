@@ -8,7 +8,9 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{
     SiteFixture, await_exit, await_seen, go, order, read_stdout, script, tag,
 };
-use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, Go, Observation, Peer};
+use cospan_sites::port::{
+    AttemptObservation, ExitCause, GateDecision, GoDecision, RoundPeer, SiteEndReason,
+};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -27,17 +29,17 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
     wide.resources = Resources::processors(3);
     for never in [long, wide] {
         site.submit(&never).await.unwrap();
-        let seen = await_seen(&*site, never.tag, |seen: &Observation| {
-            matches!(seen, Observation::Ended { .. })
+        let seen = await_seen(&*site, never.tag, |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
-        let Observation::Ended {
+        let AttemptObservation::Ended {
             began: false, why, ..
         } = seen
         else {
             panic!("{seen:?}")
         };
-        assert_eq!(why, EndedBySite::NeverRuns, "{:?}", never.lrm_options);
+        assert_eq!(why, SiteEndReason::NeverRuns, "{:?}", never.lrm_options);
         site.cancel(never.tag, None).await.unwrap();
     }
 }
@@ -55,21 +57,21 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     let shape = ["--partition=pair", "--nodes=2", "--ntasks-per-node=2"];
     wide.lrm_options = shape.map(Into::into).into();
     site.submit(&wide).await.unwrap();
-    let Observation::Ready(at) = await_seen(&*site, tag(1), |seen: &Observation| {
-        matches!(seen, Observation::Ready(_))
+    let AttemptObservation::Ready(at) = await_seen(&*site, tag(1), |seen: &AttemptObservation| {
+        matches!(seen, AttemptObservation::Ready(_))
     })
     .await
     else {
         panic!()
     };
     let GateDecision::Go(go) = go() else { panic!() };
-    let peer = Peer {
+    let peer = RoundPeer {
         attempt: Attempt(1),
         site: SiteName::new("there").unwrap(),
         host: at.host.to_string(),
         processors: 4,
     };
-    let open = GateDecision::Go(Go {
+    let open = GateDecision::Go(GoDecision {
         rank: ComponentIndex(0),
         peers: vec![peer],
         ..go

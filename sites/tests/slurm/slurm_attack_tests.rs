@@ -8,7 +8,9 @@ use cospan_domain::ids::AttemptTag;
 use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_seen, order, script, start, tag,
 };
-use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, GateState, Observation, Site};
+use cospan_sites::port::{
+    AttemptObservation, ExitCause, GateDecision, GateState, Site, SiteEndReason,
+};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -122,7 +124,10 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         })
         .await;
         let seen = await_seen(&*site, tag(number), |_| true).await;
-        let goes_on = matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
+        let goes_on = matches!(
+            seen,
+            AttemptObservation::Begun(_) | AttemptObservation::Unknown(_)
+        );
         assert!(goes_on, "after {deed:?}: {seen:?}");
         let decided = site.decide_gate(tag(number), &GateDecision::Void).await;
         assert_eq!(decided, Ok(GateState::Opened), "after {deed:?}");
@@ -132,8 +137,11 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         if fs::write(&stop, "").is_err() {
             // Its directory is closed: it can be ended all the same.
             site.cancel(tag(number), None).await.unwrap();
-            await_seen(&*site, tag(number), |seen: &Observation| {
-                matches!(seen, Observation::Exited(_) | Observation::Ended { .. })
+            await_seen(&*site, tag(number), |seen: &AttemptObservation| {
+                matches!(
+                    seen,
+                    AttemptObservation::Exited(_) | AttemptObservation::Ended { .. }
+                )
             })
             .await;
         } else {
@@ -161,12 +169,12 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
         start(&*site, &order(tag(number), script(&text))).await;
     }
     for (number, deed) in all() {
-        let seen = await_seen(&*site, tag(number), |seen: &Observation| {
-            matches!(seen, Observation::Ended { .. })
+        let seen = await_seen(&*site, tag(number), |seen: &AttemptObservation| {
+            matches!(seen, AttemptObservation::Ended { .. })
         })
         .await;
-        let Observation::Ended {
-            why: EndedBySite::Spoiled,
+        let AttemptObservation::Ended {
+            why: SiteEndReason::Spoiled,
             ..
         } = seen
         else {
@@ -203,10 +211,10 @@ async fn what_the_payload_of_a_killed_wrapper_left_is_over_when_it_is_removed() 
     )
     .await;
     let left = await_left(&fixture, tag(1)).await;
-    await_seen(&*site, tag(1), |seen: &Observation| {
+    await_seen(&*site, tag(1), |seen: &AttemptObservation| {
         matches!(
             seen,
-            Observation::Vanished { .. } | Observation::Ended { .. }
+            AttemptObservation::Vanished { .. } | AttemptObservation::Ended { .. }
         )
     })
     .await;

@@ -2,12 +2,14 @@
 
 use cospan_domain::acquisition::PartitionAccount;
 use cospan_domain::reservation::{
-    ReservationAnswer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationSerial, ReservationTag, StartWindow, TimeSpan,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
-use cospan_sites::port::{Reservations, Site, SiteError, SubmitRequest, TaggedReservationRequest};
+use cospan_sites::port::{
+    AttemptSubmitRequest, Site, SiteError, SiteReservationCalls, TaggedReservationRequest,
+};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -19,11 +21,11 @@ fn reservation(job: u64) -> ReservationTag {
     ReservationTag {
         instance: attempt.instance,
         job: attempt.job,
-        serial: Serial(1),
+        serial: ReservationSerial(1),
     }
 }
 
-fn granting(site: &dyn Site) -> &dyn Reservations {
+fn granting(site: &dyn Site) -> &dyn SiteReservationCalls {
     site.reservations().unwrap()
 }
 
@@ -55,7 +57,7 @@ fn wanted(
 }
 
 /// Gives it up as soon as no job uses it.
-async fn released(granting: &dyn Reservations, tag: ReservationTag) -> bool {
+async fn released(granting: &dyn SiteReservationCalls, tag: ReservationTag) -> bool {
     loop {
         match granting.release(tag).await {
             Err(SiteError::OutcomeUnknown(why)) if why.contains("have not ended") => {
@@ -143,7 +145,7 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     let seen = again.find(reservation(1)).await.unwrap().unwrap();
     assert_eq!(
         (seen.span, seen.confirmed),
-        (Span::new(later, later + HOUR), false)
+        (TimeSpan::new(later, later + HOUR), false)
     );
     assert_eq!(seen.resources, Resources::processors(40));
     assert_eq!(granting.confirm(reservation(1)).await, Ok(true));
@@ -192,7 +194,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
         "{before:?}"
     );
     // Waits in Slurm's queue until it begins.
-    let owner = SubmitRequest {
+    let owner = AttemptSubmitRequest {
         resources: Resources::processors(64),
         wall_time: MINUTE,
         hold_max: MINUTE,
@@ -247,7 +249,7 @@ async fn what_runs_under_slurm_is_not_promised_before_its_end() {
         "its time limit: {next:?}"
     );
     let slots = granting
-        .slots(Span::new(now, now + HOUR), 10)
+        .slots(TimeSpan::new(now, now + HOUR), 10)
         .await
         .unwrap();
     assert!(
@@ -295,7 +297,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     while state(&fixture, &other) != "RUNNING" {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    let long = SubmitRequest {
+    let long = AttemptSubmitRequest {
         wall_time: HOUR,
         lrm_options: vec!["--reservation=course".into()],
         ..order(tag(2), script("exit 0"))
@@ -305,7 +307,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
         matches!(&long, Err(SiteError::Unfit(why)) if why.contains("are left")),
         "{long:?}"
     );
-    let inside = SubmitRequest {
+    let inside = AttemptSubmitRequest {
         resources: Resources::processors(6),
         lrm_options: vec!["--reservation=course".into()],
         ..order(tag(1), script("exit 0"))

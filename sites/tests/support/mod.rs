@@ -17,9 +17,9 @@ use cospan_domain::ids::{AttemptTag, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
-use cospan_sites::local_site::{LocalConfig, LocalSite};
+use cospan_sites::local_site::{LocalSite, LocalSiteConfig};
 use cospan_sites::port::Site;
-use cospan_sites::wrapper::attempt_words::Seal;
+use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
 
 /// Stands in for `ping`: there is no network in tests.
 const PING: &str = r#"
@@ -43,7 +43,7 @@ impl LocalSiteFixture {
     }
 
     /// With a configuration that differs from the ordinary one.
-    pub fn with(change: impl FnOnce(&mut LocalConfig)) -> Self {
+    pub fn with(change: impl FnOnce(&mut LocalSiteConfig)) -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), change)
     }
 
@@ -52,7 +52,7 @@ impl LocalSiteFixture {
         Self::within(&std::env::temp_dir(), |_| {})
     }
 
-    fn within(directory: &Path, change: impl FnOnce(&mut LocalConfig)) -> Self {
+    fn within(directory: &Path, change: impl FnOnce(&mut LocalSiteConfig)) -> Self {
         let place = tempfile::tempdir_in(directory).unwrap();
         let mut config = config(&place.path().join("root"));
         let ping = place.path().join("ping");
@@ -71,14 +71,14 @@ impl LocalSiteFixture {
         self.place.path().join("root")
     }
 
-    pub fn config(&self) -> LocalConfig {
+    pub fn config(&self) -> LocalSiteConfig {
         self.site.config().clone()
     }
 }
 
-fn config(root: &Path) -> LocalConfig {
+fn config(root: &Path) -> LocalSiteConfig {
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
-    let mut config = LocalConfig::new(
+    let mut config = LocalSiteConfig::new(
         SiteName::new("here").unwrap(),
         root.to_path_buf(),
         Resources {
@@ -88,7 +88,7 @@ fn config(root: &Path) -> LocalConfig {
         agent,
     );
     config.grace = DurationMs::from_secs(1);
-    config.seal = Seal::new([4; 32], JobId(0));
+    config.seal = AttemptAuthenticator::new([4; 32], JobId(0));
     config
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{ExitCause, GateState, Go};
+use cospan_sites::port::{ExitCause, GateState, GoDecision};
 use cospan_sites::wrapper::parameters::encode_go_for_site;
 use cospan_sites::wrapper::state_files;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -22,7 +22,7 @@ fn now_ms() -> u64 {
 }
 
 /// A decision as it stands at a site: whoever writes it there adds the start by its clock.
-fn decision(go: &Go, start_ms: u64) -> Vec<u8> {
+fn decision(go: &GoDecision, start_ms: u64) -> Vec<u8> {
     let mut bytes = encode_go_for_site(go);
     bytes.extend_from_slice(format!("start_ms {start_ms}\nend {}\n", our_tag()).as_bytes());
     bytes
@@ -129,7 +129,7 @@ fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
         let bench = Bench::new(shell.collect());
         let wrapper = bench.at_gate_with(&["batch"], &script("/bin/date +%s%3N"));
         let start = now_ms() + 1_500;
-        let in_time = Go {
+        let in_time = GoDecision {
             start_by: Timestamp(start + 30_000),
             ..go()
         };
@@ -152,7 +152,7 @@ fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
 fn nothing_starts_after_the_last_moment_in_the_sites_time() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("echo ran"));
-        let late = Go {
+        let late = GoDecision {
             start_by: Timestamp(now_ms() - 1_000),
             ..go()
         };

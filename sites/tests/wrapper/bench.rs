@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::{AttemptTag, ComponentIndex, Epoch, JobId, Round};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{PATIENCE, tag};
-use cospan_sites::port::{ExitCause, GateState, Go};
+use cospan_sites::port::{ExitCause, GateState, GoDecision};
 use cospan_sites::wrapper::SCRIPT;
-use cospan_sites::wrapper::attempt_words::Seal;
-use cospan_sites::wrapper::parameters::{self, WrapperPace, encode_go, encode_void};
+use cospan_sites::wrapper::attempt_words::AttemptAuthenticator;
+use cospan_sites::wrapper::parameters::{self, WrapperTimings, encode_go, encode_void};
 use cospan_sites::wrapper::state_files;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -42,7 +42,7 @@ pub fn with_each_shell(test: impl Fn(&Bench)) {
 pub struct Bench {
     place: tempfile::TempDir,
     shell: Vec<String>,
-    pub pace: WrapperPace,
+    pub pace: WrapperTimings,
     pub tag: AttemptTag,
 }
 
@@ -61,7 +61,7 @@ impl Bench {
         fs::write(place.path().join("wrapper.sh"), SCRIPT).unwrap();
         fs::create_dir(place.path().join("attempts")).unwrap();
         fs::create_dir(place.path().join("spool")).unwrap();
-        let pace = WrapperPace {
+        let pace = WrapperTimings {
             hold_max: DurationMs::from_secs(300),
             wall_time: DurationMs::from_secs(300),
             grace: DurationMs::from_secs(1),
@@ -143,7 +143,7 @@ impl Bench {
     }
 
     /// The same; what the payload is told if it is let in.
-    pub fn decide_as(&self, decision: GateState, go: &Go) -> GateState {
+    pub fn decide_as(&self, decision: GateState, go: &GoDecision) -> GateState {
         let bytes = match decision {
             GateState::Opened => encode_go(self.tag, go, Timestamp(0), None),
             GateState::Voided => encode_void(self.tag, &seal()),
@@ -266,8 +266,8 @@ pub fn script(text: &str) -> parameters::PayloadCommand {
     command("/bin/sh", &[b"-c", text.as_bytes()])
 }
 
-pub fn go() -> Go {
-    Go {
+pub fn go() -> GoDecision {
+    GoDecision {
         round: Round(1),
         epoch: Epoch(1),
         start_at: Timestamp(0),
@@ -278,8 +278,8 @@ pub fn go() -> Go {
 }
 
 /// By which wrappers here write their ends.
-pub fn seal() -> Seal {
-    Seal::new([3; 32], JobId(0))
+pub fn seal() -> AttemptAuthenticator {
+    AttemptAuthenticator::new([3; 32], JobId(0))
 }
 
 /// Hundredths of a second since this machine started.

@@ -7,7 +7,7 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::contract::PATIENCE;
 use cospan_sites::port::{ExitCause, GateState};
 use cospan_sites::wrapper::EXIT_TAKEN;
-use cospan_sites::wrapper::parameters::Seldom;
+use cospan_sites::wrapper::parameters::SlowPollTiming;
 use cospan_sites::wrapper::state_files;
 use rustix::process::Signal;
 
@@ -219,7 +219,7 @@ fn a_wrapper_that_waits_for_long_looks_less_often_and_sees_its_gate_all_the_same
         let mut bench = Bench::new(shell);
         let poll = DurationMs::from_secs(3);
         let after = DurationMs::from_secs(2);
-        bench.pace.seldom = Some(Seldom { poll, after });
+        bench.pace.seldom = Some(SlowPollTiming { poll, after });
         let wrapper = bench.at_gate(&script("exit 4"));
         for nap in ["1\0", "3\0"] {
             let started = Instant::now();

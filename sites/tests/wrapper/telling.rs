@@ -3,9 +3,9 @@
 use std::fs;
 
 use cospan_domain::ids::Attempt;
-use cospan_domain::runner::{Signal as WarningSignal, Warning};
+use cospan_domain::runner::{EndWarning, PayloadSignal};
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::{ExitCause, GateState, Peer};
+use cospan_sites::port::{ExitCause, GateState, RoundPeer};
 use rustix::process::Signal;
 
 use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
@@ -13,9 +13,9 @@ use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
 fn warned(shell: Vec<String>, wall_s: u64, before_s: u64) -> Bench {
     let mut bench = Bench::new(shell);
     bench.pace.wall_time = DurationMs::from_secs(wall_s);
-    let signal = WarningSignal::Usr1;
+    let signal = PayloadSignal::Usr1;
     let before = DurationMs::from_secs(before_s);
-    bench.pace.warning = Some(Warning { signal, before });
+    bench.pace.warning = Some(EndWarning { signal, before });
     bench
 }
 
@@ -71,7 +71,7 @@ fn with_peers_at(bench: &Bench, lists_hosts: bool, at: [(&str, u32); 2]) -> Stri
     command.lists_hosts = lists_hosts;
     let mut go = go();
     go.rank.0 = 1;
-    let peer = |site: &str, host: &str, processors| Peer {
+    let peer = |site: &str, host: &str, processors| RoundPeer {
         attempt: Attempt(4),
         site: site.parse().unwrap(),
         host: host.into(),

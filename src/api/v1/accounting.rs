@@ -1,6 +1,6 @@
 //! The costs of jobs, job by job.
 
-use cospan_domain::job::accounting::Accounting;
+use cospan_domain::job::accounting::JobAccounting;
 use cospan_domain::job::job_state::Job;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -41,7 +41,7 @@ pub struct AccountingReport {
 
 impl From<&Job> for AccountingReport {
     fn from(job: &Job) -> Self {
-        let of = Accounting::from_job(job);
+        let of = JobAccounting::from_job(job);
         Self {
             placement_time_ms: of.placement_time.map(|length| length.0),
             total_placement_time_ms: of.total_placement_time.0,

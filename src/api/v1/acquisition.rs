@@ -1,6 +1,6 @@
 //! The way in which a job acquires its processors, as its user writes it.
 
-use cospan_domain::acquisition::{AcquisitionMode, AcquisitionOptions, QueueLimits};
+use cospan_domain::acquisition::{AcquisitionMode, AcquisitionOptions, QueueTimeLimits};
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -60,7 +60,7 @@ impl AcquisitionDocument {
 
 impl From<AcquisitionDocument> for AcquisitionOptions {
     fn from(document: AcquisitionDocument) -> Self {
-        let defaults = QueueLimits::default();
+        let defaults = QueueTimeLimits::default();
         let mode = match document.mode {
             AcquisitionModeName::Auto => AcquisitionMode::Auto,
             AcquisitionModeName::Immediate => AcquisitionMode::Immediate,
@@ -74,7 +74,7 @@ impl From<AcquisitionDocument> for AcquisitionOptions {
             .map_or(defaults.max_hold, |length| length.0);
         Self {
             mode,
-            limits: QueueLimits { deadline, max_hold },
+            limits: QueueTimeLimits { deadline, max_hold },
         }
     }
 }
@@ -82,7 +82,7 @@ impl From<AcquisitionDocument> for AcquisitionOptions {
 impl From<AcquisitionOptions> for AcquisitionDocument {
     fn from(options: AcquisitionOptions) -> Self {
         let limits = options.limits;
-        let defaults = QueueLimits::default();
+        let defaults = QueueTimeLimits::default();
         Self {
             mode: match options.mode {
                 AcquisitionMode::Auto => AcquisitionModeName::Auto,

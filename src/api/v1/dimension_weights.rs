@@ -1,12 +1,12 @@
 //! Weights of dimensions as numbers on the wire.
 
-use cospan_domain::bid::Weight;
+use cospan_domain::bid::DimensionWeight;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A weight, written as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Factor(pub Weight);
+pub struct Factor(pub DimensionWeight);
 
 impl Serialize for Factor {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -16,7 +16,7 @@ impl Serialize for Factor {
 
 impl<'de> Deserialize<'de> for Factor {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Weight::new(f64::deserialize(from)?)
+        DimensionWeight::new(f64::deserialize(from)?)
             .map(Factor)
             .map_err(Error::custom)
     }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentName, PolicyName, RelPath, RunnerName, SiteName};
-use cospan_domain::job::spec::{OnUnreachable, Priority, RequestType};
+use cospan_domain::job::spec::{Priority, RequestType, UnreachableAction};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -219,20 +219,20 @@ pub enum Unreachable {
     RerunAfter(Length),
 }
 
-impl From<OnUnreachable> for Unreachable {
-    fn from(rule: OnUnreachable) -> Unreachable {
+impl From<UnreachableAction> for Unreachable {
+    fn from(rule: UnreachableAction) -> Unreachable {
         match rule {
-            OnUnreachable::Wait => Unreachable::Wait,
-            OnUnreachable::RerunAfter(length) => Unreachable::RerunAfter(Length(length)),
+            UnreachableAction::Wait => Unreachable::Wait,
+            UnreachableAction::RerunAfter(length) => Unreachable::RerunAfter(Length(length)),
         }
     }
 }
 
-impl From<Unreachable> for OnUnreachable {
-    fn from(rule: Unreachable) -> OnUnreachable {
+impl From<Unreachable> for UnreachableAction {
+    fn from(rule: Unreachable) -> UnreachableAction {
         match rule {
-            Unreachable::Wait => OnUnreachable::Wait,
-            Unreachable::RerunAfter(Length(length)) => OnUnreachable::RerunAfter(length),
+            Unreachable::Wait => UnreachableAction::Wait,
+            Unreachable::RerunAfter(Length(length)) => UnreachableAction::RerunAfter(length),
         }
     }
 }

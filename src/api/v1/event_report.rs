@@ -6,9 +6,9 @@ use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
-use cospan_domain::job::job_state::{AbortCause, AfterAbort, AttemptState, Job};
+use cospan_domain::job::job_state::{AbortCause, AbortConsequence, AttemptState, Job};
 use cospan_domain::reservation::{
-    Coallocation, CoallocationPart, ReservationOutcome, SearchFailure, StartWindow,
+    Coallocation, CoallocationPart, ReservationOutcome, ReservationSearchFailure, StartWindow,
 };
 use cospan_domain::units::Timestamp;
 
@@ -89,11 +89,11 @@ pub(crate) fn describe_abort(cause: &AbortCause, names: &ComponentNames<'_>) -> 
     }
 }
 
-pub(super) fn state_after_abort(then: &AfterAbort) -> &'static str {
+pub(super) fn state_after_abort(then: &AbortConsequence) -> &'static str {
     match then {
-        AfterAbort::Requeue { .. } => "queued",
-        AfterAbort::Fail { .. } => "failed",
-        AfterAbort::Cancel { .. } => "cancelled",
+        AbortConsequence::Requeue { .. } => "queued",
+        AbortConsequence::Fail { .. } => "failed",
+        AbortConsequence::Cancel { .. } => "cancelled",
     }
 }
 
@@ -134,12 +134,12 @@ impl EventReport {
         self
     }
 
-    fn with_next_state(mut self, then: &AfterAbort) -> Self {
+    fn with_next_state(mut self, then: &AbortConsequence) -> Self {
         self.state = Some(state_after_abort(then).into());
         match then {
-            AfterAbort::Requeue { not_before } => self.with_until(*not_before),
-            AfterAbort::Fail { .. } => self,
-            AfterAbort::Cancel { by } => {
+            AbortConsequence::Requeue { not_before } => self.with_until(*not_before),
+            AbortConsequence::Fail { .. } => self,
+            AbortConsequence::Cancel { by } => {
                 self.by = Some(by.to_string());
                 self
             }
@@ -361,13 +361,15 @@ fn with_wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport
 }
 
 /// Explains why there is no reservation.
-fn describe_failure(failure: SearchFailure) -> &'static str {
+fn describe_failure(failure: ReservationSearchFailure) -> &'static str {
     match failure {
-        SearchFailure::Never => "no site will ever grant it",
-        SearchFailure::NoCommonStart => "its sites grant no start then",
-        SearchFailure::WindowsTried => "no common start was found in so many windows as are tried",
-        SearchFailure::LostAtTheEnd => "what was granted was gone when all was there",
-        SearchFailure::GivenUp => "it was given up",
+        ReservationSearchFailure::Never => "no site will ever grant it",
+        ReservationSearchFailure::NoCommonStart => "its sites grant no start then",
+        ReservationSearchFailure::WindowsTried => {
+            "no common start was found in so many windows as are tried"
+        }
+        ReservationSearchFailure::LostAtTheEnd => "what was granted was gone when all was there",
+        ReservationSearchFailure::GivenUp => "it was given up",
     }
 }
 

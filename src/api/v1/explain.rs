@@ -4,7 +4,7 @@ use std::fmt;
 
 use cospan_domain::bid::{Bid, Dimension, SiteBid};
 use cospan_domain::placed::DominantRefusal;
-use cospan_domain::queue::Classified;
+use cospan_domain::queue::AssignedClass;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -185,9 +185,9 @@ pub struct ClassReport {
     pub rule: Option<u64>,
 }
 
-impl From<Classified> for ClassReport {
-    fn from(classified: Classified) -> Self {
-        let Classified { class, given, rule } = classified;
+impl From<AssignedClass> for ClassReport {
+    fn from(classified: AssignedClass) -> Self {
+        let AssignedClass { class, given, rule } = classified;
         Self {
             class: class.into(),
             given,

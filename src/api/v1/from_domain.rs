@@ -2,10 +2,10 @@
 
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::job_state::{
-    AttemptEnding, AttemptState, Component, Instants, Job, JobPhase, RestartStep, Setbacks,
+    AttemptEnding, AttemptState, Component, Job, JobInstants, JobPhase, RestartStep, SetbackCounts,
 };
-use cospan_domain::job::spec::{Collect, ComponentSpec};
-use cospan_domain::placed::PlacedBy;
+use cospan_domain::job::spec::{ComponentSpec, OutputDestination};
+use cospan_domain::placed::PlacementOrigin;
 use cospan_domain::units::Timestamp;
 
 use super::event_report::{ComponentNames, describe_abort, state_after_abort};
@@ -52,8 +52,8 @@ impl From<&Job> for JobReport {
     }
 }
 
-impl From<&PlacedBy> for PlacedReport {
-    fn from(by: &PlacedBy) -> Self {
+impl From<&PlacementOrigin> for PlacedReport {
+    fn from(by: &PlacementOrigin) -> Self {
         Self {
             policy: by.policy.to_string(),
             rule: by.rule.as_str().into(),
@@ -258,15 +258,15 @@ fn output_reports(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> 
                     digest: content.map(|content| content.digest.to_string()),
                     size_bytes: content.map(|content| content.size.0),
                     collected: collected.is_some_and(|collected| collected.done),
-                    stays: matches!(output.collect, Collect::Fetch),
+                    stays: matches!(output.collect, OutputDestination::Fetch),
                 }
             },
         )
         .collect()
 }
 
-impl From<&Setbacks> for SetbacksReport {
-    fn from(setbacks: &Setbacks) -> Self {
+impl From<&SetbackCounts> for SetbacksReport {
+    fn from(setbacks: &SetbackCounts) -> Self {
         Self {
             claims: setbacks.claims,
             missed_starts: setbacks.missed_starts,
@@ -279,8 +279,8 @@ impl From<&Setbacks> for SetbacksReport {
     }
 }
 
-impl From<&Instants> for InstantsReport {
-    fn from(instants: &Instants) -> Self {
+impl From<&JobInstants> for InstantsReport {
+    fn from(instants: &JobInstants) -> Self {
         Self {
             first_placed: instants.first_placed.map(Instant),
             placed: instants.placed.map(Instant),

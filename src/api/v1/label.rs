@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::OverrideScope;
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
@@ -19,11 +19,11 @@ use super::text;
     "{0:?} is not a demand on a label; write it like \"arch=x86_64\", \"os!=windows\", \
      \"mpi=openmpi|mpich\" or \"nodes>=4\", with letters, digits and . _ - + / : in keys and values"
 )]
-pub struct InvalidDemand(String);
+pub struct LabelDemandError(String);
 
 /// A demand on the labels of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Demand(pub Constraint);
+pub struct Demand(pub LabelConstraint);
 
 fn parse_word(text: &str) -> Option<Arc<str>> {
     let valid = !text.is_empty()
@@ -39,15 +39,15 @@ fn parse_count(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|number| *number < 1 << 53)
 }
 
-fn parse_demand(text: &str) -> Option<Constraint> {
+fn parse_demand(text: &str) -> Option<LabelConstraint> {
     if let Some((key, least)) = text.split_once(">=") {
-        return Some(Constraint {
+        return Some(LabelConstraint {
             key: parse_word(key.trim())?,
             rule: LabelRule::AtLeast(parse_count(least)?),
         });
     }
     if let Some((key, value)) = text.split_once("!=") {
-        return Some(Constraint {
+        return Some(LabelConstraint {
             key: parse_word(key.trim())?,
             rule: LabelRule::IsNot(parse_word(value.trim())?),
         });
@@ -64,16 +64,16 @@ fn parse_demand(text: &str) -> Option<Constraint> {
     } else {
         LabelRule::Is(parse_word(values.trim())?)
     };
-    Some(Constraint { key, rule })
+    Some(LabelConstraint { key, rule })
 }
 
 impl FromStr for Demand {
-    type Err = InvalidDemand;
+    type Err = LabelDemandError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidDemand> {
+    fn from_str(text: &str) -> Result<Self, LabelDemandError> {
         parse_demand(text)
             .map(Demand)
-            .ok_or_else(|| InvalidDemand(text.chars().take(80).collect()))
+            .ok_or_else(|| LabelDemandError(text.chars().take(80).collect()))
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
             let demand: Demand = text.parse().unwrap();
             assert_eq!(demand.to_string(), text);
         }
-        let one = Demand(Constraint {
+        let one = Demand(LabelConstraint {
             key: "a".into(),
             rule: LabelRule::OneOf(["b".into()].into()),
         });

@@ -12,14 +12,14 @@ use toml::de::{DeArray, DeTable, DeValue};
 const DEEPEST: usize = 32;
 
 /// A text that was read.
-pub(super) struct LocatedText<'t> {
+pub(super) struct LocatedDocument<'t> {
     /// The table. A list of jobs is a table with the key `job`.
     pub(super) table: Spanned<DeTable<'t>>,
     /// The unquoted values by position. Each may be a text where a text is wanted.
     pub(super) plain: BTreeMap<usize, String>,
 }
 
-impl<'t> From<Spanned<DeTable<'t>>> for LocatedText<'t> {
+impl<'t> From<Spanned<DeTable<'t>>> for LocatedDocument<'t> {
     fn from(table: Spanned<DeTable<'t>>) -> Self {
         Self {
             table,
@@ -30,7 +30,7 @@ impl<'t> From<Spanned<DeTable<'t>>> for LocatedText<'t> {
 
 /// Reads a text. With `yaml`, an unquoted value may be a text. Returns `None` if the text is
 /// invalid, or has something that TOML lacks, such as anchors and tags.
-pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedText<'_>> {
+pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedDocument<'_>> {
     let parser = Parser::new_from_str(text);
     let mut reader = DocumentReader {
         text,
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedText<'_>> {
         _ => return None,
     };
     let plain = if yaml { reader.plain } else { BTreeMap::new() };
-    Some(LocatedText {
+    Some(LocatedDocument {
         table: Spanned::new(range, table),
         plain,
     })

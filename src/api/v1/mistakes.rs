@@ -10,8 +10,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::JobDocument;
-use super::located_values::{self, LocatedText};
-use super::parse::{self, JobFormat, Jobs, ParseError, nearest_word};
+use super::located_values::{self, LocatedDocument};
+use super::parse::{self, JobFormat, JobListDocument, ParseError, nearest_word};
 
 /// Most mistakes that are reported.
 const MOST: usize = 50;
@@ -37,16 +37,18 @@ pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<Parse
     let read = parse::parse_all(text, format);
     let is_list = parse::is_list(text, format);
     let located = match format {
-        JobFormat::Toml => DeTable::parse(text).ok().map(LocatedText::from),
+        JobFormat::Toml => DeTable::parse(text).ok().map(LocatedDocument::from),
         JobFormat::Json | JobFormat::Yaml => located_values::read(text, format == JobFormat::Yaml),
     };
     let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),
         (Err(first), None) => return Err(vec![first]),
-        (Err(first), Some(located)) => match Mending::of(text, is_list, located).collect_all() {
-            (documents, found) if found.is_empty() => (documents, vec![first]),
-            mended => mended,
-        },
+        (Err(first), Some(located)) => {
+            match MistakeCollector::of(text, is_list, located).collect_all() {
+                (documents, found) if found.is_empty() => (documents, vec![first]),
+                mended => mended,
+            }
+        }
     };
     let odd = documents.iter().enumerate().flat_map(|(index, document)| {
         let place = if is_list {
@@ -126,7 +128,7 @@ fn find_implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
 }
 
 /// A file that is read again and again until it has no errors.
-struct Mending<'a> {
+struct MistakeCollector<'a> {
     text: &'a str,
     is_list: bool,
     table: Spanned<DeTable<'a>>,
@@ -139,9 +141,9 @@ struct Mending<'a> {
     found: Vec<ParseError>,
 }
 
-impl<'a> Mending<'a> {
-    fn of(text: &'a str, is_list: bool, located: &LocatedText<'a>) -> Self {
-        let LocatedText { table, plain } = located;
+impl<'a> MistakeCollector<'a> {
+    fn of(text: &'a str, is_list: bool, located: &LocatedDocument<'a>) -> Self {
+        let LocatedDocument { table, plain } = located;
         let said = BTreeMap::new();
         let taken_out = BTreeSet::new();
         let found = Vec::new();
@@ -161,7 +163,7 @@ impl<'a> Mending<'a> {
         for round in 0..3 * MOST {
             let from = toml::de::Deserializer::from(self.table.clone());
             let read = if self.is_list {
-                serde_path_to_error::deserialize(from).map(|jobs: Jobs| jobs.job)
+                serde_path_to_error::deserialize(from).map(|jobs: JobListDocument| jobs.job)
             } else {
                 serde_path_to_error::deserialize(from).map(|job: JobDocument| vec![job])
             };

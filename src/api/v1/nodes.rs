@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cospan_domain::job::spec::OverrideScope;
-use cospan_domain::labels::{Constraint, LabelRule, NODE_PROCESSORS, NODES};
+use cospan_domain::labels::{LabelConstraint, LabelRule, NODE_PROCESSORS, NODES};
 
 use super::document::ComponentDocument;
 use super::label::{Demand, OverrideTarget};
@@ -80,7 +80,7 @@ fn refuse_field(field: &'static str, problem: &str) -> Result<(), (&'static str,
 /// Adds a demand, unless every site meets it.
 fn add_demand(document: &mut ComponentDocument, key: &str, least: u32) {
     if least > 1 {
-        let constraint = Constraint {
+        let constraint = LabelConstraint {
             key: key.into(),
             rule: LabelRule::AtLeast(least.into()),
         };

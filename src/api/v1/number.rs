@@ -22,12 +22,12 @@ impl WholeNumber for u64 {
     const MAX: u64 = i64::MAX as u64;
 }
 
-struct WholeVisitor<T> {
+struct WholeNumberVisitor<T> {
     least: u64,
     kind: PhantomData<T>,
 }
 
-impl<T: WholeNumber> WholeVisitor<T> {
+impl<T: WholeNumber> WholeNumberVisitor<T> {
     fn new(least: u64) -> Self {
         Self {
             least,
@@ -36,7 +36,7 @@ impl<T: WholeNumber> WholeVisitor<T> {
     }
 }
 
-impl<T: WholeNumber> Visitor<'_> for WholeVisitor<T> {
+impl<T: WholeNumber> Visitor<'_> for WholeNumberVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,19 +69,19 @@ impl<T: WholeNumber> Visitor<'_> for WholeVisitor<T> {
 /// Reads a number of at least 1. It asks the format for any value: asked for a number, YAML would
 /// only report that there is none, not what it found.
 pub(super) fn positive<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
-    from.deserialize_any(WholeVisitor::new(1))
+    from.deserialize_any(WholeNumberVisitor::new(1))
 }
 
 /// Reads a number that may be 0.
 pub(super) fn any<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
-    from.deserialize_any(WholeVisitor::new(0))
+    from.deserialize_any(WholeNumberVisitor::new(0))
 }
 
-struct Positive<T>(T);
+struct PositiveNumber<T>(T);
 
-impl<'de, T: WholeNumber> Deserialize<'de> for Positive<T> {
+impl<'de, T: WholeNumber> Deserialize<'de> for PositiveNumber<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        positive(from).map(Positive)
+        positive(from).map(PositiveNumber)
     }
 }
 
@@ -90,14 +90,15 @@ pub(super) fn positive_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<
 where
     D: Deserializer<'de>,
 {
-    Option::<Positive<T>>::deserialize(from).map(|number| number.map(|Positive(number)| number))
+    Option::<PositiveNumber<T>>::deserialize(from)
+        .map(|number| number.map(|PositiveNumber(number)| number))
 }
 
-struct Any<T>(T);
+struct UnboundedNumber<T>(T);
 
-impl<'de, T: WholeNumber> Deserialize<'de> for Any<T> {
+impl<'de, T: WholeNumber> Deserialize<'de> for UnboundedNumber<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        any(from).map(Any)
+        any(from).map(UnboundedNumber)
     }
 }
 
@@ -106,7 +107,8 @@ pub(super) fn any_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<T>, D
 where
     D: Deserializer<'de>,
 {
-    Option::<Any<T>>::deserialize(from).map(|number| number.map(|Any(number)| number))
+    Option::<UnboundedNumber<T>>::deserialize(from)
+        .map(|number| number.map(|UnboundedNumber(number)| number))
 }
 
 /// Reads numbers that may be 0.
@@ -114,8 +116,11 @@ pub(super) fn list<'de, D, T: WholeNumber>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    let list = Vec::<Any<T>>::deserialize(from)?;
-    Ok(list.into_iter().map(|Any(number)| number).collect())
+    let list = Vec::<UnboundedNumber<T>>::deserialize(from)?;
+    Ok(list
+        .into_iter()
+        .map(|UnboundedNumber(number)| number)
+        .collect())
 }
 
 /// Reads lists of numbers that may be 0.
@@ -123,10 +128,14 @@ pub(super) fn lists<'de, D, T: WholeNumber>(from: D) -> Result<Vec<Vec<T>>, D::E
 where
     D: Deserializer<'de>,
 {
-    let lists = Vec::<Vec<Any<T>>>::deserialize(from)?;
+    let lists = Vec::<Vec<UnboundedNumber<T>>>::deserialize(from)?;
     Ok(lists
         .into_iter()
-        .map(|list: Vec<Any<T>>| list.into_iter().map(|Any(number)| number).collect())
+        .map(|list: Vec<UnboundedNumber<T>>| {
+            list.into_iter()
+                .map(|UnboundedNumber(number)| number)
+                .collect()
+        })
         .collect())
 }
 
@@ -135,9 +144,9 @@ pub(super) fn positive_map<'de, D>(from: D) -> Result<BTreeMap<Arc<str>, u64>, D
 where
     D: Deserializer<'de>,
 {
-    let map = BTreeMap::<Arc<str>, Positive<u64>>::deserialize(from)?;
+    let map = BTreeMap::<Arc<str>, PositiveNumber<u64>>::deserialize(from)?;
     Ok(map
         .into_iter()
-        .map(|(name, Positive(count))| (name, count))
+        .map(|(name, PositiveNumber(count))| (name, count))
         .collect())
 }

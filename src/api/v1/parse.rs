@@ -103,7 +103,7 @@ pub fn parse(text: &str, format: JobFormat) -> Result<JobDocument, ParseError> {
 pub fn parse_all(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, ParseError> {
     match (is_list(text, format), format) {
         (false, _) => read(text, format).map(|job| vec![job]),
-        (true, JobFormat::Toml) => read::<Jobs>(text, format).map(|jobs| jobs.job),
+        (true, JobFormat::Toml) => read::<JobListDocument>(text, format).map(|jobs| jobs.job),
         (true, JobFormat::Json | JobFormat::Yaml) => read(text, format),
     }
 }
@@ -111,7 +111,7 @@ pub fn parse_all(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Pars
 /// A list of jobs in TOML.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Jobs {
+pub(super) struct JobListDocument {
     pub(super) job: Vec<JobDocument>,
 }
 

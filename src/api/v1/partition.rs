@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use cospan_domain::acquisition::{Experience, Got, PartitionAccount, PartitionDemand, Waited};
+use cospan_domain::acquisition::{
+    ImmediateStart, PartitionAccount, PartitionDemand, PartitionExperience, PartitionWait,
+};
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -53,7 +55,7 @@ pub struct WaitReport {
 
 impl LaneReport {
     /// Reports what is known about one partition with one account.
-    pub fn of(lane: &PartitionAccount, known: &Experience) -> Self {
+    pub fn of(lane: &PartitionAccount, known: &PartitionExperience) -> Self {
         Self {
             lane: lane.to_string(),
             got: known.got.map(Into::into),
@@ -62,8 +64,8 @@ impl LaneReport {
     }
 }
 
-impl From<Got> for GotReport {
-    fn from(got: Got) -> Self {
+impl From<ImmediateStart> for GotReport {
+    fn from(got: ImmediateStart) -> Self {
         let PartitionDemand { processors, time } = got.ask;
         Self {
             processors,
@@ -73,8 +75,8 @@ impl From<Got> for GotReport {
     }
 }
 
-impl From<&Waited> for WaitReport {
-    fn from(waited: &Waited) -> Self {
+impl From<&PartitionWait> for WaitReport {
+    fn from(waited: &PartitionWait) -> Self {
         Self {
             processors: waited.ask.processors,
             wall_time_ms: waited.ask.time.0,

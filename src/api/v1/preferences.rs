@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{Benchmark, Objective, Preferences, Score};
+use cospan_domain::acquisition::{
+    BenchmarkScore, JobBenchmark, RankingObjective, RankingPreferences,
+};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -32,20 +34,20 @@ impl ObjectiveName {
     }
 }
 
-impl From<ObjectiveName> for Objective {
+impl From<ObjectiveName> for RankingObjective {
     fn from(name: ObjectiveName) -> Self {
         match name {
-            ObjectiveName::EarliestStart => Objective::EarliestStart,
-            ObjectiveName::EarliestCompletion => Objective::EarliestCompletion,
+            ObjectiveName::EarliestStart => RankingObjective::EarliestStart,
+            ObjectiveName::EarliestCompletion => RankingObjective::EarliestCompletion,
         }
     }
 }
 
-impl From<Objective> for ObjectiveName {
-    fn from(objective: Objective) -> Self {
+impl From<RankingObjective> for ObjectiveName {
+    fn from(objective: RankingObjective) -> Self {
         match objective {
-            Objective::EarliestStart => ObjectiveName::EarliestStart,
-            Objective::EarliestCompletion => ObjectiveName::EarliestCompletion,
+            RankingObjective::EarliestStart => ObjectiveName::EarliestStart,
+            RankingObjective::EarliestCompletion => ObjectiveName::EarliestCompletion,
         }
     }
 }
@@ -90,7 +92,7 @@ pub struct BenchmarkDocument {
 
 /// The result of a benchmark, written as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScoreNumber(pub Score);
+pub struct ScoreNumber(pub BenchmarkScore);
 
 impl Serialize for ScoreNumber {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -100,8 +102,9 @@ impl Serialize for ScoreNumber {
 
 impl<'de> Deserialize<'de> for ScoreNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let score = Score::new(f64::deserialize(from)?).filter(|score| *score > Score(0));
-        let most = Score::MAX.as_f64();
+        let score =
+            BenchmarkScore::new(f64::deserialize(from)?).filter(|score| *score > BenchmarkScore(0));
+        let most = BenchmarkScore::MAX.as_f64();
         score.map(ScoreNumber).ok_or_else(|| {
             D::Error::custom(format!(
                 "a result must be above 0 and at most {most}; it counts millionths"
@@ -110,14 +113,14 @@ impl<'de> Deserialize<'de> for ScoreNumber {
     }
 }
 
-impl From<PreferencesDocument> for Preferences {
+impl From<PreferencesDocument> for RankingPreferences {
     fn from(document: PreferencesDocument) -> Self {
         Self {
             objective: document.objective.unwrap_or_default().into(),
             benchmarks: document
                 .benchmark
                 .into_iter()
-                .map(|one: BenchmarkDocument| Benchmark {
+                .map(|one: BenchmarkDocument| JobBenchmark {
                     name: one.name,
                     reference: one.reference.0,
                     run_time: one.run_time.0,
@@ -130,10 +133,10 @@ impl From<PreferencesDocument> for Preferences {
     }
 }
 
-impl From<&Preferences> for PreferencesDocument {
-    fn from(preferences: &Preferences) -> Self {
+impl From<&RankingPreferences> for PreferencesDocument {
+    fn from(preferences: &RankingPreferences) -> Self {
         let benchmarks = preferences.benchmarks.iter();
-        let benchmarks = benchmarks.map(|one: &Benchmark| BenchmarkDocument {
+        let benchmarks = benchmarks.map(|one: &JobBenchmark| BenchmarkDocument {
             name: one.name.clone(),
             reference: ScoreNumber(one.reference),
             run_time: Length(one.run_time),
@@ -150,7 +153,7 @@ impl From<&Preferences> for PreferencesDocument {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::job::spec::SpecLimits;
+    use cospan_domain::job::spec::JobSpecLimits;
 
     use crate::api::v1::document::JobDocument;
     use crate::api::v1::parse::{JobFormat, parse};
@@ -168,7 +171,7 @@ mod tests {
             Ok(document) => document.into_spec().unwrap(),
             Err(error) => return error.to_string(),
         };
-        spec.validate(&SpecLimits::default())
+        spec.validate(&JobSpecLimits::default())
             .map_or_else(|e| e.to_string(), |()| "fine".into())
     }
 

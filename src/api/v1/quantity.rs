@@ -13,7 +13,7 @@ use super::text;
 /// The reason why a text is not a time or size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{text:?} is not {what}; write it like {examples}")]
-pub struct InvalidQuantity {
+pub struct QuantityError {
     text: String,
     what: &'static str,
     examples: &'static str,
@@ -69,9 +69,9 @@ fn parse_whole(text: &str) -> Option<u64> {
 }
 
 impl FromStr for Length {
-    type Err = InvalidQuantity;
+    type Err = QuantityError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
         let length = if text.len() > Self::SHAPE.max_length {
             None
         } else if text.contains(':') {
@@ -87,7 +87,7 @@ impl FromStr for Length {
                 .and_then(|length| u64::try_from(length.as_millis()).ok())
                 .map(DurationMs)
         };
-        length.map(Length).ok_or_else(|| InvalidQuantity {
+        length.map(Length).ok_or_else(|| QuantityError {
             text: text.chars().take(40).collect(),
             what: "a length of time",
             examples: "\"90s\", \"1h30m\" or \"1-12:00:00\"",
@@ -137,16 +137,16 @@ pub struct Size(pub Bytes);
 as_text!(Size);
 
 impl FromStr for Size {
-    type Err = InvalidQuantity;
+    type Err = QuantityError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
         // A bare number is refused: nobody knows if bytes were meant.
         let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
         let size = has_unit
             .then(|| parse_size::parse_size(text).ok())
             .flatten();
         size.map(|size| Size(Bytes(size)))
-            .ok_or_else(|| InvalidQuantity {
+            .ok_or_else(|| QuantityError {
                 text: text.chars().take(40).collect(),
                 what: "a size",
                 examples: "\"4GB\" or \"512MiB\"",
@@ -194,16 +194,16 @@ impl From<SystemTime> for Instant {
 }
 
 impl FromStr for Instant {
-    type Err = InvalidQuantity;
+    type Err = QuantityError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
         let parsed = text.parse().ok().map(|at: jiff::Timestamp| {
             // No time of ours lies before 1970.
             Instant(Timestamp(u64::try_from(at.as_millisecond()).unwrap_or(0)))
         });
         parsed
             .or_else(|| humantime::parse_rfc3339_weak(text).ok().map(Instant::from))
-            .ok_or_else(|| InvalidQuantity {
+            .ok_or_else(|| QuantityError {
                 text: text.chars().take(40).collect(),
                 what: "an instant",
                 examples: "\"2026-03-01T12:00:00Z\" (UTC) or \"2026-03-01T13:00:00+01:00\"",

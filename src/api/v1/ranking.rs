@@ -1,10 +1,10 @@
 //! The ranking of the sites that may reserve for a job.
 
-use cospan_domain::acquisition::Objective;
+use cospan_domain::acquisition::RankingObjective;
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::reservation::{
-    CandidateState, CoallocationPart, Ranking, ReservationCandidate, ReservationSearch,
+    CandidateState, CoallocationPart, ReservationCandidate, ReservationSearch, SiteRanking,
 };
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl RankingReport {
         let parts = parts.filter(|(_, (_, part))| is_told_of(part.component));
         parts
             .map(
-                |(index, (ranking, part)): (usize, (&Ranking, &CoallocationPart))| {
+                |(index, (ranking, part)): (usize, (&SiteRanking, &CoallocationPart))| {
                     let name = job.name_of(part.component).unwrap_or_default();
                     Self::for_component(
                         name,
@@ -92,7 +92,7 @@ impl RankingReport {
     /// Reports the ranking of one component, which starts some time after its reservation begins.
     pub fn for_component(
         component: String,
-        ranking: &Ranking,
+        ranking: &SiteRanking,
         lead: DurationMs,
         kept: Option<&str>,
     ) -> Self {
@@ -101,7 +101,7 @@ impl RankingReport {
             .filter(|index| !order.contains(index))
             .collect();
         order.extend(rest);
-        let fell_back = by != ranking.objective && by == Objective::EarliestStart;
+        let fell_back = by != ranking.objective && by == RankingObjective::EarliestStart;
         Self {
             component,
             by: by.into(),
@@ -133,7 +133,7 @@ fn reserved_site(search: &ReservationSearch, part: usize) -> Option<&str> {
 
 impl CandidateReport {
     fn of(
-        ranking: &Ranking,
+        ranking: &SiteRanking,
         candidate: &ReservationCandidate,
         lead: DurationMs,
         is_kept: bool,

@@ -3,7 +3,7 @@
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::{ComponentIndex, ReservationName};
 use cospan_domain::job::job_state::{Job, JobPhase, JobReservations};
-use cospan_domain::reservation::{SearchState, StartWindow};
+use cospan_domain::reservation::{ReservationSearchState, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -435,13 +435,15 @@ fn reservation_state(job: &Job) -> &'static str {
     };
     let given_up = reservation.search.given_up;
     match reservation.search.standing() {
-        SearchState::Asks(_) if given_up => "releasing",
-        SearchState::Asks(_) => "asking",
-        SearchState::Confirmed if reservation.rescheduling_search().is_some() => "moving",
-        SearchState::Confirmed => "confirmed",
-        SearchState::Failed(_) if job.reservation_terms().is_none() => "released",
-        SearchState::Failed(_) if reservation.spent && !job.is_final() => "wanted",
-        SearchState::Failed(_) if given_up => "released",
-        SearchState::Failed(_) => "refused",
+        ReservationSearchState::Asks(_) if given_up => "releasing",
+        ReservationSearchState::Asks(_) => "asking",
+        ReservationSearchState::Confirmed if reservation.rescheduling_search().is_some() => {
+            "moving"
+        }
+        ReservationSearchState::Confirmed => "confirmed",
+        ReservationSearchState::Failed(_) if job.reservation_terms().is_none() => "released",
+        ReservationSearchState::Failed(_) if reservation.spent && !job.is_final() => "wanted",
+        ReservationSearchState::Failed(_) if given_up => "released",
+        ReservationSearchState::Failed(_) => "refused",
     }
 }

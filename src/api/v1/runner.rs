@@ -7,8 +7,8 @@ use std::sync::Arc;
 use cospan_domain::ids::TargetName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
-    Described, Indices, Over, RestartScope, RunnerError, Signal, Sweep, SweepRow, SweepTask,
-    Warning,
+    EndWarning, JobDescription, PayloadSignal, RestartScope, RunnerError, Sweep, SweepIndices,
+    SweepRow, SweepSource, SweepTask,
 };
 use cospan_domain::units::Bytes;
 use serde::de::{Deserializer, Error, Visitor};
@@ -95,15 +95,15 @@ fn to_row(values: BTreeMap<Arc<str>, ValueText>) -> SweepRow {
 impl SweepDocument {
     fn into_sweep(self) -> Result<Sweep, SpecProblem> {
         let over = match (self.grid, self.list, self.array) {
-            (Some(axes), None, None) => Over::Grid(
+            (Some(axes), None, None) => SweepSource::Grid(
                 axes.into_iter()
                     .map(|(name, values): (_, Vec<ValueText>)| {
                         (name, values.into_iter().map(|ValueText(v)| v).collect())
                     })
                     .collect(),
             ),
-            (None, Some(rows), None) => Over::List(rows.into_iter().map(to_row).collect()),
-            (None, None, Some(text)) => Over::Array(text.parse::<Indices>()?),
+            (None, Some(rows), None) => SweepSource::List(rows.into_iter().map(to_row).collect()),
+            (None, None, Some(text)) => SweepSource::Array(text.parse::<SweepIndices>()?),
             _ => {
                 return Err(SpecProblem {
                     key: "sweep".into(),
@@ -178,41 +178,41 @@ pub enum SignalName {
     Hup,
 }
 
-impl From<SignalName> for Signal {
-    fn from(name: SignalName) -> Signal {
+impl From<SignalName> for PayloadSignal {
+    fn from(name: SignalName) -> PayloadSignal {
         match name {
-            SignalName::Usr1 => Signal::Usr1,
-            SignalName::Usr2 => Signal::Usr2,
-            SignalName::Term => Signal::Term,
-            SignalName::Int => Signal::Int,
-            SignalName::Hup => Signal::Hup,
+            SignalName::Usr1 => PayloadSignal::Usr1,
+            SignalName::Usr2 => PayloadSignal::Usr2,
+            SignalName::Term => PayloadSignal::Term,
+            SignalName::Int => PayloadSignal::Int,
+            SignalName::Hup => PayloadSignal::Hup,
         }
     }
 }
 
-impl From<Signal> for SignalName {
-    fn from(signal: Signal) -> SignalName {
+impl From<PayloadSignal> for SignalName {
+    fn from(signal: PayloadSignal) -> SignalName {
         match signal {
-            Signal::Usr1 => SignalName::Usr1,
-            Signal::Usr2 => SignalName::Usr2,
-            Signal::Term => SignalName::Term,
-            Signal::Int => SignalName::Int,
-            Signal::Hup => SignalName::Hup,
+            PayloadSignal::Usr1 => SignalName::Usr1,
+            PayloadSignal::Usr2 => SignalName::Usr2,
+            PayloadSignal::Term => SignalName::Term,
+            PayloadSignal::Int => SignalName::Int,
+            PayloadSignal::Hup => SignalName::Hup,
         }
     }
 }
 
-impl From<WarningDocument> for Warning {
-    fn from(document: WarningDocument) -> Warning {
-        Warning {
+impl From<WarningDocument> for EndWarning {
+    fn from(document: WarningDocument) -> EndWarning {
+        EndWarning {
             signal: document.signal.into(),
             before: document.before.0,
         }
     }
 }
 
-impl From<Warning> for WarningDocument {
-    fn from(warning: Warning) -> WarningDocument {
+impl From<EndWarning> for WarningDocument {
+    fn from(warning: EndWarning) -> WarningDocument {
         WarningDocument {
             signal: warning.signal.into(),
             before: Length(warning.before),
@@ -295,7 +295,7 @@ impl JobDocument {
         if sweep.is_some() && !named {
             spec.run.runner = cospan_domain::ids::RunnerName::new("sweep").ok();
         }
-        Ok(Described {
+        Ok(JobDescription {
             spec,
             sweep,
             max_tasks,

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, ReservationName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::reservation::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::joint_reservation::{JointReservation, JointState};
+use cospan_domain::site::joint_reservation::{JointReservation, JointReservationState};
 use cospan_domain::site::shared_reservation::{
-    SharedEnd, SharedReservation, SharedStage, SharedTerms,
+    SharedReservation, SharedReservationEnd, SharedReservationStage, SharedReservationTerms,
 };
-use cospan_domain::site::shared_reservation_access::ReservationAccess;
+use cospan_domain::site::shared_reservation_access::ReservationAccessChange;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -119,16 +119,18 @@ impl SharedAccess {
     /// # Errors
     ///
     /// The member that is wrong, and why.
-    pub fn to_access(&self) -> Result<ReservationAccess, (&'static str, String)> {
+    pub fn to_access(&self) -> Result<ReservationAccessChange, (&'static str, String)> {
         let changes = !self.add.is_empty() || !self.remove.is_empty();
         match (changes, self.only.is_empty(), self.everybody) {
             (true, true, false) => {
                 let add = parse_keys("add", &self.add)?;
                 let remove = parse_keys("remove", &self.remove)?;
-                Ok(ReservationAccess::Change { add, remove })
+                Ok(ReservationAccessChange::Change { add, remove })
             }
-            (false, false, false) => Ok(ReservationAccess::Only(parse_keys("only", &self.only)?)),
-            (false, true, true) => Ok(ReservationAccess::Everybody),
+            (false, false, false) => Ok(ReservationAccessChange::Only(parse_keys(
+                "only", &self.only,
+            )?)),
+            (false, true, true) => Ok(ReservationAccessChange::Everybody),
             _ => Err((
                 "only",
                 "say `everybody`, or `only` and keys, or which keys to `add` and `remove`".into(),
@@ -143,7 +145,10 @@ impl SharedDocument {
     /// # Errors
     ///
     /// The key that is wrong, and why.
-    pub fn to_shared_terms(&self, now: Timestamp) -> Result<SharedTerms, (&'static str, String)> {
+    pub fn to_shared_terms(
+        &self,
+        now: Timestamp,
+    ) -> Result<SharedReservationTerms, (&'static str, String)> {
         if self.lasts.0 == DurationMs::ZERO {
             return Err(("for", "is no time; say how long it is to last".into()));
         }
@@ -153,7 +158,7 @@ impl SharedDocument {
         if window.latest < now && self.start.is_some() {
             return Err(("start", "lies in the past; give a later one".into()));
         }
-        Ok(SharedTerms {
+        Ok(SharedReservationTerms {
             name: self.name.clone(),
             allowed: parse_keys("allow", &self.allow)?,
             resources: Resources::processors(self.processors),
@@ -267,7 +272,7 @@ pub struct SharedPartReport {
 
 impl SharedReport {
     /// Reports on a reservation across all its sites; `None` if no site has a part.
-    pub fn of(group: &JointReservation<'_>, view: &View, now: Timestamp) -> Option<Self> {
+    pub fn of(group: &JointReservation<'_>, view: &CommittedView, now: Timestamp) -> Option<Self> {
         let (site, shared) = group.leading_part(now)?;
         let name = &shared.wish.name;
         let jobs: Vec<_> = view
@@ -325,7 +330,7 @@ impl SharedReport {
     }
 
     /// Reports on all known reservations, by site, the oldest first.
-    pub fn all(view: &View, now: Timestamp) -> Vec<Self> {
+    pub fn all(view: &CommittedView, now: Timestamp) -> Vec<Self> {
         let each = view
             .sites
             .iter()
@@ -333,8 +338,8 @@ impl SharedReport {
         // The remains of starts that were tried in vain are not reservations.
         let each = each.filter(|(site, shared)| {
             let is_root = shared.wish.parts.keys().next() == Some(*site);
-            let is_whole = is_root || shared.accord() == JointState::Kept;
-            is_whole && shared.end_reason() != Some(&SharedEnd::AskedAnew)
+            let is_whole = is_root || shared.accord() == JointReservationState::Kept;
+            is_whole && shared.end_reason() != Some(&SharedReservationEnd::AskedAnew)
         });
         let groups = each.filter_map(|(site, shared)| {
             let group = JointReservation::around_part(site, shared, &|site| view.site_record(site));
@@ -409,25 +414,31 @@ fn used_processor_ms(
 
 fn next_start(shared: &SharedReservation) -> Option<Timestamp> {
     match shared.stage {
-        SharedStage::Ended(SharedEnd::Refused { next }) => Some(next? + shared.wish.lead),
+        SharedReservationStage::Ended(SharedReservationEnd::Refused { next }) => {
+            Some(next? + shared.wish.lead)
+        }
         _ => None,
     }
 }
 
 fn part_state(shared: &SharedReservation, now: Timestamp) -> &'static str {
     match &shared.stage {
-        SharedStage::Ended(SharedEnd::Refused { .. }) => "refused",
-        SharedStage::Ended(SharedEnd::WrongStart | SharedEnd::Lost) => "lost",
-        SharedStage::Ended(SharedEnd::Cancelled { .. }) => "cancelled",
-        SharedStage::Ended(SharedEnd::NoShow) => "no-show",
+        SharedReservationStage::Ended(SharedReservationEnd::Refused { .. }) => "refused",
+        SharedReservationStage::Ended(
+            SharedReservationEnd::WrongStart | SharedReservationEnd::Lost,
+        ) => "lost",
+        SharedReservationStage::Ended(SharedReservationEnd::Cancelled { .. }) => "cancelled",
+        SharedReservationStage::Ended(SharedReservationEnd::NoShow) => "no-show",
         // A later start has been requested.
-        SharedStage::Ended(SharedEnd::AskedAnew) => "asking",
+        SharedReservationStage::Ended(SharedReservationEnd::AskedAnew) => "asking",
         _ if shared.is_over(now) => "over",
-        SharedStage::Asked | SharedStage::Granted => "asking",
-        SharedStage::Confirmed if shared.accord() != JointState::Kept => "asking",
-        SharedStage::Confirmed => "confirmed",
-        SharedStage::Extending { .. } => "extending",
-        SharedStage::Releasing(_) => "releasing",
+        SharedReservationStage::Asked | SharedReservationStage::Granted => "asking",
+        SharedReservationStage::Confirmed if shared.accord() != JointReservationState::Kept => {
+            "asking"
+        }
+        SharedReservationStage::Confirmed => "confirmed",
+        SharedReservationStage::Extending { .. } => "extending",
+        SharedReservationStage::Releasing(_) => "releasing",
     }
 }
 
@@ -457,13 +468,15 @@ fn group_state(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
 // If the end at one site is not the loss of that part alone, the other sites follow soon.
 fn ends_others(part: &SharedReservation) -> bool {
     match part.end_reason() {
-        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
+        Some(SharedReservationEnd::Lost | SharedReservationEnd::WrongStart) => {
+            part.accord() != JointReservationState::Kept
+        }
         end => end.is_some(),
     }
 }
 
 /// Describes the turn of a job that waits in a shared reservation.
-pub fn describe_turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
+pub fn describe_turn(job: &Job, view: &CommittedView, now: Timestamp) -> Option<String> {
     let name = job
         .shared_reservation()
         .filter(|_| job.waits_in_shared_reservation())?;
@@ -500,7 +513,7 @@ pub fn describe_turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     })
 }
 
-fn count_jobs_ahead(id: JobId, name: &ReservationName, view: &View) -> usize {
+fn count_jobs_ahead(id: JobId, name: &ReservationName, view: &CommittedView) -> usize {
     let before = view
         .jobs
         .range(..id)

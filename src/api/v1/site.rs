@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::FreeLater;
+use cospan_actors::api::FreeProcessorsAnswer;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -116,19 +116,19 @@ pub struct FreeStep {
     pub processors: u32,
 }
 
-impl From<FreeLater> for TimelineReport {
-    fn from(said: FreeLater) -> Self {
+impl From<FreeProcessorsAnswer> for TimelineReport {
+    fn from(said: FreeProcessorsAnswer) -> Self {
         match said {
-            FreeLater::GrantsNone => Self {
+            FreeProcessorsAnswer::GrantsNone => Self {
                 state: "grants-none".into(),
                 ..Self::default()
             },
-            FreeLater::Silent(why) => Self {
+            FreeProcessorsAnswer::Silent(why) => Self {
                 state: "silent".into(),
                 problem: Some(why),
                 ..Self::default()
             },
-            FreeLater::Told { steps, until } => {
+            FreeProcessorsAnswer::Told { steps, until } => {
                 let steps = steps
                     .into_iter()
                     .map(|(from, processors)| FreeStep {

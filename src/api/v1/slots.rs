@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::{SiteStarts, StartOverview};
+use cospan_actors::api::{PossibleStartOverview, SiteStartsAnswer};
 use cospan_domain::reservation::StartWindow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,12 +64,12 @@ pub struct TogetherSlot {
 
 impl SlotsReport {
     /// Reports what the sites answered, at most this many windows of each.
-    pub fn of(startable: &StartOverview, most: usize) -> Self {
+    pub fn of(startable: &PossibleStartOverview, most: usize) -> Self {
         let mut shortened = startable.together.len() > most;
         let sites = startable
             .sites
             .iter()
-            .map(|(name, said): (&_, &SiteStarts)| {
+            .map(|(name, said): (&_, &SiteStartsAnswer)| {
                 let mut report = SiteSlots::of(said);
                 shortened |= report.starts.len() > most;
                 report.starts.truncate(most);
@@ -101,18 +101,18 @@ impl SlotsReport {
 }
 
 impl SiteSlots {
-    fn of(said: &SiteStarts) -> Self {
+    fn of(said: &SiteStartsAnswer) -> Self {
         match said {
-            SiteStarts::GrantsNone => Self {
+            SiteStartsAnswer::GrantsNone => Self {
                 state: "grants-none".into(),
                 ..Self::default()
             },
-            SiteStarts::Silent(why) => Self {
+            SiteStartsAnswer::Silent(why) => Self {
                 state: "silent".into(),
                 problem: Some(why.clone()),
                 ..Self::default()
             },
-            SiteStarts::Told { starts, until } => {
+            SiteStartsAnswer::Told { starts, until } => {
                 let slots = starts.iter().map(|starts| StartSlot {
                     earliest: Instant(starts.window.earliest),
                     latest: Instant(starts.window.latest),

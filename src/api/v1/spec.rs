@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::Preferences;
-use cospan_domain::bid::{Weight, Weights};
+use cospan_domain::acquisition::RankingPreferences;
+use cospan_domain::bid::{DimensionWeight, DimensionWeights};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    OutputSpec, Override, Program, RequestType,
+    ComponentSpec, ExecutableSource, FileReference, FlexibleBounds, InputPortion, InputSpec,
+    JobSpec, OutputDestination, OutputSpec, Program, ProgramOverride, RequestType,
+    UnreachableAction,
 };
 use cospan_domain::resources::{GFLOPS, MEMORY, Resources};
-use cospan_domain::runner::{RunOptions, Warning};
+use cospan_domain::runner::{EndWarning, RunOptions};
 use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
 
@@ -69,21 +70,21 @@ impl JobDocument {
             .unwrap_or_default();
         let request = request_of(self.request, self.flexible, fixed)?;
         let on_unreachable = match (
-            self.on_unreachable.map(OnUnreachable::from),
+            self.on_unreachable.map(UnreachableAction::from),
             self.rerunnable,
         ) {
-            (Some(OnUnreachable::RerunAfter(_)), false) => {
+            (Some(UnreachableAction::RerunAfter(_)), false) => {
                 return spec_error(
                     "on_unreachable",
                     "rerun_after contradicts rerunnable = false; use \"wait\"",
                 );
             }
-            (Some(OnUnreachable::RerunAfter(DurationMs::ZERO)), true) => {
+            (Some(UnreachableAction::RerunAfter(DurationMs::ZERO)), true) => {
                 return spec_error("on_unreachable.rerun_after", "must be above 0");
             }
             (Some(rule), _) => rule,
-            (None, true) => OnUnreachable::RerunAfter(RERUN_AFTER),
-            (None, false) => OnUnreachable::Wait,
+            (None, true) => UnreachableAction::RerunAfter(RERUN_AFTER),
+            (None, false) => UnreachableAction::Wait,
         };
         if let Some(key) = self
             .acquisition
@@ -107,13 +108,13 @@ impl JobDocument {
         let preferences = self
             .preferences
             .filter(|_| !declines)
-            .map(Preferences::from);
+            .map(RankingPreferences::from);
         let within = self.reservation.and_then(|reservation| reservation.shared);
         let named = self
             .weights
             .iter()
             .map(|(name, factor)| (&**name, factor.0));
-        let weights = match Weights::from_named(named) {
+        let weights = match DimensionWeights::from_named(named) {
             Err(error) => return spec_error("weights", error.to_string()),
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
         };
@@ -142,7 +143,7 @@ impl JobDocument {
             run: RunOptions {
                 runner: self.runner,
                 task: None,
-                warning: self.warning.map(Warning::from),
+                warning: self.warning.map(EndWarning::from),
                 notify: self
                     .notify
                     .into_iter()
@@ -170,7 +171,7 @@ fn request_of(
 ) -> Result<RequestType, SpecProblem> {
     Ok(match (named, bounds) {
         (Some(RequestName::Flexible) | None, Some(bounds)) => RequestType::Flexible(bounds.into()),
-        (Some(RequestName::Flexible), None) => RequestType::Flexible(Flexible::default()),
+        (Some(RequestName::Flexible), None) => RequestType::Flexible(FlexibleBounds::default()),
         (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
             return spec_error(
                 "flexible",
@@ -310,13 +311,16 @@ fn require_name(
     }
 }
 
-fn convert_executable(key: &str, document: ExecutableDocument) -> Result<Executable, SpecProblem> {
+fn convert_executable(
+    key: &str,
+    document: ExecutableDocument,
+) -> Result<ExecutableSource, SpecProblem> {
     Ok(match document {
-        ExecutableDocument::AtSite(path) => Executable::AtSite(path),
+        ExecutableDocument::AtSite(path) => ExecutableSource::AtSite(path),
         ExecutableDocument::Staged(file) => {
             let key = format!("{key}.executable");
             let bound = check_bound(&key, file.digest, file.size_bytes)?;
-            Executable::Staged(FileRef {
+            ExecutableSource::Staged(FileReference {
                 name: require_name(&key, file.file, file.upload)?,
                 bound,
             })
@@ -324,7 +328,7 @@ fn convert_executable(key: &str, document: ExecutableDocument) -> Result<Executa
     })
 }
 
-fn convert_input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
+fn convert_input(key: &str, document: InputDocument) -> Result<InputSpec, SpecProblem> {
     let bound = check_bound(key, document.digest, document.size_bytes)?;
     let name = require_name(key, document.file, document.upload)?;
     let path = match document.path {
@@ -340,11 +344,11 @@ fn convert_input(key: &str, document: InputDocument) -> Result<Input, SpecProble
         },
     };
     let feed = match document.read {
-        FeedDocument::Whole => Feed::Whole,
-        FeedDocument::Chunk => Feed::Chunk,
+        FeedDocument::Whole => InputPortion::Whole,
+        FeedDocument::Chunk => InputPortion::Chunk,
     };
-    Ok(Input {
-        file: FileRef { name, bound },
+    Ok(InputSpec {
+        file: FileReference { name, bound },
         path,
         feed,
     })
@@ -359,8 +363,8 @@ fn last_part(name: &LogicalName) -> Option<RelPath> {
 
 fn convert_output(key: &str, document: OutputDocument) -> Result<OutputSpec, SpecProblem> {
     let collect = match (document.site, document.register) {
-        (Some(site), Some(register)) => Collect::ToSite { site, register },
-        (None, None) => Collect::Fetch,
+        (Some(site), Some(register)) => OutputDestination::ToSite { site, register },
+        (None, None) => OutputDestination::Fetch,
         (Some(_), None) => {
             return spec_error(
                 key,
@@ -380,8 +384,8 @@ fn convert_output(key: &str, document: OutputDocument) -> Result<OutputSpec, Spe
     })
 }
 
-fn convert_override(key: &str, document: OverrideDocument) -> Result<Override, SpecProblem> {
-    Ok(Override {
+fn convert_override(key: &str, document: OverrideDocument) -> Result<ProgramOverride, SpecProblem> {
+    Ok(ProgramOverride {
         executable: document
             .executable
             .map(|e| convert_executable(key, e))
@@ -417,7 +421,7 @@ impl From<&JobSpec> for JobDocument {
                 .run
                 .weights
                 .iter()
-                .flat_map(Weights::by_name)
+                .flat_map(DimensionWeights::by_name)
                 .map(factor_entry)
                 .collect(),
             // A run of a sweep is shown as one job.
@@ -444,7 +448,7 @@ fn reservation_document(spec: &JobSpec) -> Option<ReservationDocument> {
     })
 }
 
-fn factor_entry((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {
+fn factor_entry((name, weight): (&'static str, DimensionWeight)) -> (Arc<str>, Factor) {
     (name.into(), Factor(weight))
 }
 
@@ -493,11 +497,11 @@ fn take_size(others: &mut BTreeMap<Arc<str>, u64>, name: &str) -> Option<Size> {
     Some(Size(Bytes(bytes)))
 }
 
-impl From<&Executable> for ExecutableDocument {
-    fn from(executable: &Executable) -> Self {
+impl From<&ExecutableSource> for ExecutableDocument {
+    fn from(executable: &ExecutableSource) -> Self {
         match executable {
-            Executable::AtSite(path) => ExecutableDocument::AtSite(path.clone()),
-            Executable::Staged(file) => ExecutableDocument::Staged(FileDocument {
+            ExecutableSource::AtSite(path) => ExecutableDocument::AtSite(path.clone()),
+            ExecutableSource::Staged(file) => ExecutableDocument::Staged(FileDocument {
                 file: Some(file.name.clone()),
                 upload: None,
                 digest: file.bound.map(|content| content.digest),
@@ -507,15 +511,15 @@ impl From<&Executable> for ExecutableDocument {
     }
 }
 
-impl From<&Input> for InputDocument {
-    fn from(input: &Input) -> Self {
+impl From<&InputSpec> for InputDocument {
+    fn from(input: &InputSpec) -> Self {
         Self {
             file: Some(input.file.name.clone()),
             upload: None,
             path: Some(input.path.clone()),
             read: match input.feed {
-                Feed::Whole => FeedDocument::Whole,
-                Feed::Chunk => FeedDocument::Chunk,
+                InputPortion::Whole => FeedDocument::Whole,
+                InputPortion::Chunk => FeedDocument::Chunk,
             },
             digest: input.file.bound.map(|content| content.digest),
             size_bytes: input.file.bound.map(|content| content.size.0),
@@ -526,8 +530,10 @@ impl From<&Input> for InputDocument {
 impl From<&OutputSpec> for OutputDocument {
     fn from(output: &OutputSpec) -> Self {
         let (site, register) = match &output.collect {
-            Collect::Fetch => (None, None),
-            Collect::ToSite { site, register } => (Some(site.clone()), Some(register.clone())),
+            OutputDestination::Fetch => (None, None),
+            OutputDestination::ToSite { site, register } => {
+                (Some(site.clone()), Some(register.clone()))
+            }
         };
         Self {
             path: output.path.clone(),
@@ -537,8 +543,8 @@ impl From<&OutputSpec> for OutputDocument {
     }
 }
 
-impl From<&Override> for OverrideDocument {
-    fn from(change: &Override) -> Self {
+impl From<&ProgramOverride> for OverrideDocument {
+    fn from(change: &ProgramOverride) -> Self {
         Self {
             executable: change.executable.as_ref().map(ExecutableDocument::from),
             arguments: change.arguments.clone(),

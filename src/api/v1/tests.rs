@@ -1,7 +1,8 @@
 //! Job documents: every notation says the same, and every mistake is named.
 
 use cospan_domain::job::spec::{
-    Collect, Executable, JobSpec, OnUnreachable, OverrideScope, RequestType, SpecLimits,
+    ExecutableSource, JobSpec, JobSpecLimits, OutputDestination, OverrideScope, RequestType,
+    UnreachableAction,
 };
 use cospan_domain::labels::LabelRule;
 use cospan_domain::units::DurationMs;
@@ -88,12 +89,12 @@ fn refused(text: &str, format: JobFormat) -> ParseError {
 #[test]
 fn a_full_document_says_everything_that_a_specification_can_hold() {
     let spec = full();
-    spec.validate(&SpecLimits::default()).unwrap();
+    spec.validate(&JobSpecLimits::default()).unwrap();
     assert_eq!(spec.request, RequestType::Fixed);
     assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
     assert_eq!(
         spec.on_unreachable,
-        OnUnreachable::RerunAfter(DurationMs::from_secs(2700))
+        UnreachableAction::RerunAfter(DurationMs::from_secs(2700))
     );
     assert_eq!(spec.run.runner.as_ref().unwrap().as_str(), "parallel");
     assert_eq!(spec.run.warning.unwrap().before, DurationMs::from_secs(90));
@@ -110,8 +111,11 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
     assert!(matches!(&solver.constraints[2].rule, LabelRule::OneOf(values) if values.len() == 2));
     assert_eq!(solver.inputs[0].path.as_str(), "mesh.dat");
     assert_eq!(solver.inputs[1].file.bound.unwrap().size.0, 12);
-    assert!(matches!(&solver.outputs[0].collect, Collect::ToSite { .. }));
-    assert_eq!(solver.outputs[1].collect, Collect::Fetch);
+    assert!(matches!(
+        &solver.outputs[0].collect,
+        OutputDestination::ToSite { .. }
+    ));
+    assert_eq!(solver.outputs[1].collect, OutputDestination::Fetch);
     let arm = &solver.at[&OverrideScope::Label("arch".into(), "arm64".into())];
     assert_eq!(arm.arguments.as_deref(), Some(&[][..]));
     let delft = solver
@@ -120,7 +124,7 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
         .find(|change| change.executable.is_some())
         .unwrap();
     assert!(
-        matches!(&delft.executable, Some(Executable::Staged(file)) if file.name.as_str() == "solver-delft")
+        matches!(&delft.executable, Some(ExecutableSource::Staged(file)) if file.name.as_str() == "solver-delft")
     );
 }
 
@@ -161,7 +165,7 @@ processors = 2
 executable = "/bin/true"
 "#;
     let spec = parse(text, JobFormat::Toml).unwrap().into_spec().unwrap();
-    spec.validate(&SpecLimits::default()).unwrap();
+    spec.validate(&JobSpecLimits::default()).unwrap();
     let offsets: Vec<DurationMs> = spec.components.iter().map(|one| one.start_after).collect();
     assert_eq!(offsets, [DurationMs::ZERO, DurationMs::from_secs(600)]);
     let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
@@ -175,7 +179,7 @@ executable = "/bin/true"
         .into_spec()
         .unwrap();
     let error = declined
-        .validate(&SpecLimits::default())
+        .validate(&JobSpecLimits::default())
         .unwrap_err()
         .to_string();
     for words in [
@@ -218,14 +222,14 @@ fn what_is_left_out_has_sensible_defaults() {
     assert!(spec.rerunnable);
     assert_eq!(
         spec.on_unreachable,
-        OnUnreachable::RerunAfter(DurationMs::from_secs(1800))
+        UnreachableAction::RerunAfter(DurationMs::from_secs(1800))
     );
     let fixed = SMALL_JSON.replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
     let spec = parse(&fixed, JobFormat::Json).unwrap().into_spec().unwrap();
     assert_eq!(spec.request, RequestType::Fixed);
     let once = SMALL_JSON.replace("\"wall_time\"", "\"rerunnable\":false,\"wall_time\"");
     let spec = parse(&once, JobFormat::Json).unwrap().into_spec().unwrap();
-    assert_eq!(spec.on_unreachable, OnUnreachable::Wait);
+    assert_eq!(spec.on_unreachable, UnreachableAction::Wait);
 }
 
 #[test]
@@ -346,7 +350,7 @@ fn a_zero_or_endless_wall_time_is_refused() {
         let text = SMALL_JSON.replace("90s", wrong);
         let spec = parse(&text, JobFormat::Json).unwrap().into_spec().unwrap();
         let error = spec
-            .validate(&SpecLimits::default())
+            .validate(&JobSpecLimits::default())
             .unwrap_err()
             .to_string();
         assert!(error.contains("wall time"), "{error}");
@@ -473,7 +477,7 @@ proptest! {
         text.replace_range(at..(at + cut).min(FULL_TOML.len()), &put);
         if let Ok(document) = parse(&text, JobFormat::Toml)
             && let Ok(spec) = document.into_spec()
-            && spec.validate(&SpecLimits::default()).is_ok()
+            && spec.validate(&JobSpecLimits::default()).is_ok()
         {
             let json = serde_json::to_string(&JobDocument::from(&spec)).unwrap();
             prop_assert_eq!(parse(&json, JobFormat::Json).unwrap().into_spec().unwrap(), spec);

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use cospan_domain::acquisition::Score;
+use cospan_domain::acquisition::BenchmarkScore;
 use cospan_domain::job::job_state::PhaseKind;
 use serde_json::json;
 use utoipa::openapi::schema::{
@@ -176,7 +176,7 @@ impl PartialSchema for ScoreNumber {
         ObjectBuilder::new()
             .schema_type(Type::Number)
             .minimum(Some(0.000_001))
-            .maximum(Some(Score::MAX.as_f64()))
+            .maximum(Some(BenchmarkScore::MAX.as_f64()))
             .description(Some(
                 "A result of a benchmark, above 0; it is kept to the millionth.",
             ))

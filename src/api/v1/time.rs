@@ -24,7 +24,7 @@ pub struct Moment(pub Timestamp);
     "{0:?} is not a time; write it like \"2026-11-27T09:00:00+01:00\", \"tomorrow 09:00\" or \
      \"in 2h\""
 )]
-pub struct InvalidMoment(String);
+pub struct MomentError(String);
 
 impl Moment {
     /// Returns the present time of the local clock.
@@ -38,12 +38,12 @@ impl Moment {
     /// # Errors
     ///
     /// The text is not a time, or the time lies before 1970.
-    pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, InvalidMoment> {
+    pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, MomentError> {
         let text = text.trim();
         let read = parse_relative(text, now).or_else(|| parse_absolute(text, now));
         let ms = read.and_then(|at| u64::try_from(at.timestamp().as_millisecond()).ok());
         ms.map(|ms| Self(Timestamp(ms)))
-            .ok_or_else(|| InvalidMoment(text.chars().take(60).collect()))
+            .ok_or_else(|| MomentError(text.chars().take(60).collect()))
     }
 }
 
@@ -108,9 +108,9 @@ fn parse_absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
 }
 
 impl FromStr for Moment {
-    type Err = InvalidMoment;
+    type Err = MomentError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidMoment> {
+    fn from_str(text: &str) -> Result<Self, MomentError> {
         Self::read(text, &ZonedDateTime::now())
     }
 }

@@ -1,7 +1,7 @@
 //! The public view of a directory that a component left.
 
 use cospan_domain::ids::RelPath;
-use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -48,7 +48,7 @@ impl TreeReport {
     /// # Errors
     ///
     /// There are too many entries, or one has a name under which it cannot be asked for.
-    pub fn of(listing: &Listing) -> Result<Self, String> {
+    pub fn of(listing: &DirectoryListing) -> Result<Self, String> {
         if listing.leaves().len() > ENTRIES_MAX {
             let many = listing.leaves().len();
             return Err(format!(
@@ -65,18 +65,18 @@ impl TreeReport {
     }
 
     /// Returns the entries as the site reports them. They must be checked before they are created.
-    pub fn into_leaves(self) -> Vec<ListedLeaf> {
+    pub fn into_leaves(self) -> Vec<ListingEntry> {
         let leaves = self.entries.into_iter().map(|entry| match entry {
-            TreeEntry::Directory { path } => (path, LeafKind::Directory),
+            TreeEntry::Directory { path } => (path, ListingEntryKind::Directory),
             TreeEntry::File {
                 path,
                 size_bytes: size,
                 executable,
-            } => (path, LeafKind::File { executable, size }),
-            TreeEntry::Link { path, target } => (path, LeafKind::Link(target.into_bytes())),
+            } => (path, ListingEntryKind::File { executable, size }),
+            TreeEntry::Link { path, target } => (path, ListingEntryKind::Link(target.into_bytes())),
         });
         leaves
-            .map(|(path, kind)| ListedLeaf {
+            .map(|(path, kind)| ListingEntry {
                 path: path.into_bytes(),
                 kind,
             })
@@ -84,17 +84,17 @@ impl TreeReport {
     }
 }
 
-fn convert_entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
+fn convert_entry(leaf: &ListingEntry) -> Result<TreeEntry, String> {
     let path = read_text(&leaf.path)?;
     RelPath::new(&path).map_err(|error| error.to_string())?;
     Ok(match &leaf.kind {
-        LeafKind::Directory => TreeEntry::Directory { path },
-        LeafKind::File { executable, size } => TreeEntry::File {
+        ListingEntryKind::Directory => TreeEntry::Directory { path },
+        ListingEntryKind::File { executable, size } => TreeEntry::File {
             path,
             size_bytes: *size,
             executable: *executable,
         },
-        LeafKind::Link(target) => TreeEntry::Link {
+        ListingEntryKind::Link(target) => TreeEntry::Link {
             path,
             target: read_text(target)?,
         },

@@ -11,13 +11,13 @@ use cospan_actors::api::ControlPlane;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::placement::{AnnouncedNeed, BidBasis};
+use cospan_domain::placement::{AnnouncedNeed, BidRoundBasis};
 use cospan_sites::port::Site;
 use tokio::sync::oneshot;
 
 use super::decisions;
 use super::memory_site::StubSite;
-use super::placement_run::{PlaneScene, message_bids, plain_job, run_scene_with};
+use super::placement_run::{BenchControlPlane, message_bids, plain_job, run_scene_with};
 use crate::bench::report::BenchReport;
 
 /// The policy by which sites bid.
@@ -70,7 +70,7 @@ fn answer_us(quick: bool) -> Result<f64> {
     let grid = decisions::sample_grid(|_| 5_000)?;
     let [.., reading] = decisions::sample_components();
     let request = Arc::new(decisions::placement_request(POLICY, reading)?);
-    let ground = BidBasis::new(&request, grid.clone());
+    let ground = BidRoundBasis::new(&request, grid.clone());
     let asked = AnnouncedNeed::new(request);
     let free: Vec<_> = grid.usable().to_vec();
     let turns = if quick { 100 } else { 20_000 };
@@ -97,7 +97,7 @@ fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
 }
 
 /// Waits until every site has reported that it has room.
-async fn make_room(scene: &PlaneScene) -> Result<()> {
+async fn make_room(scene: &BenchControlPlane) -> Result<()> {
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
     scene
         .wait_until("all sites have room", |plane: &ControlPlane| {
@@ -114,23 +114,23 @@ fn has_room(plane: &ControlPlane, site: &StubSite) -> Option<bool> {
     Some(report.idle.as_ref()?.1.processors == ROOM)
 }
 
-async fn await_all_placed(scene: &PlaneScene) -> Result<()> {
+async fn await_all_placed(scene: &BenchControlPlane) -> Result<()> {
     scene
         .wait_until("all are placed", |plane| {
-            PlaneScene::count_in_phase(plane, PhaseKind::Queued) == 0
+            BenchControlPlane::count_in_phase(plane, PhaseKind::Queued) == 0
         })
         .await
 }
 
 /// Jobs per second that rounds place durably, and the messages of a round.
-async fn place_by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
+async fn place_by_rounds(scene: BenchControlPlane, jobs: usize) -> Result<(f64, f64)> {
     scene
         .sites
         .iter()
         .for_each(|site| site.swallow_submissions());
     scene.submit_many(jobs, |_| job_under(POLICY)).await?;
     ensure!(
-        PlaneScene::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
+        BenchControlPlane::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     // No round covered the first job: it keeps its place and may be announced again.
@@ -162,7 +162,7 @@ fn thread_cpu_seconds() -> Result<f64> {
 
 /// Processor time of the actors, in seconds, for each job that is submitted and placed under a
 /// policy. The sites have reported what they have before.
-async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Result<f64> {
+async fn cpu_per_job(scene: BenchControlPlane, jobs: usize, policy: &'static str) -> Result<f64> {
     scene
         .sites
         .iter()

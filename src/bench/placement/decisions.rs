@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, PolicyName, SiteName};
-use cospan_domain::job::spec::{Flexible, Priority, RequestType};
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::job::spec::{FlexibleBounds, Priority, RequestType};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
-    Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
-    PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, try_to_place,
+    ComponentRequest, GridSite, GridSnapshot, LoadReport, PlacementAcceptance, PlacementContext,
+    PlacementRequest, RemainingResources, SilentObserver, SiteNetwork, SitePairHistory,
+    SiteProperties, try_to_place,
 };
 use cospan_domain::queue::{
-    PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob,
+    PlacementQueues, QueueParameters, ScanSliceBudget, ScanStep, ScanTrigger, WaitingJob,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
@@ -82,7 +83,7 @@ pub(super) fn bench_decisions(report: &mut BenchReport, quick: bool) -> Result<(
 pub(super) fn sample_components() -> [ComponentRequest; 3] {
     let plain = ComponentRequest::of_resources(Resources::processors(4));
     let mut demanding = plain.clone();
-    demanding.constraints = vec![Constraint {
+    demanding.constraints = vec![LabelConstraint {
         key: "arch".into(),
         rule: LabelRule::Is("x86_64".into()),
     }];
@@ -101,7 +102,7 @@ pub(super) fn placement_request(
     component: ComponentRequest,
 ) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
-    let flexible = RequestType::Flexible(Flexible::default());
+    let flexible = RequestType::Flexible(FlexibleBounds::default());
     let is_served = POLICIES
         .iter()
         .any(|p| p.name() == policy && p.serves(&flexible));
@@ -119,7 +120,7 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
         .map(|index| SiteName::new(&format!("site{index:03}")))
         .collect::<Result<_, _>>()?;
     let sites = names.iter().enumerate().map(|(index, name)| GridSite {
-        shape: Some(Arc::new(SiteShape {
+        shape: Some(Arc::new(SiteProperties {
             total: with_memory(PROCESSORS),
             largest_component: with_memory(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
@@ -129,7 +130,7 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
             lanes: None,
         })),
         acceptance: PlacementAcceptance::Open,
-        idle: Some(Belief {
+        idle: Some(LoadReport {
             idle: with_memory(idle(index)),
             asked_at: Timestamp(0),
         }),
@@ -148,7 +149,7 @@ pub(super) fn sample_grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapsho
             )
         })
         .collect();
-    let network = Arc::new(Network::from_links(links));
+    let network = Arc::new(SiteNetwork::from_links(links));
     Ok(Arc::new(GridSnapshot::new(
         sites,
         network,
@@ -165,7 +166,7 @@ fn with_memory(processors: u32) -> Resources {
 
 /// Mean time of one decision in microseconds.
 fn decision_us(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 {
-    let fresh = Remaining::of_grid(grid);
+    let fresh = RemainingResources::of_grid(grid);
     let mut remaining = fresh.clone();
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
@@ -177,8 +178,8 @@ fn decision_us(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) ->
                 let mut context = PlacementContext {
                     grid,
                     remaining: &mut remaining,
-                    history: &mut PairHistory::All,
-                    observer: &mut Silent,
+                    history: &mut SitePairHistory::All,
+                    observer: &mut SilentObserver,
                 };
                 let _ = black_box(try_to_place(black_box(request), &mut context));
             }
@@ -222,7 +223,7 @@ fn time_scans(
 }
 
 fn fill_queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {
-    let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
+    let mut queues = PlacementQueues::new(QueueParameters::default(), SitePairHistory::All);
     for job in 0..jobs {
         // Not even the smallest of the jobs fits what is idle.
         let processors = 4 + (job * 7_919 % SHAPES) as u32;
@@ -245,10 +246,10 @@ fn time_scan(queues: &mut PlacementQueues, grid: &Arc<GridSnapshot>, run: u64) -
     let mut longest = Duration::ZERO;
     let begin = Instant::now();
     let now = Timestamp(1_000_000 + run * 60_000);
-    let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(grid), now);
+    let mut scan = queues.begin_scan(ScanTrigger::Interval, Arc::clone(grid), now);
     loop {
         let slice = Instant::now();
-        let step = queues.step_scan(&mut scan, &mut SliceBudget::about_one_ms());
+        let step = queues.step_scan(&mut scan, &mut ScanSliceBudget::about_one_ms());
         longest = longest.max(slice.elapsed());
         if let ScanStep::Done(_) = step {
             return (begin.elapsed().as_secs_f64(), longest.as_secs_f64());

@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use cospan_domain::ids::{AttemptTag, Digest, LrmId, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_sites::port::{
-    AtGate, Attempts, Capabilities, CopyRequest, CopyStatus, Excerpt, ExitCause, FilePlace, Files,
-    Gate, GateDecision, GateState, Inspected, Observation, PayloadBegin, PayloadExit, Readable,
-    Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted,
-    TagLookup,
+    AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, CopyRequest,
+    CopyStatus, ExitCause, FileExcerpt, FilePlace, Gate, GateDecision, GateState, InspectedFile,
+    PayloadExit, ReadableFile, RunningPayload, Site, SiteAttemptCalls, SiteCapabilities,
+    SiteDescription, SiteError, SiteFileCalls, SiteReservationCalls, SiteStatus, TagLookupAnswer,
 };
 use tokio::sync::watch;
 
-use super::reserving_site::Grants;
+use super::reserving_site::StubReservations;
 
 /// Processors of every site.
 pub(crate) const PROCESSORS: u32 = 1_000_000;
@@ -28,28 +28,28 @@ const SIGKILL: i32 = 9;
 
 /// The state of an attempt.
 #[derive(Clone, Copy)]
-enum StubPhase {
+enum StubAttemptState {
     AtGate,
     Runs,
     NeverRan,
     Killed,
 }
 
-impl StubPhase {
-    fn as_observation(self) -> Observation {
+impl StubAttemptState {
+    fn as_observation(self) -> AttemptObservation {
         let host = HOST.into();
         let at = Timestamp(0);
         match self {
-            StubPhase::AtGate => Observation::Ready(AtGate {
+            StubAttemptState::AtGate => AttemptObservation::Ready(AttemptAtGate {
                 host,
                 since: at,
                 held_at: at,
             }),
-            StubPhase::Runs => Observation::Begun(PayloadBegin { host, at }),
-            StubPhase::NeverRan => Observation::Void,
-            StubPhase::Killed => {
+            StubAttemptState::Runs => AttemptObservation::Begun(RunningPayload { host, at }),
+            StubAttemptState::NeverRan => AttemptObservation::Void,
+            StubAttemptState::Killed => {
                 let cause = ExitCause::Signal(SIGKILL);
-                Observation::Exited(PayloadExit {
+                AttemptObservation::Exited(PayloadExit {
                     cause,
                     began_at: at,
                     ended_at: at,
@@ -67,8 +67,8 @@ pub(super) struct StubSite {
     mute: AtomicBool,
     /// It takes submissions and never answers them.
     swallows: AtomicBool,
-    attempts: Mutex<BTreeMap<AttemptTag, StubPhase>>,
-    grants: Option<Grants>,
+    attempts: Mutex<BTreeMap<AttemptTag, StubAttemptState>>,
+    grants: Option<StubReservations>,
     changed: watch::Sender<u64>,
 }
 
@@ -88,7 +88,7 @@ impl StubSite {
     /// A site that grants reservations, and where nothing else fits.
     pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
         Ok(Self {
-            grants: Some(Grants::new(PROCESSORS)?),
+            grants: Some(StubReservations::new(PROCESSORS)?),
             ..Self::new(name, 0)
         })
     }
@@ -119,7 +119,10 @@ impl StubSite {
         }
     }
 
-    fn with_attempts<T>(&self, act: impl FnOnce(&mut BTreeMap<AttemptTag, StubPhase>) -> T) -> T {
+    fn with_attempts<T>(
+        &self,
+        act: impl FnOnce(&mut BTreeMap<AttemptTag, StubAttemptState>) -> T,
+    ) -> T {
         act(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -133,7 +136,7 @@ fn refuse_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl Attempts for StubSite {
+impl SiteAttemptCalls for StubSite {
     async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.wait_if_mute().await;
         Ok(SiteStatus {
@@ -141,45 +144,47 @@ impl Attempts for StubSite {
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
-            attempts: self.with_attempts(|attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
-                let seen = tags.iter().map(|tag| {
-                    let seen = attempts
-                        .get(tag)
-                        .map_or(Observation::Absent, |life| life.as_observation());
-                    (*tag, seen)
-                });
-                seen.collect()
-            }),
+            attempts: self.with_attempts(
+                |attempts: &mut BTreeMap<AttemptTag, StubAttemptState>| {
+                    let seen = tags.iter().map(|tag| {
+                        let seen = attempts
+                            .get(tag)
+                            .map_or(AttemptObservation::Absent, |life| life.as_observation());
+                        (*tag, seen)
+                    });
+                    seen.collect()
+                },
+            ),
             silence: None,
         })
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         self.wait_if_mute().await;
         if self.swallows.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        self.with_attempts(|attempts| attempts.insert(order.tag, StubPhase::AtGate));
+        self.with_attempts(|attempts| attempts.insert(order.tag, StubAttemptState::AtGate));
         self.notify();
         let lrm_id = LrmId::new(&order.tag.to_string());
-        Ok(Submitted {
+        Ok(AcceptedAttempt {
             lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))?,
         })
     }
 
-    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         self.wait_if_mute().await;
-        Ok(TagLookup { found: Vec::new() })
+        Ok(TagLookupAnswer { found: Vec::new() })
     }
 
     async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         self.wait_if_mute().await;
         self.with_attempts(|attempts| {
             if let Some(life) = attempts.get_mut(&tag) {
-                *life = if matches!(life, StubPhase::Runs) {
-                    StubPhase::Killed
+                *life = if matches!(life, StubAttemptState::Runs) {
+                    StubAttemptState::Killed
                 } else {
-                    StubPhase::NeverRan
+                    StubAttemptState::NeverRan
                 };
             }
         });
@@ -211,9 +216,9 @@ impl Gate for StubSite {
         self.wait_if_mute().await;
         let open = matches!(decision, GateDecision::Go(_));
         let life = if open {
-            StubPhase::Runs
+            StubAttemptState::Runs
         } else {
-            StubPhase::NeverRan
+            StubAttemptState::NeverRan
         };
         self.with_attempts(|attempts| attempts.insert(tag, life));
         self.notify();
@@ -226,8 +231,8 @@ impl Gate for StubSite {
 }
 
 #[async_trait]
-impl Files for StubSite {
-    async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for StubSite {
+    async fn inspect(&self, _: &FilePlace) -> Result<InspectedFile, SiteError> {
         refuse_files()
     }
 
@@ -251,7 +256,7 @@ impl Files for StubSite {
         Ok(())
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+    async fn read(&self, _: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
         refuse_files()
     }
 }
@@ -262,10 +267,10 @@ impl Site for StubSite {
         &self.name
     }
 
-    fn reservations(&self) -> Option<&dyn Reservations> {
+    fn reservations(&self) -> Option<&dyn SiteReservationCalls> {
         self.grants
             .as_ref()
-            .map(|grants| grants as &dyn Reservations)
+            .map(|grants| grants as &dyn SiteReservationCalls)
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
@@ -277,10 +282,10 @@ impl Site for StubSite {
         Ok(SiteDescription {
             total: self.total_resources(),
             largest_component: self.total_resources(),
-            labels: Labels::from([(NAME_LABEL.into(), [self.name.as_str().into()].into())]),
-            capabilities: Capabilities {
+            labels: SiteLabels::from([(NAME_LABEL.into(), [self.name.as_str().into()].into())]),
+            capabilities: SiteCapabilities {
                 reservations: self.grants.is_some(),
-                ..Capabilities::default()
+                ..SiteCapabilities::default()
             },
             lanes: None,
             manager: "none".into(),

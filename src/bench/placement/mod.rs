@@ -13,7 +13,7 @@ use anyhow::Result;
 use super::machine_limits;
 use super::report::BenchReport;
 pub(super) use memory_site::{NAME_LABEL, PROCESSORS};
-pub(super) use placement_run::{PlaneScene, plain_job, run_granting_scene};
+pub(super) use placement_run::{BenchControlPlane, plain_job, run_granting_scene};
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
     let mut report = BenchReport::new("place");

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use cospan_actors::actor_context::{Committed, SharedParts};
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_context::{CommittedChange, SharedStateParts};
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobSubmission};
 use cospan_actors::clock::SteadyClock;
 use cospan_actors::journal::{JournalChange, view_of};
-use cospan_actors::metrics::Metrics;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_actors::wiring;
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
 use cospan_domain::job::job_state::{Job, JobPhase, PhaseKind};
-use cospan_domain::job::spec::{Flexible, JobSpec, Priority, RequestType};
+use cospan_domain::job::spec::{FlexibleBounds, JobSpec, Priority, RequestType};
 use cospan_domain::placement::Policy;
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::units::DurationMs;
 use cospan_simulator::jobs::build_shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_sites::port::Site;
-use cospan_storage::record::Loader;
+use cospan_storage::record::RecordLoader;
 use cospan_storage::{EngineKind, StoreOptions};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -120,32 +120,32 @@ fn quantile_at(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// A control plane and its sites.
-pub(crate) struct PlaneScene {
+pub(crate) struct BenchControlPlane {
     pub(crate) plane: ControlPlane,
     pub(super) sites: Vec<Arc<StubSite>>,
 }
 
-struct Nobody;
+struct SilentMessenger;
 
-impl cospan_actors::notifier::Messenger for Nobody {
+impl cospan_actors::notifier::NoticeSender for SilentMessenger {
     fn send(
         &self,
         _: &str,
-        _: cospan_actors::notifier::Notice,
+        _: cospan_actors::notifier::OutgoingNotice,
     ) -> futures_util::future::BoxFuture<'static, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 }
 
 /// Settings that scan the queues each second, not only on events.
-fn frequent_scans() -> Settings {
+fn frequent_scans() -> ActorSettings {
     let mut settings = default_settings();
     settings.queue.scan_interval = DurationMs::from_secs(1);
     settings
 }
 
 /// Settings under which sites bid in messages.
-pub(super) fn message_bids() -> Settings {
+pub(super) fn message_bids() -> ActorSettings {
     let mut settings = default_settings();
     settings.bids.in_messages = true;
     settings
@@ -156,7 +156,7 @@ pub(super) fn run_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
     idle: u32,
-    work: impl FnOnce(PlaneScene) -> W + 'static,
+    work: impl FnOnce(BenchControlPlane) -> W + 'static,
 ) -> Result<T> {
     run_scene_with(place, default_settings(), sites, idle, work)
 }
@@ -164,10 +164,10 @@ pub(super) fn run_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
 /// Does the same with other settings.
 pub(super) fn run_scene_with<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
-    settings: Settings,
+    settings: ActorSettings,
     sites: usize,
     idle: u32,
-    work: impl FnOnce(PlaneScene) -> W + 'static,
+    work: impl FnOnce(BenchControlPlane) -> W + 'static,
 ) -> Result<T> {
     let stubs = named_sites(sites, |name| Ok(StubSite::new(name, idle)))?;
     run_scene_at(place, settings, stubs, work)
@@ -177,7 +177,7 @@ pub(super) fn run_scene_with<T: 'static, W: Future<Output = Result<T>> + 'static
 pub(crate) fn run_granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
-    work: impl FnOnce(PlaneScene) -> W + 'static,
+    work: impl FnOnce(BenchControlPlane) -> W + 'static,
 ) -> Result<T> {
     run_scene_at(
         place,
@@ -198,14 +198,14 @@ fn named_sites(
 
 fn run_scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
-    settings: Settings,
+    settings: ActorSettings,
     sites: Vec<Arc<StubSite>>,
-    work: impl FnOnce(PlaneScene) -> W + 'static,
+    work: impl FnOnce(BenchControlPlane) -> W + 'static,
 ) -> Result<T> {
     let place = place.to_owned();
     actix_web::rt::System::new().block_on(async move {
         let plane = start_plane(&place, settings, &sites)?;
-        let scene = PlaneScene { plane, sites };
+        let scene = BenchControlPlane { plane, sites };
         scene
             .wait_until("all sites have answered", |plane| {
                 scene.sites.iter().all(|site| {
@@ -227,9 +227,13 @@ fn run_scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
     })
 }
 
-fn start_plane(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<ControlPlane> {
+fn start_plane(
+    place: &Path,
+    settings: ActorSettings,
+    sites: &[Arc<StubSite>],
+) -> Result<ControlPlane> {
     let (sink, reports) = wiring::report_channel();
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let mut damage = None;
     let options = StoreOptions::new(EngineKind::Sled);
     let opened = cospan_storage::open_and_load(place, &options, sink, &mut |stored| {
@@ -240,7 +244,7 @@ fn start_plane(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Res
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
-    let parts = SharedParts {
+    let parts = SharedStateParts {
         clock: SteadyClock::of_process(),
         seed: 1,
         settings,
@@ -248,13 +252,13 @@ fn start_plane(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Res
         former: opened.former,
         epoch: opened.epoch,
         view: view_of(loaded),
-        metrics: Arc::new(Metrics::new(&prometheus::Registry::new())?),
+        metrics: Arc::new(ControlPlaneMetrics::new(&prometheus::Registry::new())?),
         sites: sites
             .iter()
             .map(|site| Arc::clone(site) as Arc<dyn Site>)
             .collect(),
         store: opened.journal,
-        messenger: Arc::new(Nobody),
+        messenger: Arc::new(SilentMessenger),
         on_fatal: Box::new(|problem| {
             crate::cli::print_progress(&format!("the control plane ended: {problem}"));
             std::process::exit(1);
@@ -263,7 +267,7 @@ fn start_plane(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Res
     Ok(wiring::start_control_plane(parts, remains, reports))
 }
 
-impl PlaneScene {
+impl BenchControlPlane {
     pub(crate) async fn wait_until(
         &self,
         what: &str,
@@ -293,7 +297,7 @@ impl PlaneScene {
     /// Waits for the commit that places the job. It asks nothing meanwhile, so that the arbiter is
     /// as idle as it is for others.
     pub(crate) async fn await_placement(
-        commits: &mut Receiver<Committed>,
+        commits: &mut Receiver<CommittedChange>,
         id: JobId,
     ) -> Result<()> {
         let placed = async {
@@ -322,9 +326,9 @@ impl PlaneScene {
             .ask_intake(ApiRequest::Submit(
                 specs
                     .into_iter()
-                    .map(|spec| Submission {
+                    .map(|spec| JobSubmission {
                         allow_unplaceable: true,
-                        ..Submission::from_spec(spec)
+                        ..JobSubmission::from_spec(spec)
                     })
                     .collect(),
             ))
@@ -372,7 +376,7 @@ fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*plain_job(&[1])?);
     let kinds = [
         RequestType::NonFixed,
-        RequestType::Flexible(Flexible::default()),
+        RequestType::Flexible(FlexibleBounds::default()),
     ];
     let kind = kinds.into_iter().find(|kind| policy.serves(kind));
     spec.request = kind.context("a policy that serves nothing")?;
@@ -387,7 +391,7 @@ fn is_waiting(job: &Job) -> bool {
 /// Jobs per second that leave their queue once there is room for all. Their submissions are never
 /// answered, so that little else is done.
 async fn durable_rate(
-    scene: PlaneScene,
+    scene: BenchControlPlane,
     jobs: usize,
     job: impl Fn() -> Result<Arc<JobSpec>>,
 ) -> Result<f64> {
@@ -395,14 +399,14 @@ async fn durable_rate(
     site.swallow_submissions();
     scene.submit_many(jobs, |_| job()).await?;
     ensure!(
-        PlaneScene::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
+        BenchControlPlane::count_in_phase(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     let begun = Instant::now();
     site.set_idle(PROCESSORS);
     scene
         .wait_until("all are placed", |plane| {
-            PlaneScene::count_in_phase(plane, PhaseKind::Queued) == 0
+            BenchControlPlane::count_in_phase(plane, PhaseKind::Queued) == 0
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -410,7 +414,7 @@ async fn durable_rate(
 
 /// The longest time, in seconds, in which no other task on the arbiter got a turn while a queue in
 /// which nothing fits was scanned: by events, and in its regular scan, when every try counts.
-async fn longest_stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
+async fn longest_stall(scene: BenchControlPlane, jobs: usize) -> Result<f64> {
     // Not even the smallest of the jobs fits what is idle.
     let ids = scene
         .submit_many(jobs, |number| {
@@ -449,7 +453,7 @@ fn job_in_class(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
 /// Seconds from the site's report until the placement of the one job that fits is durable. The job
 /// may be of any class and anywhere in its queue. Jobs that are to fit are among the others from
 /// the beginning, and stay frozen until their turn.
-async fn placement_delays(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
+async fn placement_delays(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f64>> {
     let site = scene.sites.first().context("a site")?.clone();
     let mut chance = StdRng::seed_from_u64(1);
     let turns = TURNS.min(jobs / 2);
@@ -480,7 +484,7 @@ async fn placement_delays(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
-        PlaneScene::await_placement(&mut commits, id).await?;
+        BenchControlPlane::await_placement(&mut commits, id).await?;
         taken.push(begun.elapsed().as_secs_f64());
         site.set_idle(0);
         scene.ask_intake(ApiRequest::Cancel(vec![id])).await?;
@@ -494,7 +498,7 @@ async fn placement_delays(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
 }
 
 /// Jobs of three components per second, from submission until all payloads run.
-async fn coallocation_rate(scene: PlaneScene, jobs: usize) -> Result<f64> {
+async fn coallocation_rate(scene: BenchControlPlane, jobs: usize) -> Result<f64> {
     let begun = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
         let count = BATCH.min(jobs - first);
@@ -508,7 +512,7 @@ async fn coallocation_rate(scene: PlaneScene, jobs: usize) -> Result<f64> {
     }
     scene
         .wait_until("all run", |plane| {
-            PlaneScene::count_in_phase(plane, PhaseKind::Running) == jobs
+            BenchControlPlane::count_in_phase(plane, PhaseKind::Running) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -516,7 +520,11 @@ async fn coallocation_rate(scene: PlaneScene, jobs: usize) -> Result<f64> {
 
 /// Seconds from submission to durable placement, for one job after the other, in the second half of
 /// the run; at its beginning this many sites fall silent.
-async fn sequential_delays(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
+async fn sequential_delays(
+    scene: BenchControlPlane,
+    jobs: usize,
+    silent: usize,
+) -> Result<Vec<f64>> {
     let mut taken = Vec::new();
     for number in 0..jobs {
         if number == jobs / 2 {
@@ -532,7 +540,7 @@ async fn sequential_delays(scene: PlaneScene, jobs: usize, silent: usize) -> Res
         let begun = Instant::now();
         let ids = scene.submit_jobs(vec![plain_job(&[1])?]).await?;
         let id = *ids.first().context("a job")?;
-        PlaneScene::await_placement(&mut commits, id).await?;
+        BenchControlPlane::await_placement(&mut commits, id).await?;
         if number >= jobs / 2 {
             taken.push(begun.elapsed().as_secs_f64());
         }

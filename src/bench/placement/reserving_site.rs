@@ -4,18 +4,19 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use cospan_domain::reservation::{
-    FreeSlot, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
+    FreeSlot, ReservationAnswer, ReservationLedger, ReservationTag, TimeSpan, Timeline,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+    ObservedReservation, ReservationsByTag, SiteError, SiteReservationCalls,
+    TaggedReservationRequest,
 };
 
 /// The ledger of reservations that the site has granted.
-pub(super) struct Grants(Mutex<ReservationLedger<ReservationTag>>);
+pub(super) struct StubReservations(Mutex<ReservationLedger<ReservationTag>>);
 
-impl Grants {
+impl StubReservations {
     /// A site of this many processors, without any reservation.
     pub(super) fn new(processors: u32) -> anyhow::Result<Self> {
         let timeline = Timeline::new(Timestamp(0), &Resources::processors(processors))?;
@@ -37,7 +38,7 @@ impl Grants {
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
 #[async_trait]
-impl Reservations for Grants {
+impl SiteReservationCalls for StubReservations {
     async fn request(
         &self,
         order: &TaggedReservationRequest,
@@ -64,9 +65,9 @@ impl Reservations for Grants {
         self.with_ledger(|ledger| ledger.cancel(&tag))
     }
 
-    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ObservedReservation>, SiteError> {
         self.with_ledger(|ledger| {
-            ledger.find_by_tag(&tag).map(|lease| ReservationSeen {
+            ledger.find_by_tag(&tag).map(|lease| ObservedReservation {
                 span: lease.span,
                 resources: ledger.timeline().kinds().resources(&lease.amounts),
                 confirmed: lease.expires.is_none(),
@@ -78,7 +79,7 @@ impl Reservations for Grants {
         Ok(ReservationsByTag::new())
     }
 
-    async fn slots(&self, _: Span, _: usize) -> Result<Vec<FreeSlot>, SiteError> {
+    async fn slots(&self, _: TimeSpan, _: usize) -> Result<Vec<FreeSlot>, SiteError> {
         Ok(Vec::new())
     }
 }

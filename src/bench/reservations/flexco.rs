@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::reservation::Timeline;
 use cospan_domain::reservation::flexco::{
-    JobShape, MetaJob, Operations, Plans, SiteOffer, SplitBounds, reschedule_job,
+    JobShape, MetaJob, OfferingSite, RescheduleOperations, SitePlans, SplitBounds, reschedule_job,
 };
 use cospan_domain::reservation::timeline::FOREVER;
 use cospan_domain::resources::Resources;
@@ -27,15 +27,15 @@ const PLANNED: usize = 1_000;
 const META_EACH: u64 = 5;
 const MINUTE: u64 = 60_000;
 const NOW: Timestamp = Timestamp(30 * MINUTE);
-const ALLOWED: Operations = Operations {
+const ALLOWED: RescheduleOperations = RescheduleOperations {
     shift: true,
     remap: true,
     mold: false,
 };
 
 /// Sites with running and waiting jobs.
-struct FlexCoScene {
-    plans: Plans,
+struct FlexCoInput {
+    plans: SitePlans,
     names: Vec<SiteName>,
     metas: BTreeMap<JobId, MetaJob>,
     /// Local jobs that run at [`NOW`].
@@ -49,7 +49,7 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     let mut ends = Vec::new();
     let mut moved = 0;
     for seed in 0..draws {
-        let scene = FlexCoScene::draw(&mut StdRng::seed_from_u64(seed))?;
+        let scene = FlexCoInput::draw(&mut StdRng::seed_from_u64(seed))?;
         one.extend(scene.time_searches()?);
         for (site, job) in &scene.running {
             let mut plans = scene.plans.clone();
@@ -73,9 +73,9 @@ pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     Ok(())
 }
 
-impl FlexCoScene {
+impl FlexCoInput {
     fn draw(chance: &mut StdRng) -> Result<Self> {
-        let mut plans = Plans::default();
+        let mut plans = SitePlans::default();
         let names = (0..SITES)
             .map(|site| SiteName::new(&format!("s{site}")))
             .collect::<Result<Vec<_>, _>>()?;
@@ -143,7 +143,7 @@ impl FlexCoScene {
             }
             let sites: Vec<_> = free
                 .iter()
-                .map(|(name, time)| SiteOffer { name, time })
+                .map(|(name, time)| OfferingSite { name, time })
                 .collect();
             let begin = Instant::now();
             black_box(reschedule_job(

@@ -5,21 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use cospan_actors::actor_context::Committed;
+use cospan_actors::actor_context::CommittedChange;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::acquisition::ReservationTerms;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::reservation::StartWindow;
-use cospan_domain::reservation::coallocation::SearchStep;
+use cospan_domain::reservation::coallocation::ReservationSearchStep;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 use tokio::sync::broadcast::Receiver;
 
 use super::quantile;
-use crate::bench::placement::{NAME_LABEL, PROCESSORS, PlaneScene, plain_job, run_granting_scene};
+use crate::bench::placement::{
+    BenchControlPlane, NAME_LABEL, PROCESSORS, plain_job, run_granting_scene,
+};
 use crate::bench::report::BenchReport;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -81,7 +83,7 @@ fn reduce_count(count: usize, quick: bool) -> usize {
 
 /// Jobs per second of this many clients, each of which submits its next job when the previous one
 /// has its reserved start; and the mean time in seconds from submission to the reserved start.
-async fn clients_rate(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+async fn clients_rate(scene: BenchControlPlane, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let each = jobs / clients;
     let waited = join_all((0..clients).map(|client| client_wait_seconds(&scene, client, each)))
@@ -93,7 +95,7 @@ async fn clients_rate(scene: PlaneScene, clients: usize, jobs: usize) -> Result<
 }
 
 /// Seconds in all that a client waited for reserved starts.
-async fn client_wait_seconds(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
+async fn client_wait_seconds(scene: &BenchControlPlane, client: usize, jobs: usize) -> Result<f64> {
     let mut waited = 0.0;
     for _ in 0..jobs {
         let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
@@ -113,14 +115,18 @@ async fn client_wait_seconds(scene: &PlaneScene, client: usize, jobs: usize) -> 
             .into_iter()
             .next()
             .context("a job")?;
-        PlaneScene::await_placement(&mut commits, id).await?;
+        BenchControlPlane::await_placement(&mut commits, id).await?;
         waited += begun.elapsed().as_secs_f64();
     }
     Ok(waited)
 }
 
 /// Jobs per second, from submission until all their reservations are confirmed.
-async fn confirmed_rate(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
+async fn confirmed_rate(
+    scene: BenchControlPlane,
+    jobs: usize,
+    components: &'static [u32],
+) -> Result<f64> {
     let earliest = scene.plane.now() + HOUR;
     let begun = Instant::now();
     scene
@@ -136,7 +142,7 @@ async fn confirmed_rate(scene: PlaneScene, jobs: usize, components: &'static [u3
         .await?;
     scene
         .wait_until("all are promised a start", |p| {
-            PlaneScene::count_in_phase(p, PhaseKind::Placed) == jobs
+            BenchControlPlane::count_in_phase(p, PhaseKind::Placed) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -144,7 +150,7 @@ async fn confirmed_rate(scene: PlaneScene, jobs: usize, components: &'static [u3
 
 /// Seconds of each of the augmenting paths over three components: from the refusal that makes a
 /// path necessary until each component has a reservation, with every step durable.
-async fn path_seconds(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
+async fn path_seconds(scene: BenchControlPlane, jobs: usize) -> Result<Vec<f64>> {
     let first = scene.plane.now() + HOUR;
     let mut taken = Vec::new();
     for number in 0..jobs {
@@ -174,7 +180,7 @@ fn crossed_job(start: Timestamp) -> Result<Arc<JobSpec>> {
     let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
     for (component, sites) in spec.components.iter_mut().zip(sites) {
         let rule = LabelRule::OneOf(sites.iter().map(|site| (*site).into()).collect());
-        component.constraints.push(Constraint {
+        component.constraints.push(LabelConstraint {
             key: NAME_LABEL.into(),
             rule,
         });
@@ -184,7 +190,7 @@ fn crossed_job(start: Timestamp) -> Result<Arc<JobSpec>> {
 
 /// Seconds from the commit with which the job begins an augmenting path to that with which it has
 /// all reservations.
-async fn time_path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
+async fn time_path(commits: &mut Receiver<CommittedChange>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {
         let committed = commits.recv().await?;
@@ -196,9 +202,11 @@ async fn time_path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> 
         };
         let step = &reservation.search.step;
         match (step, begun) {
-            (SearchStep::Augment { .. }, None) => begun = Some(Instant::now()),
-            (SearchStep::Check { .. }, Some(begun)) => return Ok(begun.elapsed().as_secs_f64()),
-            (SearchStep::Release { .. }, _) => bail!("a job was not co-allocated"),
+            (ReservationSearchStep::Augment { .. }, None) => begun = Some(Instant::now()),
+            (ReservationSearchStep::Check { .. }, Some(begun)) => {
+                return Ok(begun.elapsed().as_secs_f64());
+            }
+            (ReservationSearchStep::Release { .. }, _) => bail!("a job was not co-allocated"),
             _ => {}
         }
     }

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::reservation::coallocation::SearchStep;
+use cospan_domain::reservation::coallocation::ReservationSearchStep;
 use cospan_domain::reservation::{
-    Coallocation, CoallocationPart, ReservationCall, ReservationLedger, ReservationSearch,
-    SearchState, Serial, Span, StartWindow, Timeline, TimelineOpening,
+    Coallocation, CoallocationPart, OpeningRequest, ReservationCall, ReservationLedger,
+    ReservationSearch, ReservationSearchState, ReservationSerial, StartWindow, TimeSpan, Timeline,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -31,10 +31,10 @@ const HOUR: u64 = 60 * MINUTE;
 /// taken.
 const APART: u64 = 31 * MINUTE;
 
-type SiteLedgers = BTreeMap<SiteName, ReservationLedger<Serial>>;
+type SiteLedgers = BTreeMap<SiteName, ReservationLedger<ReservationSerial>>;
 
 /// The result of a search.
-struct Searched {
+struct SearchMeasurement {
     seconds: f64,
     asked: u32,
     windows: u32,
@@ -138,15 +138,15 @@ fn bench_narrowing(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, dr
 }
 
 /// Builds a site with this many reservations.
-fn draw_site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial>> {
+fn draw_site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<ReservationSerial>> {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
     let end = bookings as u64 * APART;
     for _ in 0..bookings {
         let need = timeline.amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
         let length = DurationMs(chance.random_range(MINUTE..4 * HOUR));
         let from = Timestamp(chance.random_range(0..end));
-        if let Some(at) = timeline.earliest_start(&TimelineOpening::after(from, need, length)) {
-            timeline.book(Span::new(at, at + length), &need);
+        if let Some(at) = timeline.earliest_start(&OpeningRequest::after(from, need, length)) {
+            timeline.book(TimeSpan::new(at, at + length), &need);
         }
     }
     Ok(ReservationLedger::new(timeline))
@@ -178,15 +178,15 @@ fn draw_coallocation(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Co
     }
 }
 
-fn run_search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
+fn run_search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> SearchMeasurement {
     let begin = Instant::now();
     let mut search = ReservationSearch::new(wanted);
     let mut asked = 0;
     let mut paths = 0;
     let mut handed_over = 0;
-    while let SearchState::Asks(ask) = search.standing() {
+    while let ReservationSearchState::Asks(ask) = search.standing() {
         asked += 1;
-        let augments = matches!(search.step, SearchStep::Augment { .. });
+        let augments = matches!(search.step, ReservationSearchStep::Augment { .. });
         paths += u32::from(augments && matches!(ask, ReservationCall::Create { .. }));
         handed_over += u32::from(hands_over(&search, &ask));
         let Some(ledger) = ledgers.get_mut(ask.site()) else {
@@ -196,7 +196,7 @@ fn run_search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
         search.record_outcome(outcome);
     }
     let windows = search.windows_tried;
-    Searched {
+    SearchMeasurement {
         seconds: begin.elapsed().as_secs_f64(),
         asked,
         windows,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
-use cospan_domain::reservation::{Amounts, Span, Timeline, TimelineOpening};
+use cospan_domain::reservation::{OpeningRequest, ResourceAmounts, TimeSpan, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -15,7 +15,7 @@ use super::quantile;
 use crate::bench::ClusterLog;
 use crate::bench::report::BenchReport;
 use crate::bench::simulate::slope;
-use crate::simulate::workload::{Estimates, WorkloadJob, WorkloadOptions, WorkloadSource};
+use crate::simulate::workload::{EstimateSource, WorkloadJob, WorkloadOptions, WorkloadSource};
 
 const PROCESSORS: u32 = 1_024;
 const MEMORY_MB: u64 = 4_000_000;
@@ -96,8 +96,8 @@ fn occupy_earliest(
     length: DurationMs,
 ) -> Result<()> {
     let need = timeline.amounts(need)?;
-    if let Some(at) = timeline.earliest_start(&TimelineOpening::after(from, need, length)) {
-        timeline.book(Span::new(at, at + length), &need);
+    if let Some(at) = timeline.earliest_start(&OpeningRequest::after(from, need, length)) {
+        timeline.book(TimeSpan::new(at, at + length), &need);
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn fit_growth(most: usize, asked: usize) -> Result<f64> {
 /// Does the same with the first jobs of a log, in their order, each for its run time.
 fn fit_growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
     let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
-    options.estimates = Estimates::Exact;
+    options.estimates = EstimateSource::Exact;
     let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
     let mut points = Vec::new();
     for size in timeline_sizes(most.min(jobs.len())) {
@@ -176,7 +176,7 @@ fn time_fits(
     for _ in 0..count {
         let (need, length) = request(chance);
         let need = timeline.amounts(&need)?;
-        let wanted = TimelineOpening::after(Timestamp(chance.random_range(0..end)), need, length);
+        let wanted = OpeningRequest::after(Timestamp(chance.random_range(0..end)), need, length);
         let begin = Instant::now();
         black_box(timeline.earliest_start(black_box(&wanted)));
         taken.push(begin.elapsed().as_secs_f64() * 1e6);
@@ -196,7 +196,7 @@ fn time_occupying(
         let (need, length) = draw_request(chance);
         let need = timeline.amounts(&need)?;
         let from = Timestamp(chance.random_range(0..end));
-        let span = Span::new(from, from + length);
+        let span = TimeSpan::new(from, from + length);
         let begin = Instant::now();
         timeline.book(span, &need);
         timeline.release(span, &need);
@@ -211,7 +211,7 @@ fn too_short_ratio() -> Result<f64> {
     let all = timeline.amounts(&some_resources(PROCESSORS))?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(2 * number * MINUTE);
-        timeline.book(Span::new(from, from + DurationMs(MINUTE)), &all);
+        timeline.book(TimeSpan::new(from, from + DurationMs(MINUTE)), &all);
     }
     fit_over_scan(
         &timeline,
@@ -231,7 +231,7 @@ fn too_small_ratio() -> Result<f64> {
             PROCESSORS / 2 + 1
         };
         let need = timeline.amounts(&some_resources(missing))?;
-        timeline.book(Span::new(from, from + DurationMs(MINUTE)), &need);
+        timeline.book(TimeSpan::new(from, from + DurationMs(MINUTE)), &need);
     }
     fit_over_scan(
         &timeline,
@@ -241,10 +241,10 @@ fn too_small_ratio() -> Result<f64> {
 }
 
 /// The time of a fit relative to a plain scan over the same steps: the least of several runs.
-fn fit_over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
-    let wanted = TimelineOpening::after(Timestamp(0), *need, length);
+fn fit_over_scan(timeline: &Timeline, need: &ResourceAmounts, length: DurationMs) -> Result<f64> {
+    let wanted = OpeningRequest::after(Timestamp(0), *need, length);
     let mut steps = Vec::new();
-    let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
+    let whole = TimeSpan::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
     let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
         steps.push((at, free));
         ControlFlow::Continue(())
@@ -272,7 +272,10 @@ fn best_time(act: &dyn Fn()) -> f64 {
     best
 }
 
-fn scan_steps(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {
+fn scan_steps(
+    steps: &[(Timestamp, ResourceAmounts)],
+    wanted: &OpeningRequest,
+) -> Option<Timestamp> {
     let mut since = None;
     for (at, free) in steps {
         if let Some(since) = since.filter(|since: &Timestamp| *since + wanted.length <= *at) {
@@ -292,7 +295,7 @@ mod tests {
         let mut chance = StdRng::seed_from_u64(7);
         let (timeline, end) = draw_timeline(200, &mut chance).unwrap();
         let mut steps = Vec::new();
-        let whole = Span::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
+        let whole = TimeSpan::new(Timestamp(0), cospan_domain::reservation::timeline::FOREVER);
         let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
             steps.push((at, free));
             ControlFlow::Continue(())
@@ -301,7 +304,7 @@ mod tests {
         for _ in 0..100 {
             let (need, length) = draw_request(&mut chance);
             let need = timeline.amounts(&need).unwrap();
-            let wanted = TimelineOpening::after(Timestamp(0), need, length);
+            let wanted = OpeningRequest::after(Timestamp(0), need, length);
             assert_eq!(
                 scan_steps(&steps, &wanted),
                 timeline.earliest_start(&wanted)

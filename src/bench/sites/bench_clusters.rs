@@ -8,15 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::clusters::BenchLane;
-use super::payloads::{self, Payloads};
+use super::clusters::BenchClusterGroup;
+use super::payloads::{self, PayloadLog};
 use super::setup::{job_document, prepare, spawn_server};
 use crate::api::v1::commands::JobSelection;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::parse::{JobFormat, parse_all};
 use crate::bench::server::free_port;
-use crate::client::{BulkOrder, Client, ServerAddress, SiteAction, SubmitOptions};
-use crate::testbed::{Account, Testbed, TestbedCluster, capture_output};
+use crate::client::{Client, JobAction, ServerAddress, SiteAction, SubmitOptions};
+use crate::testbed::{Testbed, TestbedAccount, TestbedCluster, capture_output};
 
 /// Directory of all files of the bench.
 pub(super) const BASE: &str = "/var/tmp/cospan-bench";
@@ -31,9 +31,9 @@ const WRITTEN_WITHIN: Duration = Duration::from_secs(6);
 const RECOUNT_EVERY: Duration = Duration::from_secs(15);
 
 /// The shared equipment of all sections of the bench.
-pub(super) struct BenchGround {
+pub(super) struct BenchEnvironment {
     pub(super) testbed: Testbed,
-    account: Account,
+    account: TestbedAccount,
     clusters: &'static [TestbedCluster],
     place: PathBuf,
     /// SSH configuration for the cluster that is driven over SSH.
@@ -58,9 +58,9 @@ pub(super) fn now() -> f64 {
         .as_secs_f64()
 }
 
-impl BenchGround {
+impl BenchEnvironment {
     /// Starts the clusters of a lane and the server.
-    pub(super) fn start(lane: &BenchLane) -> Result<Self> {
+    pub(super) fn start(lane: &BenchClusterGroup) -> Result<Self> {
         crate::cli::print_progress(&format!("clusters under Slurm: {}", lane.name));
         let testbed = Testbed::below(BASE)?;
         let account = testbed.ensure_account()?;
@@ -220,7 +220,7 @@ impl BenchGround {
             ..JobSelection::default()
         };
         self.client
-            .send_job_command(BulkOrder::Cancel, &selection)?;
+            .send_job_command(JobAction::Cancel, &selection)?;
         Ok(())
     }
 
@@ -249,8 +249,8 @@ impl BenchGround {
     }
 
     /// Reads the lines that payloads have written so far.
-    pub(super) fn read_payloads(&self) -> Result<Payloads> {
-        Payloads::read_log(&self.place.join("payloads"))
+    pub(super) fn read_payloads(&self) -> Result<PayloadLog> {
+        PayloadLog::read_log(&self.place.join("payloads"))
     }
 
     /// Counts the queries that alpha has received so far.
@@ -363,7 +363,7 @@ impl BenchGround {
     }
 }
 
-impl Drop for BenchGround {
+impl Drop for BenchEnvironment {
     fn drop(&mut self) {
         // A server that is gone already is fine; the next start reports what cannot be ended.
         let _ = self.server.kill();

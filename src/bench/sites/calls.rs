@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, SiteName};
-use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::job::spec::{ExecutableSource, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
-use cospan_sites::exec::child::ChildExec;
-use cospan_sites::exec::ssh::{SshConfig, SshExec};
-use cospan_sites::port::{Attempts, SubmitRequest};
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::exec::child::ChildProcessExecutor;
+use cospan_sites::exec::ssh::{SshConfig, SshExecutor};
+use cospan_sites::port::{AttemptSubmitRequest, SiteAttemptCalls};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ const TICKS_PER_S: f64 = 100.0;
 
 /// The settings of the measurement.
 #[derive(Debug, Clone)]
-pub struct CallsPlan {
+pub struct CallBenchSettings {
     /// A directory for this process alone.
     pub root: PathBuf,
     /// Configuration of the cluster, whose partition is down.
@@ -60,15 +60,18 @@ pub struct CallFigures {
 ///
 /// # Errors
 /// The cluster does not do what it is asked.
-pub fn measure_calls(plan: &CallsPlan) -> Result<CallFigures> {
+pub fn measure_calls(plan: &CallBenchSettings) -> Result<CallFigures> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(measure_all(plan))
 }
 
-async fn measure_all(plan: &CallsPlan) -> Result<CallFigures> {
-    let site = SlurmSite::new(site_config(plan)?, Arc::new(ChildExec::of_this_process()))?;
+async fn measure_all(plan: &CallBenchSettings) -> Result<CallFigures> {
+    let site = SlurmSite::new(
+        site_config(plan)?,
+        Arc::new(ChildProcessExecutor::of_this_process()),
+    )?;
     site.make_root().await?;
     let mut tags = (1..).map(tag_of);
     let mut submitted: Vec<AttemptTag> = tags.by_ref().take(1).collect();
@@ -97,10 +100,10 @@ async fn measure_all(plan: &CallsPlan) -> Result<CallFigures> {
     })
 }
 
-fn site_config(plan: &CallsPlan) -> Result<SlurmConfig> {
+fn site_config(plan: &CallBenchSettings) -> Result<SlurmSiteConfig> {
     let total = Resources::processors(1_000_000);
     let agent = std::env::current_exe()?.into();
-    let mut config = SlurmConfig::new(
+    let mut config = SlurmSiteConfig::new(
         SiteName::new("alpha")?,
         plan.root.clone(),
         total,
@@ -120,19 +123,19 @@ fn tag_of(job: u64) -> AttemptTag {
     }
 }
 
-fn attempt_request(tag: AttemptTag) -> SubmitRequest {
+fn attempt_request(tag: AttemptTag) -> AttemptSubmitRequest {
     let program = Program {
-        executable: Executable::AtSite("/bin/true".into()),
+        executable: ExecutableSource::AtSite("/bin/true".into()),
         arguments: Vec::new(),
         environment: std::collections::BTreeMap::new(),
         directory: None,
         setup: Vec::new(),
     };
-    SubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
+    AttemptSubmitRequest::with_one_processor(tag, program, DurationMs::from_secs(600))
 }
 
 async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
-    let orders: Vec<SubmitRequest> = tags.iter().map(|tag| attempt_request(*tag)).collect();
+    let orders: Vec<AttemptSubmitRequest> = tags.iter().map(|tag| attempt_request(*tag)).collect();
     let calls = orders.iter().map(|order| site.submit(order));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
@@ -142,7 +145,7 @@ async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
 }
 
 /// Submits the adapter's script by `sbatch` alone.
-async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
+async fn sbatch_all(plan: &CallBenchSettings) -> Result<()> {
     let stub = write_stub(&plan.root)?;
     let calls = (0..BLOCK).map(|_| sbatch_once(plan, &stub));
     stream::iter(calls)
@@ -151,7 +154,7 @@ async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
         .await
 }
 
-async fn sbatch_once(plan: &CallsPlan, stub: &Path) -> Result<()> {
+async fn sbatch_once(plan: &CallBenchSettings, stub: &Path) -> Result<()> {
     let mut sbatch = tokio::process::Command::new("sbatch");
     sbatch.args(["--parsable", "-o", "/dev/null", "--export=NIL", "-t", "30"]);
     sbatch
@@ -186,7 +189,7 @@ async fn rate_of(count: usize, work: impl Future<Output = Result<()>>) -> Result
     Ok(count as f64 / begin.elapsed().as_secs_f64())
 }
 
-async fn time_status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
+async fn time_status(plan: &CallBenchSettings, tags: &[AttemptTag]) -> Result<(f64, f64)> {
     let ssh = SshConfig {
         host: "testbed".into(),
         config: Some(plan.ssh.clone()),
@@ -194,7 +197,7 @@ async fn time_status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)
         wanted: "sbatch",
         patience: Duration::from_secs(15),
     };
-    let exec = SshExec::new(ssh).map_err(anyhow::Error::msg)?;
+    let exec = SshExecutor::new(ssh).map_err(anyhow::Error::msg)?;
     let site = SlurmSite::remote(site_config(plan)?, Arc::new(exec))?;
     site.status(tags).await?;
     let before = cpu_ticks()?;

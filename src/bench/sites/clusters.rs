@@ -4,7 +4,7 @@ use crate::testbed::TestbedCluster;
 
 /// Clusters that one server drives. Faults in one lane do not disturb another.
 #[derive(Debug)]
-pub(super) struct BenchLane {
+pub(super) struct BenchClusterGroup {
     pub(super) name: &'static str,
     pub(super) clusters: &'static [TestbedCluster],
     /// SSH port by which the last cluster is driven.
@@ -16,7 +16,7 @@ pub(super) const ALPHA: TestbedCluster = cluster("alpha", 27_710);
 /// Driven over SSH.
 pub(super) const BETA: TestbedCluster = cluster("beta", 27_720);
 /// A lane whose jobs run over both clusters.
-pub(super) const BOTH: BenchLane = BenchLane {
+pub(super) const BOTH: BenchClusterGroup = BenchClusterGroup {
     name: "both",
     clusters: &[ALPHA, BETA],
     ssh: Some(27_730),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround, run_side_by_side};
+use super::bench_clusters::{BenchComponent, BenchEnvironment, run_side_by_side};
 use super::clusters::JUDGED;
 use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
@@ -17,7 +17,7 @@ const PAYLOAD: &str = "trap : TERM; sleep 400; exit 0";
 
 /// The result of the measurement.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct KilledPayloadCounts {
     /// The number of payloads that were ended.
     pub(super) payloads: usize,
     /// Killed, but reported as success.
@@ -45,28 +45,32 @@ const DEEDS: [ForcedEnding; 5] = [
 ];
 
 /// Runs this many batches of each kind; each kind on its own cluster, all at once.
-pub(super) fn measure(ground: &BenchGround, batches: u32) -> Result<Judged> {
+pub(super) fn measure(ground: &BenchEnvironment, batches: u32) -> Result<KilledPayloadCounts> {
     let kinds: Vec<(ForcedEnding, TestbedCluster)> = DEEDS.into_iter().zip(JUDGED).collect();
     let all = run_side_by_side(&kinds, |(deed, cluster)| {
-        let mut judged = Judged::default();
+        let mut judged = KilledPayloadCounts::default();
         for batch in 0..batches {
             crate::cli::print_progress(&format!("{deed:?}, {} of {batches}", batch + 1));
             judge_batch(ground, *deed, *cluster, &mut judged)?;
         }
         Ok(judged)
     })?;
-    Ok(all.into_iter().fold(Judged::default(), |all, one| Judged {
-        payloads: all.payloads + one.payloads,
-        false_success: all.false_success + one.false_success,
-        misjudged: all.misjudged + one.misjudged,
-    }))
+    Ok(all
+        .into_iter()
+        .fold(KilledPayloadCounts::default(), |all, one| {
+            KilledPayloadCounts {
+                payloads: all.payloads + one.payloads,
+                false_success: all.false_success + one.false_success,
+                misjudged: all.misjudged + one.misjudged,
+            }
+        }))
 }
 
 fn judge_batch(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     deed: ForcedEnding,
     cluster: TestbedCluster,
-    judged: &mut Judged,
+    judged: &mut KilledPayloadCounts,
 ) -> Result<()> {
     let part = BenchComponent {
         site: Some(cluster.name),
@@ -112,7 +116,7 @@ fn judge_batch(
 }
 
 fn end_payloads(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     deed: ForcedEnding,
     cluster: TestbedCluster,
     numbers: &[String],

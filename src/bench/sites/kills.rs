@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround, join_thread, now};
+use super::bench_clusters::{BenchComponent, BenchEnvironment, join_thread, now};
 use super::clusters::KILLED;
 use crate::testbed::TestbedCluster;
 
@@ -17,7 +17,7 @@ const FROZEN: Duration = Duration::from_secs(15);
 
 /// The result of the measurement.
 #[derive(Debug, Default)]
-pub(super) struct Kills {
+pub(super) struct KillBenchCounts {
     /// Jobs that were acknowledged and never finished.
     pub(super) lost: usize,
     /// Payloads that ran twice.
@@ -32,7 +32,11 @@ pub(super) struct Kills {
 
 /// Runs this many rounds of each kind, each kind on its own cluster; the controller is away for
 /// `settle`.
-pub(super) fn measure(ground: &BenchGround, rounds: u32, settle: Duration) -> Result<Kills> {
+pub(super) fn measure(
+    ground: &BenchEnvironment,
+    rounds: u32,
+    settle: Duration,
+) -> Result<KillBenchCounts> {
     let [submitting, cancelling] = KILLED;
     let (mut kills, undone) = std::thread::scope(|scope| {
         let submissions = scope.spawn(|| kill_rounds(ground, submitting, rounds, settle));
@@ -50,12 +54,12 @@ pub(super) fn measure(ground: &BenchGround, rounds: u32, settle: Duration) -> Re
 }
 
 fn kill_rounds(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     rounds: u32,
     settle: Duration,
-) -> Result<Kills> {
-    let mut kills = Kills::default();
+) -> Result<KillBenchCounts> {
+    let mut kills = KillBenchCounts::default();
     crate::cli::print_progress("slurmctld frozen");
     measure_frozen(ground, cluster, &mut kills)?;
     for round in 0..rounds {
@@ -67,7 +71,7 @@ fn kill_rounds(
 }
 
 fn submit_some(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     processors: u32,
     seconds: u32,
@@ -83,11 +87,11 @@ fn submit_some(
 }
 
 fn kill_after_submissions(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     round: u32,
     settle: Duration,
-    kills: &mut Kills,
+    kills: &mut KillBenchCounts,
 ) -> Result<()> {
     // The controller must not forget that the last round's jobs have ended.
     ground.await_written(cluster)?;
@@ -118,7 +122,7 @@ struct ForeignJob {
 }
 
 fn start_foreign_jobs(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     round: u32,
 ) -> Result<Vec<ForeignJob>> {
@@ -145,7 +149,7 @@ fn start_foreign_jobs(
         .collect()
 }
 
-fn await_foreign_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) -> bool {
+fn await_foreign_end(ground: &BenchEnvironment, cluster: TestbedCluster, job: &ForeignJob) -> bool {
     let number = std::slice::from_ref(&job.number);
     ground
         .wait_until("a foreign job ends", || {
@@ -157,7 +161,7 @@ fn await_foreign_end(ground: &BenchGround, cluster: TestbedCluster, job: &Foreig
 
 /// Counts the payloads that ran twice, and adds the lost jobs to `lost`.
 fn count_doubled(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     jobs: &[u64],
     lost: &mut usize,
@@ -174,7 +178,7 @@ fn count_doubled(
 
 /// Counts the payloads that began although their cancel had been acknowledged.
 fn begun_after_cancel(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     cluster: TestbedCluster,
     settle: Duration,
 ) -> Result<usize> {
@@ -213,7 +217,11 @@ fn begun_after_cancel(
         .sum())
 }
 
-fn measure_frozen(ground: &BenchGround, cluster: TestbedCluster, kills: &mut Kills) -> Result<()> {
+fn measure_frozen(
+    ground: &BenchEnvironment,
+    cluster: TestbedCluster,
+    kills: &mut KillBenchCounts,
+) -> Result<()> {
     ground.testbed.freeze_controller(cluster.name, true)?;
     let jobs = submit_some(ground, cluster, 1, 2, "");
     std::thread::sleep(FROZEN);

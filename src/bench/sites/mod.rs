@@ -17,15 +17,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-pub use calls::{CallFigures, CallsPlan, measure_calls};
+pub use calls::{CallBenchSettings, CallFigures, measure_calls};
 
 use super::report::{BenchReport, MUST_BE_NONE};
 use crate::testbed::{Testbed, capture_output};
-use bench_clusters::{BASE, BenchGround, join_thread};
-use clusters::{BETA, BOTH, BenchLane, JUDGED, KILLED};
-use killed_payloads::Judged;
-use kills::Kills;
-use soak::Soak;
+use bench_clusters::{BASE, BenchEnvironment, join_thread};
+use clusters::{BETA, BOTH, BenchClusterGroup, JUDGED, KILLED};
+use killed_payloads::KilledPayloadCounts;
+use kills::KillBenchCounts;
+use soak::SoakCounts;
 
 /// The extent of the work.
 struct BenchExtent {
@@ -77,7 +77,7 @@ pub(super) fn bench(full: bool) -> Result<BenchReport> {
     let _only_run = leftovers::lock_testbed(&testbed)?;
     leftovers::end_all(&testbed)?;
     leftovers::end_at_interrupt(&testbed);
-    let ground = BenchGround::start(&BOTH)?;
+    let ground = BenchEnvironment::start(&BOTH)?;
     measure_together(&ground, &extent, &mut report)?;
     measure_queries(&ground, &extent, &mut report)?;
     let (judged, kills, soak) = std::thread::scope(|scope| {
@@ -94,8 +94,8 @@ pub(super) fn bench(full: bool) -> Result<BenchReport> {
     Ok(report)
 }
 
-fn measure_judged(extent: &BenchExtent) -> Result<Judged> {
-    let ground = BenchGround::start(&BenchLane {
+fn measure_judged(extent: &BenchExtent) -> Result<KilledPayloadCounts> {
+    let ground = BenchEnvironment::start(&BenchClusterGroup {
         name: "judged",
         clusters: &JUDGED,
         ssh: None,
@@ -103,8 +103,8 @@ fn measure_judged(extent: &BenchExtent) -> Result<Judged> {
     killed_payloads::measure(&ground, extent.batches)
 }
 
-fn measure_kills(extent: &BenchExtent) -> Result<Kills> {
-    let ground = BenchGround::start(&BenchLane {
+fn measure_kills(extent: &BenchExtent) -> Result<KillBenchCounts> {
+    let ground = BenchEnvironment::start(&BenchClusterGroup {
         name: "killed",
         clusters: &KILLED,
         ssh: None,
@@ -113,7 +113,7 @@ fn measure_kills(extent: &BenchExtent) -> Result<Kills> {
 }
 
 fn measure_together(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     extent: &BenchExtent,
     report: &mut BenchReport,
 ) -> Result<()> {
@@ -126,7 +126,7 @@ fn measure_together(
 }
 
 fn measure_queries(
-    ground: &BenchGround,
+    ground: &BenchEnvironment,
     extent: &BenchExtent,
     report: &mut BenchReport,
 ) -> Result<()> {
@@ -152,7 +152,7 @@ fn measure_queries(
     Ok(())
 }
 
-fn run_calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> {
+fn run_calls(ground: &BenchEnvironment, extent: &BenchExtent) -> Result<CallFigures> {
     crate::cli::print_progress("calls beside bare commands");
     ground.run_as_operator(
         BETA,
@@ -182,7 +182,12 @@ fn run_calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> 
     Ok(serde_json::from_str(&said)?)
 }
 
-fn write_report(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
+fn write_report(
+    judged: KilledPayloadCounts,
+    kills: KillBenchCounts,
+    soak: SoakCounts,
+    report: &mut BenchReport,
+) {
     let figures: [(&'static str, usize, &'static str); 8] = [
         ("false_success", judged.false_success, "payloads"),
         ("misjudged", judged.misjudged, "payloads"),

@@ -9,8 +9,8 @@ use crate::api::v1::job::JobReport;
 
 /// A line of a payload.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PayloadLine {
-    pub(super) what: PayloadMark,
+pub(super) struct PayloadLogLine {
+    pub(super) what: PayloadStep,
     pub(super) job: u64,
     pub(super) component: u32,
     /// The round and the attempt.
@@ -21,7 +21,7 @@ pub(super) struct PayloadLine {
 
 /// A step of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum PayloadMark {
+pub(super) enum PayloadStep {
     /// It begins.
     Began,
     /// Another payload of its component still runs.
@@ -32,7 +32,7 @@ pub(super) enum PayloadMark {
 
 /// All that payloads wrote, in order.
 #[derive(Debug, Default)]
-pub(super) struct Payloads(pub(super) Vec<PayloadLine>);
+pub(super) struct PayloadLog(pub(super) Vec<PayloadLogLine>);
 
 /// The script of a payload: it reports that it begins, sleeps, and reports that it ends. As long as
 /// any of its processes lives it holds a lock, by which another payload of its component notices
@@ -54,7 +54,7 @@ pub(super) fn script(place: &Path, seconds: u32) -> String {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(super) struct CameTo {
+pub(super) struct BenchJobOutcome {
     /// It did not finish, or not all of it went through its work.
     pub(super) is_lost: bool,
     /// Components that ran twice.
@@ -65,7 +65,7 @@ pub(super) struct CameTo {
     pub(super) told: String,
 }
 
-impl Payloads {
+impl PayloadLog {
     /// Reads the log.
     pub(super) fn read_log(log: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(log).context("no log of payloads")?;
@@ -73,7 +73,7 @@ impl Payloads {
     }
 
     /// Sums up a job that should have ended.
-    pub(super) fn result_of(&self, job: &JobReport) -> CameTo {
+    pub(super) fn result_of(&self, job: &JobReport) -> BenchJobOutcome {
         let whole = self.is_whole(job.id, job.components.len());
         let doubled = self.count_doubled(job.id, job.components.len());
         let spread = self.spread(job.id);
@@ -83,7 +83,7 @@ impl Payloads {
         let told = format!(
             "job {id} is {state} ({reason}), whole: {whole}, doubled: {doubled}, spread: {spread} s"
         );
-        CameTo {
+        BenchJobOutcome {
             is_lost: state != "finished" || !whole,
             doubled,
             spread,
@@ -91,7 +91,7 @@ impl Payloads {
         }
     }
 
-    fn lines_of(&self, job: u64) -> impl Iterator<Item = &PayloadLine> {
+    fn lines_of(&self, job: u64) -> impl Iterator<Item = &PayloadLogLine> {
         self.0.iter().filter(move |deed| deed.job == job)
     }
 
@@ -99,7 +99,7 @@ impl Payloads {
     pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
         let began = self
             .lines_of(job)
-            .filter(|deed| deed.what == PayloadMark::Began);
+            .filter(|deed| deed.what == PayloadStep::Began);
         let last: BTreeMap<u32, f64> = began.map(|deed| (deed.component, deed.at)).collect();
         last.into_values().collect()
     }
@@ -122,16 +122,16 @@ impl Payloads {
         let mut ended = BTreeMap::<_, BTreeSet<u32>>::new();
         for deed in self.lines_of(job) {
             let turn = match deed.what {
-                PayloadMark::Began => (deed.turn.0, Some(deed.turn.1)),
-                PayloadMark::Beside | PayloadMark::Ended => (deed.turn.0, None),
+                PayloadStep::Began => (deed.turn.0, Some(deed.turn.1)),
+                PayloadStep::Beside | PayloadStep::Ended => (deed.turn.0, None),
             };
             let count = times.entry((deed.component, turn, deed.what)).or_default();
-            *count += if deed.what == PayloadMark::Beside {
+            *count += if deed.what == PayloadStep::Beside {
                 2
             } else {
                 1
             };
-            if deed.what == PayloadMark::Ended {
+            if deed.what == PayloadStep::Ended {
                 ended.entry(deed.turn.0).or_default().insert(deed.component);
             }
         }
@@ -147,7 +147,7 @@ impl Payloads {
         for deed in self.lines_of(job) {
             let known = last.entry(deed.component).or_insert((deed.turn, false));
             if deed.turn >= known.0 {
-                *known = (deed.turn, deed.what == PayloadMark::Ended);
+                *known = (deed.turn, deed.what == PayloadStep::Ended);
             }
         }
         last.len() == components && last.values().all(|(_, ended)| *ended)
@@ -156,17 +156,17 @@ impl Payloads {
     /// Counts the payloads of a job that began after a time.
     pub(super) fn count_begun_after(&self, job: u64, at: f64) -> usize {
         self.lines_of(job)
-            .filter(|deed| deed.what == PayloadMark::Began && deed.at > at)
+            .filter(|deed| deed.what == PayloadStep::Began && deed.at > at)
             .count()
     }
 }
 
-fn parse_line(line: &str) -> Option<PayloadLine> {
+fn parse_line(line: &str) -> Option<PayloadLogLine> {
     let mut words = line.split(' ');
     let what = match words.next()? {
-        "begin" => PayloadMark::Began,
-        "beside" => PayloadMark::Beside,
-        "end" => PayloadMark::Ended,
+        "begin" => PayloadStep::Began,
+        "beside" => PayloadStep::Beside,
+        "end" => PayloadStep::Ended,
         _ => return None,
     };
     let tag = words.next()?;
@@ -176,7 +176,7 @@ fn parse_line(line: &str) -> Option<PayloadLine> {
     let attempt = numbers.next()?;
     let component = numbers.next()?;
     let job = numbers.next()?;
-    Some(PayloadLine {
+    Some(PayloadLogLine {
         what,
         job: job.parse().ok()?,
         component: component.parse().ok()?,
@@ -191,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    fn payloads(lines: &[&str]) -> Payloads {
-        Payloads(lines.iter().filter_map(|line| parse_line(line)).collect())
+    fn payloads(lines: &[&str]) -> PayloadLog {
+        PayloadLog(lines.iter().filter_map(|line| parse_line(line)).collect())
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
         assert!(start(1, 0).wait().unwrap().success());
         let mut lasting = start(2, 2);
         let since = Instant::now();
-        while Payloads::read_log(&log).unwrap().0.len() < 3 {
+        while PayloadLog::read_log(&log).unwrap().0.len() < 3 {
             assert!(
                 since.elapsed() < Duration::from_secs(30),
                 "the second does not begin"
@@ -297,16 +297,16 @@ mod tests {
         }
         assert!(start(3, 0).wait().unwrap().success());
         assert!(lasting.wait().unwrap().success());
-        let all = Payloads::read_log(&log).unwrap().0;
+        let all = PayloadLog::read_log(&log).unwrap().0;
         let did = |attempt| all.iter().filter(move |deed| deed.turn.1 == attempt);
-        let what: Vec<Vec<PayloadMark>> = (1..4)
+        let what: Vec<Vec<PayloadStep>> = (1..4)
             .map(|attempt| did(attempt).map(|deed| deed.what).collect())
             .collect();
-        let alone = vec![PayloadMark::Began, PayloadMark::Ended];
+        let alone = vec![PayloadStep::Began, PayloadStep::Ended];
         assert_eq!(what[..2], [alone.clone(), alone]);
         assert_eq!(
             what[2],
-            [PayloadMark::Beside, PayloadMark::Began, PayloadMark::Ended]
+            [PayloadStep::Beside, PayloadStep::Began, PayloadStep::Ended]
         );
     }
 

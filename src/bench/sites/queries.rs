@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround};
+use super::bench_clusters::{BenchComponent, BenchEnvironment};
 use super::clusters::ALPHA;
 
 /// Queries of alpha per minute while there are no jobs.
-pub(super) fn idle_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
+pub(super) fn idle_rate(ground: &BenchEnvironment, length: Duration) -> Result<f64> {
     crate::cli::print_progress("queries while nothing runs");
     // Jobs that have just ended are still being tidied up.
     std::thread::sleep(length / 2);
@@ -19,7 +19,7 @@ pub(super) fn idle_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
 }
 
 /// Queries of alpha per minute while jobs come and go.
-pub(super) fn busy_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
+pub(super) fn busy_rate(ground: &BenchEnvironment, length: Duration) -> Result<f64> {
     crate::cli::print_progress("queries while jobs come and go");
     query_rate(ground, || {
         let begin = Instant::now();
@@ -38,7 +38,7 @@ pub(super) fn busy_rate(ground: &BenchGround, length: Duration) -> Result<f64> {
     })
 }
 
-fn query_rate(ground: &BenchGround, work: impl Fn() -> Result<()>) -> Result<f64> {
+fn query_rate(ground: &BenchEnvironment, work: impl Fn() -> Result<()>) -> Result<f64> {
     let begin = Instant::now();
     let before = ground.count_queries()?;
     work()?;

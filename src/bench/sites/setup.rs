@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::bench_clusters::BenchComponent;
-use crate::testbed::{Account, Testbed, TestbedCluster};
+use crate::testbed::{Testbed, TestbedAccount, TestbedCluster};
 
 /// Commands that query Slurm; `sbatch` and `scancel` change something.
 const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
@@ -99,7 +99,7 @@ fn configuration(
 }
 
 /// Starts the server as the user.
-pub(super) fn spawn_server(place: &Path, account: &Account) -> Result<Child> {
+pub(super) fn spawn_server(place: &Path, account: &TestbedAccount) -> Result<Child> {
     let log = fs::File::create(place.join("server.log"))?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(place.join("cospan"));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::bench_clusters::{BenchComponent, BenchGround};
+use super::bench_clusters::{BenchComponent, BenchEnvironment};
 use super::clusters::{ALPHA, BETA};
 use crate::testbed::TestbedCluster;
 
@@ -19,7 +19,7 @@ const SPREAD_MAX: f64 = 10.0;
 
 /// The result of the soak.
 #[derive(Debug, Default)]
-pub(super) struct Soak {
+pub(super) struct SoakCounts {
     /// Jobs of ours.
     pub(super) jobs: usize,
     /// Jobs that did not finish whole, ran twice, or whose components did not begin together.
@@ -27,7 +27,7 @@ pub(super) struct Soak {
 }
 
 /// Runs for this long, then waits until all faults are over.
-pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
+pub(super) fn measure(ground: &BenchEnvironment, length: Duration) -> Result<SoakCounts> {
     let begin = Instant::now();
     let mut jobs = Vec::new();
     let mut alive = Vec::new();
@@ -74,14 +74,14 @@ fn parts_of(number: usize) -> Vec<BenchComponent> {
 }
 
 /// Submits a job of another user. Slurm may refuse it while a fault lasts.
-fn submit_foreign_job(ground: &BenchGround) {
+fn submit_foreign_job(ground: &BenchEnvironment) {
     for cluster in [ALPHA, BETA] {
         let work = ["sbatch", "-o", "/dev/null", "-n", "4", "--wrap", "sleep 5"];
         let _refused = ground.run_slurm(cluster, &work);
     }
 }
 
-fn inject_fault(ground: &BenchGround, number: usize) -> Result<()> {
+fn inject_fault(ground: &BenchEnvironment, number: usize) -> Result<()> {
     let cluster = if number.is_multiple_of(2) {
         ALPHA
     } else {
@@ -104,7 +104,7 @@ fn inject_fault(ground: &BenchGround, number: usize) -> Result<()> {
     Ok(())
 }
 
-fn judge_jobs(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
+fn judge_jobs(ground: &BenchEnvironment, jobs: &[u64]) -> Result<SoakCounts> {
     crate::cli::print_progress("soak: all is mended, the last jobs end");
     let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
     let payloads = ground.read_payloads()?;
@@ -121,14 +121,14 @@ fn judge_jobs(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
             .into_iter()
             .for_each(|cluster| print_queue(ground, cluster));
     }
-    Ok(Soak {
+    Ok(SoakCounts {
         jobs: jobs.len(),
         violations: broken.len(),
     })
 }
 
 /// Prints what a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
-fn print_queue(ground: &BenchGround, cluster: TestbedCluster) {
+fn print_queue(ground: &BenchEnvironment, cluster: TestbedCluster) {
     for words in [
         &["sinfo"][..],
         &["squeue", "-t", "all", "-o", "%i %T %r %C %j"],

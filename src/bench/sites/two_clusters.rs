@@ -3,14 +3,14 @@
 
 use anyhow::{Context, Result};
 
-use super::bench_clusters::{BenchComponent, BenchGround, now};
+use super::bench_clusters::{BenchComponent, BenchEnvironment, now};
 use super::clusters::{ALPHA, BETA};
 use crate::api::v1::job::JobReport;
 use crate::testbed::TestbedCluster;
 
 /// The result of the measurement, in seconds.
 #[derive(Debug, Default)]
-pub(super) struct TogetherFigures {
+pub(super) struct CommonStartFigures {
     /// From submission until the last payload began, less the time of Slurm alone: the median.
     pub(super) start: f64,
     /// Time of Slurm alone from submission to the beginning: the median.
@@ -22,7 +22,7 @@ pub(super) struct TogetherFigures {
 }
 
 /// Runs this many jobs of three components, one after the other, and as many jobs of Slurm alone.
-pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures> {
+pub(super) fn measure(ground: &BenchEnvironment, jobs: u32) -> Result<CommonStartFigures> {
     let parts = [ALPHA, BETA, ALPHA].map(|cluster: TestbedCluster| BenchComponent {
         site: Some(cluster.name),
         processors: 4,
@@ -57,7 +57,7 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
         seen.push(started.0.0 as f64 / 1_000.0 - last);
     }
     let raw = quantile(&mut raw, 0.5);
-    Ok(TogetherFigures {
+    Ok(CommonStartFigures {
         start: quantile(&mut start, 0.5) - raw,
         raw,
         spread: quantile(&mut spread, 0.95),
@@ -65,7 +65,7 @@ pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures
     })
 }
 
-fn slurm_start_seconds(ground: &BenchGround, number: u32) -> Result<f64> {
+fn slurm_start_seconds(ground: &BenchEnvironment, number: u32) -> Result<f64> {
     let marker = ground.create_directory("raw")?.join(number.to_string());
     let work = format!("date +%s.%N > {0}.part; mv {0}.part {0}", marker.display());
     let submitted = now();

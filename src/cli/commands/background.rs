@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::data_directory;
-use crate::serve::server_file::RunningProcess;
+use crate::serve::server_file::RunningServerInfo;
 
 /// The name of the server's log, in the data directory.
 const LOG: &str = "server.log";
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) fn start_background(
     context: &mut CommandContext,
     data: &Path,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     data_directory::prepare(data)
         .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
     if let Some(running) = find_running(data)? {
@@ -132,23 +132,23 @@ fn fail_if_ended(child: &mut Child, log: &mut File, begin: u64) -> Result<(), Cl
         said.trim_end()
     );
     Err(CliError {
-        exit: CliExit::Usage,
+        exit: CliExitCode::Usage,
         message,
         remedy: None,
         quiet: false,
     })
 }
 
-fn find_running(data: &Path) -> Result<Option<RunningProcess>, CliError> {
-    RunningProcess::find_running(data).map_err(|error| CliError::file("look into", data, &error))
+fn find_running(data: &Path) -> Result<Option<RunningServerInfo>, CliError> {
+    RunningServerInfo::find_running(data).map_err(|error| CliError::file("look into", data, &error))
 }
 
 fn print_running(
     context: &mut CommandContext,
     data: &Path,
-    running: &RunningProcess,
+    running: &RunningServerInfo,
     what: &str,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let process: u32 = running.process;
     let log: PathBuf = data.join(LOG);
     let answer = json!({ "process": process, "addresses": running.addresses, "log": log });
@@ -159,14 +159,14 @@ fn print_running(
             log.display()
         )
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Stops the server that works with the configured data directory, and waits for its end.
-pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExit, CliError> {
+pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let Some(RunningProcess { process, .. }) = find_running(&data)? else {
+    let Some(RunningServerInfo { process, .. }) = find_running(&data)? else {
         let remedy = "name its configuration with --config or COSPAN_CONFIG";
         let message = format!(
             "no server runs here with the data directory {}",
@@ -174,7 +174,7 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExit, CliEr
         );
         let remedy = Some(remedy.to_owned());
         return Err(CliError {
-            exit: CliExit::Unreachable,
+            exit: CliExitCode::Unreachable,
             message,
             remedy,
             quiet: false,
@@ -197,7 +197,7 @@ pub(crate) fn stop_server(context: &mut CommandContext) -> Result<CliExit, CliEr
     context.out.answer(&json!({ "stopped": process }), |_| {
         format!("the server (process {process}) has ended; what runs at the sites runs on\n")
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn signal_end(process: u32) -> Result<(), CliError> {

@@ -2,27 +2,29 @@
 
 use std::fmt::Write;
 
-use crate::bench::{self, Bench, BenchFigure, BenchPlan, BenchReport, CallsPlan, ClusterLog};
+use crate::bench::{
+    self, BenchFigure, BenchKind, BenchReport, BenchSettings, CallBenchSettings, ClusterLog,
+};
 use crate::cli::args_bench::{BenchArgs, BenchCommand, LogBenchArgs};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 
 /// Runs a bench and prints its report.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &BenchCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let (bench, args) = match command {
-        BenchCommand::Submit(args) => (Bench::Submit, args),
-        BenchCommand::Crowd(args) => (Bench::Crowd, args),
-        BenchCommand::Recover(args) => (Bench::Recover, args),
-        BenchCommand::Run(args) => (Bench::Run, args),
-        BenchCommand::Place(args) => (Bench::Place, args),
-        BenchCommand::Reserve(args) => (Bench::Reserve(cluster_log(args)), &args.every),
-        BenchCommand::Simulate(args) => (Bench::Simulate(cluster_log(args)), &args.every),
+        BenchCommand::Submit(args) => (BenchKind::Submit, args),
+        BenchCommand::Crowd(args) => (BenchKind::Crowd, args),
+        BenchCommand::Recover(args) => (BenchKind::Recover, args),
+        BenchCommand::Run(args) => (BenchKind::Run, args),
+        BenchCommand::Place(args) => (BenchKind::Place, args),
+        BenchCommand::Reserve(args) => (BenchKind::Reserve(cluster_log(args)), &args.every),
+        BenchCommand::Simulate(args) => (BenchKind::Simulate(cluster_log(args)), &args.every),
         BenchCommand::Sites { full } => {
-            let plan = BenchPlan {
-                bench: Bench::Sites { full: *full },
+            let plan = BenchSettings {
+                bench: BenchKind::Sites { full: *full },
                 directory: ".".into(),
                 quick: false,
             };
@@ -40,7 +42,7 @@ pub(crate) fn run(
             let root = root.clone();
             let conf = conf.clone();
             let ssh = ssh.clone();
-            let plan = CallsPlan {
+            let plan = CallBenchSettings {
                 root,
                 conf,
                 ssh,
@@ -49,26 +51,26 @@ pub(crate) fn run(
             };
             let calls = bench::measure_calls(&plan).map_err(bench_error)?;
             context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
-            return Ok(CliExit::Done);
+            return Ok(CliExitCode::Done);
         }
         BenchCommand::FloorServer { port, directory } => {
             bench::serve_floor(directory, *port).map_err(bench_error)?;
-            return Ok(CliExit::Done);
+            return Ok(CliExitCode::Done);
         }
         BenchCommand::ForgeStore { directory } => {
             bench::forge_store(directory).map_err(bench_error)?;
-            return Ok(CliExit::Done);
+            return Ok(CliExitCode::Done);
         }
     };
     let BenchArgs { directory, quick } = args;
-    let plan = BenchPlan {
+    let plan = BenchSettings {
         bench,
         directory: directory.clone(),
         quick: *quick,
     };
     let report = bench::run(&plan).map_err(bench_error)?;
     context.out.answer(&report, format_bench)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn cluster_log(args: &LogBenchArgs) -> Option<ClusterLog> {
@@ -79,17 +81,17 @@ fn cluster_log(args: &LogBenchArgs) -> Option<ClusterLog> {
 }
 
 /// A missed target is only reported; a wrong result is an error.
-fn exit_for_report(report: &BenchReport) -> Result<CliExit, CliError> {
+fn exit_for_report(report: &BenchReport) -> Result<CliExitCode, CliError> {
     let mistakes: Vec<String> = report
         .failed_figures()
         .iter()
         .map(|figure: &&BenchFigure| format!("{} is {}", figure.name, figure.value))
         .collect();
     if mistakes.is_empty() {
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     }
     Err(CliError {
-        exit: CliExit::JobFailed,
+        exit: CliExitCode::JobFailed,
         message: format!("{}, and must be 0", mistakes.join(", ")),
         remedy: Some(
             "lines above name the jobs; servers' logs and what payloads wrote stay below \
@@ -102,7 +104,7 @@ fn exit_for_report(report: &BenchReport) -> Result<CliExit, CliError> {
 
 fn bench_error(error: anyhow::Error) -> CliError {
     CliError {
-        exit: CliExit::JobFailed,
+        exit: CliExitCode::JobFailed,
         message: format!("the bench did not come to its end: {error:#}"),
         remedy: Some("its directory must be on a disk, with some GB free".into()),
         quiet: false,

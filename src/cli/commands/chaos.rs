@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::CallKind;
+use cospan_sites::port::SiteCallKind;
 
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{
@@ -13,7 +13,7 @@ use crate::api::v1::chaos::{
 use crate::chaos::fault_plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_clock;
 use crate::cli::print::{bold, color_state, format_columns, format_name_values, print_note};
 
@@ -21,7 +21,7 @@ use crate::cli::print::{bold, color_state, format_columns, format_name_values, p
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &ChaosCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     match command {
         ChaosCommand::Inject(args) => inject(context, args),
         ChaosCommand::Status => print_status(context),
@@ -30,7 +30,7 @@ pub(crate) fn run(
     }
 }
 
-fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExit, CliError> {
+fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExitCode, CliError> {
     let (name, text) = read_plan(&args.plan)?;
     let client = context.client()?;
     let status = client.chaos_status()?;
@@ -48,7 +48,7 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
             };
             let message = format!("the plan has {count} {noun}\n\n{problems}");
             CliError {
-                exit: CliExit::Usage,
+                exit: CliExitCode::Usage,
                 message,
                 remedy: None,
                 quiet: false,
@@ -62,7 +62,7 @@ fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExi
     } else {
         "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
     });
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn read_plan(file: &Path) -> Result<(String, String), CliError> {
@@ -81,7 +81,7 @@ fn read_plan(file: &Path) -> Result<(String, String), CliError> {
 fn not_allowed_error() -> CliError {
     let remedy = "set allowed = true in [chaos] of its configuration, and restart it";
     CliError {
-        exit: CliExit::Refused,
+        exit: CliExitCode::Refused,
         message: "this server does not let anybody inject faults".into(),
         remedy: Some(remedy.into()),
         quiet: false,
@@ -89,24 +89,24 @@ fn not_allowed_error() -> CliError {
 }
 
 /// Shows the bounds, and the running rehearsal.
-fn print_status(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn print_status(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let status = context.client()?.chaos_status()?;
     context.out.answer(&status, status_text)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Ends all faults at once.
-fn stop_faults(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn stop_faults(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let report = context.client()?.stop_chaos()?;
     context.out.answer(&report, report_text)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Shows the injected faults, and their effects on the control plane.
-fn print_report(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn print_report(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let report = context.client()?.chaos_report()?;
     context.out.answer(&report, report_text)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn status_text(status: &ChaosStatus) -> String {
@@ -151,7 +151,7 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
                 format_clock(one.from),
                 format_clock(one.until),
                 one.state.clone(),
-                if one.calls.len() == CallKind::ALL.len() {
+                if one.calls.len() == SiteCallKind::ALL.len() {
                     "all".into()
                 } else {
                     one.calls.join(", ")

@@ -5,16 +5,17 @@ use serde_json::json;
 use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::ConfigCommand;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
 use crate::config::{LocatedConfig, print_config, print_reference};
+use crate::data_directory;
 use crate::site_roots;
 
 /// Checks and shows the configuration.
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &ConfigCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     match command {
         ConfigCommand::Check => {
             let located = context.config()?;
@@ -55,14 +56,19 @@ pub(crate) fn run(
         }
         ConfigCommand::Reference => context.out.bytes(print_reference().as_bytes())?,
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-/// Lists invalid roots, as far as this account can tell: the server's account may be another.
+/// Lists invalid roots. What another account may see in another way counts only for the account
+/// that the server has: the one that the data directory belongs to, or that can make it.
 pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let config = &located.loaded.config;
-    let wrong = site_roots::find_wrong_roots(config, &config.data_directory(&context.environment));
-    let certain = wrong.iter().filter(|wrong| !wrong.depends_on_account());
+    let data = config.data_directory(&context.environment);
+    let is_server_account = data_directory::is_ours(&data);
+    let wrong = site_roots::find_wrong_roots(config, &data);
+    let certain = wrong
+        .iter()
+        .filter(|wrong| is_server_account || !wrong.depends_on_account());
     certain.map(ToString::to_string).collect()
 }
 

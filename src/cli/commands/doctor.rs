@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::configuration::wrong_roots;
 use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
 use crate::config::LocatedConfig;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing_ancestor, is_in_memory};
-use crate::serve::server_file::RunningProcess;
+use crate::serve::server_file::RunningServerInfo;
 
 /// Disk space below this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -78,15 +78,18 @@ impl DoctorCheck {
 }
 
 /// The checks that were made, and the exit code.
-struct Examination {
+struct DoctorReport {
     checks: Vec<DoctorCheck>,
-    exit: CliExit,
+    exit: CliExitCode,
     located: Option<LocatedConfig>,
     client: Option<Client>,
 }
 
 /// Checks the installation.
-pub(crate) fn run(context: &mut CommandContext, args: &DoctorArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &DoctorArgs,
+) -> Result<CliExitCode, CliError> {
     let examination = examine_installation(context);
     if let Some(file) = &args.bundle {
         bundle::write_bundle(file, context, &examination)?;
@@ -103,10 +106,10 @@ pub(crate) fn run(context: &mut CommandContext, args: &DoctorArgs) -> Result<Cli
     Ok(examination.exit)
 }
 
-fn examine_installation(context: &CommandContext) -> Examination {
-    let mut all = Examination {
+fn examine_installation(context: &CommandContext) -> DoctorReport {
+    let mut all = DoctorReport {
         checks: Vec::new(),
-        exit: CliExit::Done,
+        exit: CliExitCode::Done,
         located: None,
         client: None,
     };
@@ -128,13 +131,13 @@ fn examine_installation(context: &CommandContext) -> Examination {
         all.checks.push(check_key(context, located));
     }
     check_server(context, &mut all);
-    if all.exit == CliExit::Done
+    if all.exit == CliExitCode::Done
         && all
             .checks
             .iter()
             .any(|check| check.verdict == CheckVerdict::Bad)
     {
-        all.exit = CliExit::Usage;
+        all.exit = CliExitCode::Usage;
     }
     all
 }
@@ -225,12 +228,12 @@ fn check_key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     }
 }
 
-fn check_server(context: &CommandContext, all: &mut Examination) {
+fn check_server(context: &CommandContext, all: &mut DoctorReport) {
     let client = match context.client() {
         Ok(client) => client,
         Err(error) => {
             // Problems with configuration and key have been reported already.
-            if all.exit == CliExit::Done {
+            if all.exit == CliExitCode::Done {
                 all.exit = error.exit;
             }
             return;
@@ -275,7 +278,7 @@ fn report_silent_server(
     looked: Option<&[DoctorCheck; 2]>,
 ) -> DoctorCheck {
     let mut check = DoctorCheck::failed("server", error);
-    if error.exit != CliExit::Unreachable {
+    if error.exit != CliExitCode::Unreachable {
         return check;
     }
     let mut all = before.iter().chain(looked.into_iter().flatten());
@@ -298,9 +301,11 @@ fn report_silent_server(
 fn check_process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
-    match RunningProcess::find_running(&data) {
+    match RunningServerInfo::find_running(&data) {
         Ok(None) => DoctorCheck::good(WHAT, format!("no server runs with {}", data.display())),
-        Ok(Some(RunningProcess { process, addresses })) => DoctorCheck::bad(
+        Ok(Some(RunningServerInfo {
+            process, addresses, ..
+        })) => DoctorCheck::bad(
             WHAT,
             format!(
                 "process {process} serves {} at {}",

@@ -9,13 +9,16 @@ use crate::api::v1::explain::{
 use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_clock;
 use crate::cli::print::{bold, color_state, format_columns, print_note, single_line, warning_word};
 use crate::client::{Client, ClientError};
 
 /// Explains why jobs are where they are.
-pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &ExplainArgs,
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let ids = context.resolve_ids(&client, &args.ids)?;
     let after = args.after;
@@ -36,7 +39,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<Cl
         let texts = reports.iter().map(|report| format_report(report, is_page));
         texts.collect::<Vec<String>>().join("\n")
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Reads all pages of an explanation; warns if they do not show one state of the job.

@@ -1,14 +1,14 @@
 //! `cospan file ...`
 
-use cospan_domain::ids::InvalidId;
+use cospan_domain::ids::IdentifierError;
 use cospan_domain::units::Bytes;
 
-use super::upload::{UploadWish, upload_file};
+use super::upload::{UploadRegistration, upload_file};
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
 use crate::cli::args_operate::FileSubcommand;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, format_columns, format_name_values};
 use crate::client::Client;
 
@@ -16,7 +16,7 @@ use crate::client::Client;
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &FileSubcommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     match command {
         FileSubcommand::List => context.out.answer(&all_files(&client)?, format_files)?,
@@ -42,7 +42,7 @@ pub(crate) fn run(
             replace,
         } => {
             let own = path.file_name().and_then(|name| name.to_str());
-            let wish = UploadWish {
+            let wish = UploadRegistration {
                 name: name
                     .as_deref()
                     .or(own)
@@ -85,10 +85,10 @@ pub(crate) fn run(
                 .answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
         }
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn reject_name(error: InvalidId) -> CliError {
+fn reject_name(error: IdentifierError) -> CliError {
     CliError::usage(error.to_string(), "correct the name")
 }
 

@@ -8,13 +8,13 @@ use super::list;
 use crate::api::v1::job::{JobPage, JobRow};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::context::{CommandContext, PAGE};
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{bold, color_state, format_name_values};
 use crate::client::{Client, JobFilter};
 
 /// A sweep: its progress, and its runs.
 #[derive(Debug, Serialize)]
-struct GroupShown {
+struct SweepReport {
     group: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -32,10 +32,10 @@ pub(super) fn show_group(
     context: &mut CommandContext,
     client: &Client,
     group: u64,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let ids = context.list_runs(client, group)?;
     let Some(first) = ids.first() else {
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     };
     let one = client.job(*first)?;
     let filter = JobFilter {
@@ -48,7 +48,7 @@ pub(super) fn show_group(
     let mut states = BTreeMap::new();
     jobs.iter()
         .for_each(|job| *states.entry(job.state.clone()).or_default() += 1);
-    let shown = GroupShown {
+    let shown = SweepReport {
         group,
         name: one.document.name.as_deref().map(str::to_owned),
         runs: one.sweep.as_ref().map_or(0, |task: &TaskReport| task.tasks),
@@ -57,10 +57,10 @@ pub(super) fn show_group(
         jobs,
     };
     context.out.answer(&shown, format_group)?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn format_group(shown: &GroupShown) -> String {
+fn format_group(shown: &SweepReport) -> String {
     let states = shown
         .states
         .iter()
@@ -90,6 +90,6 @@ fn format_group(shown: &GroupShown) -> String {
     text
 }
 
-fn group_name(shown: &GroupShown) -> &str {
+fn group_name(shown: &SweepReport) -> &str {
     shown.name.as_deref().unwrap_or_default()
 }

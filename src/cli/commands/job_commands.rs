@@ -6,10 +6,10 @@ use crate::api::v1::commands::{JobSelection, OrderReport, OutcomeName, OutcomeRe
 use crate::api::v1::document::PriorityName;
 use crate::cli::args_job::CancelArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
-use crate::cli::ids::IdList;
+use crate::cli::exit::{CliError, CliExitCode};
+use crate::cli::ids::JobIdList;
 use crate::cli::print::single_line;
-use crate::client::{BulkOrder, Client};
+use crate::client::{Client, JobAction};
 
 /// Most jobs that one request may name.
 const MOST_IDS: usize = 10_000;
@@ -17,7 +17,7 @@ const MOST_IDS: usize = 10_000;
 pub(crate) fn cancel_jobs(
     context: &mut CommandContext,
     args: &CancelArgs,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let report = match &args.ids {
         Some(ids) => {
@@ -25,7 +25,7 @@ pub(crate) fn cancel_jobs(
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            select_by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
+            select_by_ids(context, &client, JobAction::Cancel, ids, &what)?
         }
         None => {
             let site = args.site.as_deref().map(SiteName::new).transpose();
@@ -37,23 +37,23 @@ pub(crate) fn cancel_jobs(
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            repeat_to_end(&client, BulkOrder::Cancel, selection)?
+            repeat_to_end(&client, JobAction::Cancel, selection)?
         }
     };
-    print_results(context, BulkOrder::Cancel, &report)
+    print_results(context, JobAction::Cancel, &report)
 }
 
-fn reject_option(name: &str, error: cospan_domain::ids::InvalidId) -> CliError {
+fn reject_option(name: &str, error: cospan_domain::ids::IdentifierError) -> CliError {
     CliError::usage(format!("--{name}: {error}"), "correct the name")
 }
 
 /// Sends another command about jobs.
 pub(crate) fn steer_jobs(
     context: &mut CommandContext,
-    order: BulkOrder,
-    ids: &IdList,
+    order: JobAction,
+    ids: &JobIdList,
     priority: Option<PriorityName>,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let what = JobSelection {
         priority,
@@ -66,8 +66,8 @@ pub(crate) fn steer_jobs(
 fn select_by_ids(
     context: &CommandContext,
     client: &Client,
-    order: BulkOrder,
-    ids: &IdList,
+    order: JobAction,
+    ids: &JobIdList,
     what: &JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = OrderReport::default();
@@ -86,7 +86,7 @@ fn select_by_ids(
 /// Repeats a command about many jobs until it has reached the last of them.
 fn repeat_to_end(
     client: &Client,
-    order: BulkOrder,
+    order: JobAction,
     mut selection: JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = client.send_job_command(order, &selection)?;
@@ -101,9 +101,9 @@ fn repeat_to_end(
 
 fn print_results(
     context: &mut CommandContext,
-    order: BulkOrder,
+    order: JobAction,
     report: &OrderReport,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     context
         .out
         .answer(report, |report| match report.jobs.as_slice() {
@@ -114,20 +114,20 @@ fn print_results(
         if report.jobs.iter().any(|job: &OutcomeReport| {
             matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound)
         }) {
-            CliExit::Refused
+            CliExitCode::Refused
         } else {
-            CliExit::Done
+            CliExitCode::Done
         },
     )
 }
 
-fn format_result(order: BulkOrder, job: &OutcomeReport) -> String {
+fn format_result(order: JobAction, job: &OutcomeReport) -> String {
     let done = match order {
-        BulkOrder::Cancel => "is being cancelled",
-        BulkOrder::Freeze => "frozen",
-        BulkOrder::Thaw => "thawed",
-        BulkOrder::Release => "released",
-        BulkOrder::Priority => "has the new priority",
+        JobAction::Cancel => "is being cancelled",
+        JobAction::Freeze => "frozen",
+        JobAction::Thaw => "thawed",
+        JobAction::Release => "released",
+        JobAction::Priority => "has the new priority",
     };
     let what = match job.outcome {
         OutcomeName::Done => done,

@@ -6,17 +6,20 @@ use serde_json::json;
 use crate::api::v1::Instant;
 use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_clock, now};
 use crate::cli::print::{format_columns, print_note};
-use crate::keys::{KeyDirectory, KeyInfo, Roles};
+use crate::keys::{KeyDirectory, KeyInfo, KeyRoles};
 
-pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &KeyCommand,
+) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let keys = context.key_directory(&located);
     match command {
         KeyCommand::Add { name, roles } => {
-            let roles = Roles::of(roles.iter().map(|role| role.role()))?;
+            let roles = KeyRoles::of(roles.iter().map(|role| role.role()))?;
             let token = keys.create_key(&parse_key_name(name)?, roles.clone(), now())?;
             let roles = role_names(&roles);
             let answer = json!({ "name": name, "token": token.secret(), "roles": roles });
@@ -35,7 +38,7 @@ pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<
             })?;
         }
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn parse_key_name(name: &str) -> Result<KeyName, CliError> {
@@ -56,7 +59,7 @@ fn set_role(
     Ok(())
 }
 
-fn role_names(roles: &Roles) -> Vec<String> {
+fn role_names(roles: &KeyRoles) -> Vec<String> {
     roles.iter().map(|role| role.to_string()).collect()
 }
 

@@ -3,12 +3,12 @@
 use crate::api::v1::job::{JobPage, JobRow};
 use crate::cli::args_job::ListArgs;
 use crate::cli::context::{CommandContext, PAGE};
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, now};
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::{Client, JobFilter};
 
-pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let limit = if args.all { PAGE } else { args.limit };
     let filter = args.only.to_job_filter(args.after, limit);
@@ -23,7 +23,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliEx
             "there are more: cospan list --after {next}, or --all"
         ));
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Reads a page as full as asked for: the server may send less although there is more.

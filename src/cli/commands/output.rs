@@ -13,14 +13,14 @@ use serde::Serialize;
 use crate::api::v1::job::{JobReport, OutputReport};
 use crate::cli::args_job::OutputArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_half_written;
 use crate::cli::print::{color_state, format_columns, print_note};
 use crate::client::Client;
 
 /// The result for one output.
 #[derive(Debug, Serialize)]
-struct Fetched {
+struct FetchedOutput {
     component: String,
     path: String,
     file: PathBuf,
@@ -33,11 +33,14 @@ struct Fetched {
     problem: Option<String>,
 }
 
-pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &OutputArgs,
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let ids = context.resolve_ids(&client, &args.ids)?;
     let mut all = Vec::new();
-    let mut exit = CliExit::Done;
+    let mut exit = CliExitCode::Done;
     for &id in &ids {
         let job = client.job(id)?;
         let to = job_directory(args.to.as_deref(), id, ids.len() > 1);
@@ -96,8 +99,8 @@ fn fetch_output(
     output: &OutputReport,
     to: &Path,
     overwrite: bool,
-) -> (Fetched, Option<CliError>) {
-    let mut fetched = Fetched {
+) -> (FetchedOutput, Option<CliError>) {
+    let mut fetched = FetchedOutput {
         component: component.into(),
         path: output.path.clone(),
         file: to.join(component).join(&output.path),
@@ -143,7 +146,7 @@ fn fetch_output(
 }
 
 /// The file or directory on this side in the end.
-struct Arrived {
+struct DownloadedFile {
     size: u64,
     digest: String,
     /// True if it was there before.
@@ -161,7 +164,7 @@ struct OutputDownload<'w> {
 
 impl OutputDownload<'_> {
     /// Fetches the output, be it a file or a directory.
-    fn bring_output(&self, overwrite: bool) -> Result<Arrived, CliError> {
+    fn bring_output(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
         // If a directory was fetched before, nothing is read as a file.
         let was_there = self.file.is_dir();
         let fetched = if was_there {
@@ -172,7 +175,7 @@ impl OutputDownload<'_> {
         match fetched {
             // The server has no such file. Most missing files are not directories either; then the
             // error about the file counts.
-            Err(error) if was_there || error.exit == CliExit::Refused => {
+            Err(error) if was_there || error.exit == CliExitCode::Refused => {
                 let listed = self
                     .client
                     .list_tree(self.job, self.component, &self.output.path);
@@ -185,7 +188,7 @@ impl OutputDownload<'_> {
         }
     }
 
-    fn bring_file(&self, overwrite: bool) -> Result<Arrived, CliError> {
+    fn bring_file(&self, overwrite: bool) -> Result<DownloadedFile, CliError> {
         if overwrite {
             self.download_whole()
         } else {
@@ -205,7 +208,7 @@ impl OutputDownload<'_> {
 
     /// Fetches the file unless it is there already. Another file in its place stays as it is, and
     /// is reported.
-    fn fetch_and_compare(&self) -> Result<Arrived, CliError> {
+    fn fetch_and_compare(&self) -> Result<DownloadedFile, CliError> {
         if std::fs::symlink_metadata(self.file).is_err() {
             return self.download_whole();
         }
@@ -237,7 +240,7 @@ impl OutputDownload<'_> {
     }
 
     /// Puts the file in place only if it is whole.
-    fn download_whole(&self) -> Result<Arrived, CliError> {
+    fn download_whole(&self) -> Result<DownloadedFile, CliError> {
         let partial = self.partial_path();
         let result = self.download_to(&partial).and_then(|found| {
             cospan_durable::put_in_place(&partial, self.file)
@@ -251,7 +254,7 @@ impl OutputDownload<'_> {
         result
     }
 
-    fn download_to(&self, partial: &Path) -> Result<Arrived, CliError> {
+    fn download_to(&self, partial: &Path) -> Result<DownloadedFile, CliError> {
         let mut download =
             self.client
                 .download_output(self.job, self.component, &self.output.path)?;
@@ -262,7 +265,7 @@ impl OutputDownload<'_> {
         let result =
             copy_and_hash(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
                 check_whole(self.output, download.size, size, &digest)?;
-                Ok(Arrived {
+                Ok(DownloadedFile {
                     size,
                     digest,
                     was_there: false,
@@ -274,14 +277,14 @@ impl OutputDownload<'_> {
 }
 
 /// Returns size and digest of a file on this side.
-fn digest_of(file: &Path) -> Result<Arrived, CliError> {
+fn digest_of(file: &Path) -> Result<DownloadedFile, CliError> {
     let opened = File::open(file).map_err(|error| CliError::file("read", file, &error))?;
     let mut hasher = blake3::Hasher::new();
     hasher
         .update_reader(opened)
         .map_err(|error| CliError::file("read", file, &error))?;
     let digest = hasher.finalize().to_hex().to_string();
-    Ok(Arrived {
+    Ok(DownloadedFile {
         size: hasher.count(),
         digest,
         was_there: true,
@@ -329,17 +332,17 @@ fn check_whole(
         _ => return Ok(()),
     };
     Err(CliError {
-        exit: CliExit::Unreachable,
+        exit: CliExitCode::Unreachable,
         message: problem,
         remedy: Some("fetch it again".into()),
         quiet: false,
     })
 }
 
-fn format_fetched(all: &[Fetched]) -> String {
+fn format_fetched(all: &[FetchedOutput]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()
-        .map(|fetched: &Fetched| {
+        .map(|fetched: &FetchedOutput| {
             let outcome = match fetched.outcome {
                 "failed" => color_state("failed"),
                 other => other.to_owned(),

@@ -3,7 +3,7 @@
 use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::QuickstartArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
 use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, testbed};
 
@@ -11,11 +11,11 @@ use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, 
 pub(crate) fn run(
     context: &mut CommandContext,
     args: &QuickstartArgs,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     if args.remove {
         testbed::remove()?;
         print_note("nothing of the testbed is left");
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     }
     let options = QuickstartOptions {
         directory: args.directory.clone(),
@@ -34,9 +34,9 @@ pub(crate) fn run(
         report.right
     };
     Ok(if right {
-        CliExit::Done
+        CliExitCode::Done
     } else {
-        CliExit::JobFailed
+        CliExitCode::JobFailed
     })
 }
 
@@ -48,7 +48,7 @@ impl From<QuickstartError> for CliError {
             QuickstartError::JobEnded { .. } => {
                 let message = error.to_string();
                 Self {
-                    exit: CliExit::JobFailed,
+                    exit: CliExitCode::JobFailed,
                     message,
                     remedy: None,
                     quiet: false,
@@ -57,14 +57,14 @@ impl From<QuickstartError> for CliError {
             QuickstartError::ServerEnded { .. } | QuickstartError::TooSlow { .. } => {
                 let message = error.to_string();
                 Self {
-                    exit: CliExit::Unreachable,
+                    exit: CliExitCode::Unreachable,
                     message,
                     remedy: None,
                     quiet: false,
                 }
             }
             error => Self {
-                exit: CliExit::Usage,
+                exit: CliExitCode::Usage,
                 message: error.to_string(),
                 remedy: None,
                 quiet: false,

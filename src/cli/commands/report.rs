@@ -6,7 +6,7 @@ use crate::api::v1::accounting::{AccountPage, AccountRow};
 use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{CommandContext, PAGE};
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::csv_file::{CsvField, CsvFile};
 
 /// The names of the columns, in their order.
@@ -41,7 +41,10 @@ pub(crate) const COLUMNS: [&str; 27] = [
 ];
 
 /// Writes the costs of jobs page by page, so that any number of jobs can be written.
-pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &ReportArgs,
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let mut filter = args.only.to_job_filter(args.after, PAGE);
     let structured = context.out.format() != OutputFormat::Table;
@@ -67,7 +70,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<Cli
     if structured {
         context.out.answer(&whole, |_| String::new())?;
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn csv_lines(rows: impl IntoIterator<Item = [CsvField; COLUMNS.len()]>) -> io::Result<Vec<u8>> {

@@ -9,10 +9,10 @@ use crate::api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
 };
 use crate::api::v1::shared_reservation::SharedExtension;
-use crate::cli::args_job::OnlyArgs;
+use crate::cli::args_job::JobFilterArgs;
 use crate::cli::args_reserve::{ReservationCommand, ReservationTarget};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{
     bold, color_state, format_columns, format_name_values, print_note, single_line,
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &ReservationCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     match command {
         ReservationCommand::List { only } => {
@@ -101,10 +101,13 @@ pub(crate) fn run(
             }
         }
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn read_reservation_pages(client: &Client, only: &OnlyArgs) -> Result<ReservationPage, CliError> {
+fn read_reservation_pages(
+    client: &Client,
+    only: &JobFilterArgs,
+) -> Result<ReservationPage, CliError> {
     let mut page = client.list_reservations(&only.to_job_filter(None, PAGE))?;
     while let Some(next) = page.next {
         let more = client.list_reservations(&only.to_job_filter(Some(next), PAGE))?;
@@ -153,7 +156,7 @@ fn print_move_result(row: &ReservationRow) -> Result<(), CliError> {
                 )
             });
             Err(CliError {
-                exit: CliExit::Refused,
+                exit: CliExitCode::Refused,
                 message,
                 remedy,
                 quiet: false,
@@ -167,7 +170,7 @@ fn print_move_result(row: &ReservationRow) -> Result<(), CliError> {
             Ok(())
         }
         ("refused", ..) => Err(CliError {
-            exit: CliExit::Refused,
+            exit: CliExitCode::Refused,
             message: format!("job {id} was refused its start"),
             remedy: Some(format!("see: cospan show {id}")),
             quiet: false,

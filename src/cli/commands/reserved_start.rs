@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{print_note, warning_word};
 use crate::client::Client;
@@ -114,7 +114,7 @@ fn print_reserved_start(job: &JobReport) -> Result<(), CliError> {
             });
             let message = format!("job {id} was refused its start: {why}");
             Err(CliError {
-                exit: CliExit::Refused,
+                exit: CliExitCode::Refused,
                 message,
                 remedy,
                 quiet: false,

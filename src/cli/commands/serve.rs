@@ -7,18 +7,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::background;
 use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::version;
 use crate::config::sections::LogFormat;
 use crate::config::{Config, LocatedConfig};
 use crate::file_system::is_in_memory;
-use crate::http::Malformed;
+use crate::http::MalformedRequestLayer;
 use crate::serve;
 use crate::terminal;
-use crate::terminal::log_format::{JsonEntries, SeenFields};
+use crate::terminal::log_format::{JsonLogWriter, VisibleFields};
 
 /// Serves until a signal ends it.
-pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExitCode, CliError> {
     plan_chaos(args)?;
     let located = context.config()?;
     if args.background {
@@ -60,12 +60,12 @@ pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliE
         report_changed_config(context, config)
     })
     .map_err(|error| CliError {
-        exit: CliExit::Usage,
+        exit: CliExitCode::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
         quiet: false,
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// Reports changes of the configuration since the start. A configuration is applied as a whole or
@@ -103,17 +103,17 @@ fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<()
         lines
             .json()
             .flatten_event(true)
-            .with_writer(|| JsonEntries(std::io::stderr()))
+            .with_writer(|| JsonLogWriter(std::io::stderr()))
             .boxed()
     } else {
         let lines = lines
             .with_ansi(terminal::has_live_errors())
             .with_writer(std::io::stderr);
-        lines.fmt_fields(SeenFields::default()).boxed()
+        lines.fmt_fields(VisibleFields::default()).boxed()
     };
     let ready = tracing_subscriber::registry()
         .with(filter)
-        .with(Malformed)
+        .with(MalformedRequestLayer)
         .with(lines)
         .try_init();
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant as Clock};
 use crate::api::v1::shared_reservation::{
     SharedAccess, SharedDocument, SharedExtension, SharedPart, SharedPartReport, SharedReport,
 };
-use crate::cli::args_reserve::{AllowArgs, CreateArgs};
+use crate::cli::args_reserve::{ReservationAllowArgs, ReservationCreateArgs};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::{format_columns, format_name_values, print_note};
 use crate::client::Client;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(super) fn create_and_wait(
     context: &mut CommandContext,
     client: &Client,
-    args: &CreateArgs,
+    args: &ReservationCreateArgs,
 ) -> Result<(), CliError> {
     let name = args.name.as_str();
     let mut parts = args
@@ -94,7 +94,7 @@ fn refused_error(message: String, report: &SharedReport) -> CliError {
         }
     });
     CliError {
-        exit: CliExit::Refused,
+        exit: CliExitCode::Refused,
         message,
         remedy,
         quiet: false,
@@ -151,7 +151,7 @@ pub(super) fn extend_and_wait(
 pub(super) fn change_access(
     context: &mut CommandContext,
     client: &Client,
-    args: &AllowArgs,
+    args: &ReservationAllowArgs,
 ) -> Result<(), CliError> {
     let add = args.add.clone();
     let remove = args.remove.clone();

@@ -13,14 +13,14 @@ use crate::api::v1::runner::TaskReport;
 use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
-use crate::cli::ids::IdItem;
+use crate::cli::exit::{CliError, CliExitCode};
+use crate::cli::ids::JobIdItem;
 use crate::cli::local_time::{format_age, format_clock, now};
 use crate::cli::print::{bold, color_state, dim, format_columns, format_name_values, single_line};
 
 /// A job with its history.
 #[derive(Debug, Serialize)]
-struct ShownJob {
+struct JobWithHistory {
     #[serde(flatten)]
     job: JobReport,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,9 +33,9 @@ struct ShownJob {
     last_words: Vec<LastWordsReport>,
 }
 
-pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
-    if let [IdItem::Group(JobId(group))] = args.ids.0.as_slice() {
+    if let [JobIdItem::Group(JobId(group))] = args.ids.0.as_slice() {
         return group::show_group(context, &client, *group);
     }
     let ids = context.resolve_ids(&client, &args.ids)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliEx
         };
         let waits = (job.phase.state == "queued").then_some(report.summary);
         let waits = waits.filter(|why| !why.is_empty());
-        shown.push(ShownJob {
+        shown.push(JobWithHistory {
             job,
             history,
             waits,
@@ -67,10 +67,10 @@ pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliEx
         let texts: Vec<String> = shown.iter().map(format_job).collect();
         texts.join("\n")
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn format_job(shown: &ShownJob) -> String {
+fn format_job(shown: &JobWithHistory) -> String {
     let job = &shown.job;
     let mut text = format_header(job, shown.waits.clone());
     text.push('\n');

@@ -5,28 +5,31 @@ mod progress;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
-use cospan_domain::reservation::flexco::Operations;
+use cospan_domain::reservation::flexco::RescheduleOperations;
 use cospan_domain::units::Bytes;
-use cospan_simulator::logs::OnBad;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::logs::BadLineTreatment;
+use cospan_simulator::world::batch::QueueDiscipline;
 
-use crate::cli::args_job::ClassArg;
+use crate::cli::args_job::JobPriorityArg;
 use crate::cli::args_simulate::{
-    EstimatesArg, ModelArg, OnBadArg, SchedulerArg, SimulateArgs, SimulateRunArgs, YesNoArg,
+    BadInputArg, EstimatesArg, JobModelArg, SchedulerArg, SimulateArgs, SimulateRunArgs, YesNoArg,
 };
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt;
 use crate::config::Config;
 use crate::simulate::grid::{Grid, GridError};
 use crate::simulate::report::{ReportError, ReportFiles, write_report};
-use crate::simulate::workload::{Estimates, OwnFiles, WorkloadOptions, WorkloadSource};
-use crate::simulate::{self, Copies, FLEXCO, Rival, SimulateError, Study, Variant, Watcher};
-use progress::Display;
+use crate::simulate::workload::{EstimateSource, OwnFileSettings, WorkloadOptions, WorkloadSource};
+use crate::simulate::{
+    self, FLEXCO, RivalPolicy, RunWatcher, SimulateError, SimulationStudy, StudyVariant,
+    SubmissionCopies,
+};
+use progress::ProgressDisplay;
 
 /// The example grid.
 const EXAMPLE: &str = include_str!("../../../examples/grid.toml");
@@ -36,11 +39,14 @@ const JOBS_OF_EXAMPLE: u32 = 500;
 const COMPLAINTS_KEPT: usize = 3;
 
 /// Runs the simulations, and reports.
-pub(crate) fn run(context: &mut CommandContext, args: &SimulateArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &SimulateArgs,
+) -> Result<CliExitCode, CliError> {
     interrupt::set_hint("the simulation was ended; nothing was written");
     let study = build_study(context, args)?;
     check_writable(&args.to)?;
-    let watcher: Arc<dyn Watcher> = Arc::new(Display::new(&study));
+    let watcher: Arc<dyn RunWatcher> = Arc::new(ProgressDisplay::new(&study));
     let records = simulate::run(&study, &watcher);
     drop(watcher);
     let records = records.map_err(simulation_error)?;
@@ -49,7 +55,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SimulateArgs) -> Result<C
     context
         .out
         .answer(&report.summary, |_| format_study(&report, &args.to))?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn format_study(report: &ReportFiles, to: &Path) -> String {
@@ -61,7 +67,7 @@ fn format_study(report: &ReportFiles, to: &Path) -> String {
     text
 }
 
-fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliError> {
+fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<SimulationStudy, CliError> {
     let settings = read_settings(context)?;
     let grid = Grid::load(&choose_grid_file(args)?).map_err(|error| match error {
         GridError::Unreadable { .. } => CliError::usage(
@@ -73,7 +79,7 @@ fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, C
             let noun = if count == 1 { "problem" } else { "problems" };
             let message = format!("the grid file has {count} {noun}\n\n{problems}\n");
             CliError {
-                exit: CliExit::Usage,
+                exit: CliExitCode::Usage,
                 message,
                 remedy: None,
                 quiet: false,
@@ -88,7 +94,7 @@ fn build_study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, C
         launch,
         ..
     } = &args.runs;
-    Ok(Study {
+    Ok(SimulationStudy {
         grid,
         workload: workload_options(args, *seed)?,
         variants: combine_variants(&args.runs, &settings.default_policies.rigid)?,
@@ -136,7 +142,7 @@ fn choose_grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
 
 /// Reads the settings from the configuration that was named, else uses the defaults: other files on
 /// this machine must not change the results of a simulation.
-fn read_settings(context: &CommandContext) -> Result<Settings, CliError> {
+fn read_settings(context: &CommandContext) -> Result<ActorSettings, CliError> {
     let loaded = match &context.global.config {
         Some(file) => Config::load(file)?,
         None => Config::parse(Path::new("no configuration file"), "")?,
@@ -159,8 +165,8 @@ fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, C
     let source = match (&args.log, args.model, jobs) {
         (Some(log), _, _) => WorkloadSource::Log(log.clone()),
         (None, None, Some(jobs)) if example => WorkloadSource::Lublin { jobs },
-        (None, Some(ModelArg::Lublin), Some(jobs)) => WorkloadSource::Lublin { jobs },
-        (None, Some(ModelArg::Poisson), Some(jobs)) => WorkloadSource::Poisson {
+        (None, Some(JobModelArg::Lublin), Some(jobs)) => WorkloadSource::Lublin { jobs },
+        (None, Some(JobModelArg::Poisson), Some(jobs)) => WorkloadSource::Poisson {
             jobs,
             mean_interarrival: args.interarrival.0,
             sizes: args.sizes.clone(),
@@ -180,7 +186,7 @@ fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, C
     options.split = args.split.0;
     options.inputs.clone_from(&args.input);
     let sizes: Vec<Bytes> = args.input_size.iter().map(|size| size.0).collect();
-    let own = OwnFiles {
+    let own = OwnFileSettings {
         sizes,
         replicas: args.replicas,
     };
@@ -192,26 +198,26 @@ fn workload_options(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, C
         .map(|class| to_priority(*class))
         .collect();
     options.estimates = match args.estimates {
-        EstimatesArg::AsGiven => Estimates::AsGiven,
-        EstimatesArg::Exact => Estimates::Exact,
-        EstimatesArg::Tsafrir => Estimates::Tsafrir,
+        EstimatesArg::AsGiven => EstimateSource::AsGiven,
+        EstimatesArg::Exact => EstimateSource::Exact,
+        EstimatesArg::Tsafrir => EstimateSource::Tsafrir,
     };
     options.estimates_times = args.estimates_times;
     options.on_bad = match args.on_bad {
-        OnBadArg::Skip => OnBad::Skip {
+        BadInputArg::Skip => BadLineTreatment::Skip {
             kept_per_kind_max: COMPLAINTS_KEPT,
         },
-        OnBadArg::Refuse => OnBad::Refuse,
+        BadInputArg::Refuse => BadLineTreatment::Refuse,
     };
     Ok(options)
 }
 
-fn to_priority(class: ClassArg) -> Priority {
+fn to_priority(class: JobPriorityArg) -> Priority {
     match class {
-        ClassArg::SuperHigh => Priority::SuperHigh,
-        ClassArg::High => Priority::High,
-        ClassArg::Low => Priority::Low,
-        ClassArg::SuperLow => Priority::SuperLow,
+        JobPriorityArg::SuperHigh => Priority::SuperHigh,
+        JobPriorityArg::High => Priority::High,
+        JobPriorityArg::Low => Priority::Low,
+        JobPriorityArg::SuperLow => Priority::SuperLow,
     }
 }
 
@@ -219,31 +225,34 @@ fn to_priority(class: ClassArg) -> Priority {
 fn combine_variants(
     args: &SimulateRunArgs,
     default: &PolicyName,
-) -> Result<Vec<Variant>, CliError> {
+) -> Result<Vec<StudyVariant>, CliError> {
     for policy in &args.policy {
-        if Rival::find_rival(policy.as_str()).is_none() && flexco_operations(policy).is_none() {
+        if RivalPolicy::find_rival(policy.as_str()).is_none() && flexco_operations(policy).is_none()
+        {
             find_policy(policy)
                 .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
         }
     }
     let label = String::new();
     let policy = default.clone();
-    let plain = Variant {
+    let plain = StudyVariant {
         label,
         policy,
         scheduler: None,
         load_scale: 1.0,
         rerunnable: true,
-        copies: Copies::One,
+        copies: SubmissionCopies::One,
         flexible: args.flexible,
         flexco: None,
     };
     let mut variants = vary_by(vec![plain], &args.policy, |variant, policy| {
         match (
-            Rival::find_rival(policy.as_str()),
+            RivalPolicy::find_rival(policy.as_str()),
             flexco_operations(policy),
         ) {
-            (Some(rival), _) => (variant.policy, variant.copies) = (Rival::policy(), rival.copies),
+            (Some(rival), _) => {
+                (variant.policy, variant.copies) = (RivalPolicy::policy(), rival.copies)
+            }
             (None, Some(allowed)) => variant.flexco = Some(allowed),
             (None, None) => variant.policy = policy.clone(),
         }
@@ -274,14 +283,14 @@ fn combine_variants(
     {
         variant.label = only.to_string();
     }
-    match variants.iter().find(|v: &&Variant| {
+    match variants.iter().find(|v: &&StudyVariant| {
         variants
             .iter()
             .filter(|other| other.label == v.label)
             .count()
             > 1
     }) {
-        Some(Variant { label, .. }) => {
+        Some(StudyVariant { label, .. }) => {
             let message = format!("{label:?} would be compared with itself");
             Err(CliError::usage(message, "give each value once"))
         }
@@ -292,10 +301,10 @@ fn combine_variants(
 /// Combines each variant with each of the values; without values it stays as it is. `set` sets a
 /// value and names it; only differences appear in the label.
 fn vary_by<T>(
-    variants: Vec<Variant>,
+    variants: Vec<StudyVariant>,
     values: &[T],
-    set: fn(&mut Variant, &T) -> String,
-) -> Vec<Variant> {
+    set: fn(&mut StudyVariant, &T) -> String,
+) -> Vec<StudyVariant> {
     if values.is_empty() {
         return variants;
     }
@@ -315,18 +324,18 @@ fn vary_by<T>(
 }
 
 /// Returns the operations of FlexCo that are asked for in place of a policy.
-fn flexco_operations(policy: &PolicyName) -> Option<Operations> {
+fn flexco_operations(policy: &PolicyName) -> Option<RescheduleOperations> {
     let named = FLEXCO
         .into_iter()
         .find(|(name, _)| *name == policy.as_str());
     named.map(|(_, allowed)| allowed)
 }
 
-fn to_discipline(name: SchedulerArg) -> (&'static str, Discipline) {
+fn to_discipline(name: SchedulerArg) -> (&'static str, QueueDiscipline) {
     match name {
-        SchedulerArg::Fcfs => ("fcfs", Discipline::Fcfs),
-        SchedulerArg::Easy => ("easy", Discipline::Easy),
-        SchedulerArg::Conservative => ("conservative", Discipline::Conservative),
+        SchedulerArg::Fcfs => ("fcfs", QueueDiscipline::Fcfs),
+        SchedulerArg::Easy => ("easy", QueueDiscipline::Easy),
+        SchedulerArg::Conservative => ("conservative", QueueDiscipline::Conservative),
     }
 }
 
@@ -341,9 +350,9 @@ fn check_writable(to: &Path) -> Result<(), CliError> {
 
 fn simulation_error(error: SimulateError) -> CliError {
     let exit = match &error {
-        SimulateError::Run { .. } => CliExit::JobFailed,
+        SimulateError::Run { .. } => CliExitCode::JobFailed,
         SimulateError::NoSuchFile { .. } | SimulateError::Workload(_) | SimulateError::Grid(_) => {
-            CliExit::Usage
+            CliExitCode::Usage
         }
     };
     CliError {
@@ -356,7 +365,7 @@ fn simulation_error(error: SimulateError) -> CliError {
 
 fn report_error(error: ReportError) -> CliError {
     CliError {
-        exit: CliExit::Usage,
+        exit: CliExitCode::Usage,
         message: error.to_string(),
         remedy: None,
         quiet: false,

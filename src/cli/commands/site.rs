@@ -10,9 +10,9 @@ use crate::api::v1::site::{
     Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
     WindowReport,
 };
-use crate::cli::args_operate::{SiteSubcommand, VerdictArg};
+use crate::cli::args_operate::{ForcedStateArg, SiteSubcommand};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::{format_age, format_clock, format_local, format_rough, now};
 use crate::cli::print::{bold, color_state, format_columns, format_name_values, single_line};
 use crate::client::{Client, SiteAction};
@@ -26,7 +26,7 @@ const BAR: u64 = 32;
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &SiteSubcommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     match command {
         SiteSubcommand::Add(args) => site_setup::add::run(context, args),
         SiteSubcommand::Check(args) => site_setup::check::run(context, args),
@@ -39,7 +39,7 @@ pub(crate) fn run(
 fn run_at_server(
     context: &mut CommandContext,
     command: &SiteSubcommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     match command {
         // These commands need no server.
@@ -103,7 +103,7 @@ fn run_at_server(
             lasting,
         } => {
             let until = Instant(now() + lasting.0);
-            let usable = *verdict == VerdictArg::Usable;
+            let usable = *verdict == ForcedStateArg::Usable;
             run_site_command(
                 context,
                 &client,
@@ -112,7 +112,7 @@ fn run_at_server(
             )?;
         }
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn run_site_command(

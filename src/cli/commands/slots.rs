@@ -4,13 +4,13 @@ use crate::api::v1::Instant;
 use crate::api::v1::slots::{SiteSlots, SlotsReport};
 use crate::cli::args_reserve::SlotsArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::local_time::format_local;
 use crate::cli::print::format_columns;
 use crate::client::SlotsRequest;
 
 /// Prints the possible starts of a job.
-pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExitCode, CliError> {
     let wanted = SlotsRequest {
         processors: args.processors,
         wall_time: args.wall_time,
@@ -24,7 +24,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliE
     context
         .out
         .answer(&slots, |slots| format_slots(slots, args))?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn format_slots(slots: &SlotsReport, args: &SlotsArgs) -> String {

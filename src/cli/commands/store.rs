@@ -9,7 +9,7 @@ use cospan_domain::units::Bytes;
 use crate::api::v1::store::StoreReport;
 use crate::cli::args_operate::StoreCommand;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_half_written;
 use crate::cli::print::{format_name_values, print_note};
 use crate::client::Client;
@@ -18,7 +18,7 @@ use crate::client::Client;
 pub(crate) fn run(
     context: &mut CommandContext,
     command: &StoreCommand,
-) -> Result<CliExit, CliError> {
+) -> Result<CliExitCode, CliError> {
     match command {
         StoreCommand::Import { file } => return import_store(context, file),
         StoreCommand::Check => return check_store_records(context),
@@ -42,19 +42,19 @@ pub(crate) fn run(
             print_note(&format!("{} written to {}", Bytes(size), file.display()));
         }
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn offline_error(error: impl std::fmt::Display) -> CliError {
     CliError {
-        exit: CliExit::Refused,
+        exit: CliExitCode::Refused,
         message: error.to_string(),
         remedy: None,
         quiet: false,
     }
 }
 
-fn import_store(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
+fn import_store(context: &CommandContext, file: &Path) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -80,10 +80,10 @@ fn import_store(context: &CommandContext, file: &Path) -> Result<CliExit, CliErr
             imported.damaged
         ));
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
-fn check_store_records(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn check_store_records(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -95,13 +95,13 @@ fn check_store_records(context: &mut CommandContext) -> Result<CliExit, CliError
         print_note(&damage.to_string());
     }
     Ok(if report.damage.is_empty() {
-        CliExit::Done
+        CliExitCode::Done
     } else {
-        CliExit::JobFailed
+        CliExitCode::JobFailed
     })
 }
 
-fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
+fn accept_loss(context: &mut CommandContext) -> Result<CliExitCode, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -112,7 +112,7 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
             "nothing is missing of the store at {}",
             path.display()
         ));
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     };
     print_note(&accepted.gap.to_string());
     let epoch = accepted.epoch;
@@ -122,7 +122,7 @@ fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
         "given up: the store goes on with {live} live jobs in epoch {epoch}, and the next job is \
          {next} or later"
     ));
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn format_store(store: &StoreReport) -> String {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::explain;
 use super::reserved_start;
-use super::wait::{Until, wait_for};
+use super::wait::{WaitConditions, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::mistakes;
 use crate::api::v1::reservation::{ReservationDocument, Wanted};
 use crate::api::v1::{JobDocument, JobFormat};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{print_note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
@@ -44,7 +44,10 @@ const TRIES: u32 = 5;
 /// Longest wait between two tries.
 const LONGEST_PAUSE_S: u64 = 10;
 
-pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &SubmitArgs,
+) -> Result<CliExitCode, CliError> {
     let (mut jobs, origins) = if args.files.is_empty() {
         (
             vec![line::build_job(&args.line, &args.words)?],
@@ -61,7 +64,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
             .for_each(|job| job.reservation = Some(shared.clone()));
     }
     let client = context.client()?;
-    let mut bringer = upload_inputs::Bringer::new(&client);
+    let mut bringer = upload_inputs::InputUploader::new(&client);
     for (job, origin) in jobs.iter_mut().zip(&origins) {
         bringer.bring_files(job, &origin.folder)?;
     }
@@ -78,7 +81,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
         let checked = client.check_jobs(&jobs, &options);
         let checked = checked.map_err(|error| name_refused_file(error, &origins))?;
         context.out.answer(&checked, format_checked)?;
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     }
     let submitted = submit_repeatedly(&client, &jobs, &options);
     let submitted = submitted.map_err(|error| name_refused_file(error, &origins))?;
@@ -95,7 +98,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
     if !args.wait {
         context.out.answer(&submitted, format_submitted)?;
         reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     }
     print_note(format_submitted(&submitted).trim_end());
     reserved_start::print_reserved_starts(&client, &jobs, &submitted)?;
@@ -103,7 +106,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<Cli
         context,
         &client,
         &ids,
-        &Until {
+        &WaitConditions {
             any: false,
             timeout: args.timeout,
         },
@@ -269,12 +272,12 @@ fn read_script(
         .file_name()
         .and_then(|name| name.to_str())
         .filter(|name| *name != "-");
-    let script = sbatch::Script {
+    let script = sbatch::BatchScript {
         name: of_file.unwrap_or("sbatch"),
         text,
         arguments,
     };
-    let around = sbatch::Around {
+    let around = sbatch::ScriptContext {
         variable: &|name: &str| std::env::var(name).ok(),
         default_time: &|names: Option<&str>| default_time::longest_partition_time(context, names),
     };

@@ -30,7 +30,7 @@ const QUIET: u64 = 8 << 20;
 
 /// The registration of a file that is sent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UploadWish {
+pub(crate) struct UploadRegistration {
     /// The logical name; a name of its own if `None`.
     pub(crate) name: Option<LogicalName>,
     /// The site; any that can hold the file if `None`.
@@ -43,7 +43,7 @@ pub(crate) struct UploadWish {
 pub(crate) fn upload_file(
     client: &Client,
     path: &Path,
-    wish: &UploadWish,
+    wish: &UploadRegistration,
 ) -> Result<LogicalName, CliError> {
     let unread = |error: std::io::Error| CliError::file("read", path, &error);
     // Checked before it is opened: opening a pipe would wait.
@@ -91,7 +91,7 @@ pub(crate) fn upload_file(
     upload
         .name
         .parse()
-        .map_err(|error: cospan_domain::ids::InvalidId| {
+        .map_err(|error: cospan_domain::ids::IdentifierError| {
             CliError::usage(
                 error.to_string(),
                 "the server named the file so; report this",

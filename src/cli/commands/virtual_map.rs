@@ -5,14 +5,17 @@ mod terminal;
 use std::fs;
 
 use crate::api::v1::explain::{BidReport, ExplainReport};
-use crate::cli::args_job::MapArgs;
+use crate::cli::args_job::VirtualMapArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::{format_columns, single_line};
 use crate::simulate::report::{MapPoint, virtual_map};
 
 /// Draws the sites as a job sees them.
-pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &VirtualMapArgs,
+) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let report = super::explain::read_whole(&client, context.resolve_one(&client, &args.id)?)?;
     if report.bids.is_empty() {
@@ -43,7 +46,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExi
             format_bids(bids)
         )
     })?;
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 fn map_title(report: &ExplainReport) -> String {

@@ -14,7 +14,7 @@ use crate::api::v1::job::PhaseReport;
 use crate::api::v1::stderr_tail::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_hint;
 use crate::cli::print::{color_state, print_note, single_line};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
@@ -30,7 +30,7 @@ const AWAY: Duration = Duration::from_secs(120);
 
 /// The conditions that end the wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Until {
+pub(crate) struct WaitConditions {
     /// End once the first job has ended.
     pub(crate) any: bool,
     /// End after this time.
@@ -49,14 +49,14 @@ struct WaitOutcome {
     last_words: Vec<LastWordsReport>,
 }
 
-pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let ids = context.resolve_ids(&client, &args.ids)?;
     wait_for(
         context,
         &client,
         &ids,
-        &Until {
+        &WaitConditions {
             any: args.any,
             timeout: args.timeout,
         },
@@ -68,8 +68,8 @@ pub(crate) fn wait_for(
     context: &mut CommandContext,
     client: &Client,
     ids: &[u64],
-    until: &Until,
-) -> Result<CliExit, CliError> {
+    until: &WaitConditions,
+) -> Result<CliExitCode, CliError> {
     set_hint(match ids {
         [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
         _ => format!(
@@ -80,7 +80,7 @@ pub(crate) fn wait_for(
     let deadline = until
         .timeout
         .map(|Length(length)| Instant::now() + Duration::from_millis(length.0));
-    let mut watch = JobWatch {
+    let mut watch = JobWaiter {
         client,
         only: if let [id] = ids { Some(*id) } else { None },
         phases: BTreeMap::new(),
@@ -109,7 +109,7 @@ pub(crate) fn wait_for(
     })?;
     if !in_time {
         print_note("the time is over; the jobs go on");
-        return Ok(CliExit::TimedOut);
+        return Ok(CliExitCode::TimedOut);
     }
     Ok(exit_of(
         outcomes.iter().map(|outcome| outcome.state.as_str()),
@@ -117,13 +117,13 @@ pub(crate) fn wait_for(
 }
 
 /// Failed before cancelled before done; unfinished jobs do not count.
-fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExit {
+fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExitCode {
     if states.clone().any(|state| state == "failed") {
-        CliExit::JobFailed
+        CliExitCode::JobFailed
     } else if states.clone().any(|state| state == "cancelled") {
-        CliExit::Cancelled
+        CliExitCode::Cancelled
     } else {
-        CliExit::Done
+        CliExitCode::Done
     }
 }
 
@@ -141,7 +141,7 @@ fn format_outcome(outcome: &WaitOutcome) -> String {
     )) + &words
 }
 
-struct JobWatch<'c> {
+struct JobWaiter<'c> {
     client: &'c Client,
     /// The job, if it is the only one.
     only: Option<u64>,
@@ -153,7 +153,7 @@ struct JobWatch<'c> {
     many: Option<wait_many::WaitProgress>,
 }
 
-impl JobWatch<'_> {
+impl JobWaiter<'_> {
     /// Returns true if the jobs ended before the deadline.
     fn wait_until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
         let mut first = true;
@@ -276,9 +276,9 @@ mod tests {
     #[test]
     fn a_failure_weighs_more_than_a_cancellation() {
         let exit = |states: &[&str]| exit_of(states.iter().copied());
-        assert_eq!(exit(&["finished", "finished"]), CliExit::Done);
-        assert_eq!(exit(&["finished", "cancelled"]), CliExit::Cancelled);
-        assert_eq!(exit(&["cancelled", "failed"]), CliExit::JobFailed);
-        assert_eq!(exit(&["finished", "running"]), CliExit::Done);
+        assert_eq!(exit(&["finished", "finished"]), CliExitCode::Done);
+        assert_eq!(exit(&["finished", "cancelled"]), CliExitCode::Cancelled);
+        assert_eq!(exit(&["cancelled", "failed"]), CliExitCode::JobFailed);
+        assert_eq!(exit(&["finished", "running"]), CliExitCode::Done);
     }
 }

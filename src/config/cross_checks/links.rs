@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ConfigCheck;
+use super::CrossChecker;
 use crate::config::config_problem::nearest_name;
 use crate::config::sections::Site;
 
 /// Pairs without a link that a message names; of more it gives the number.
 const NAMED: usize = 3;
 
-impl ConfigCheck<'_> {
+impl CrossChecker<'_> {
     /// Checks that links join existing sites, and that each is given once.
     pub(super) fn check_links(&mut self) {
         let names: Vec<&str> = self

@@ -1,15 +1,15 @@
 //! KOALA's parameters, by the names in its papers, and Cospan's own beside them.
 
-use cospan_domain::bid::Weights;
+use cospan_domain::bid::DimensionWeights;
 use cospan_domain::ids::{KeyName, RunnerName};
-use cospan_domain::placement::PairHistory;
+use cospan_domain::placement::SitePairHistory;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 
-use crate::config::history::HistorySeed;
+use crate::config::history::InitialPairHistory;
 use crate::config::section::section;
-use crate::config::value::{Auto, choice};
+use crate::config::value::{AutoOrGiven, choice};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 
@@ -50,7 +50,7 @@ section! {
         /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It learns
         /// others from its placements, until the server restarts. `"all"`: every pair, also of
         /// sites that join later.
-        "history_seed" => history_seed: HistorySeed = HistorySeed(PairHistory::All), since "0.1.0";
+        "history_seed" => history_seed: InitialPairHistory = InitialPairHistory(SitePairHistory::All), since "0.1.0";
         /// The measure that the `quota` of a site bounds. `level`: we never fill the site beyond
         /// it, whoever uses the rest. `share`: our own jobs never use more than it.
         "quota_basis" => quota_basis: Basis = Basis::Level, since "0.1.0";
@@ -80,7 +80,7 @@ section! {
         "message_size" => message_size: Bytes = DEFAULT_MESSAGE, since "0.1.0";
         /// Weight of each dimension for `mrs` if a job gives none: `compute`, `memory`, `disk`,
         /// `potential` and `data`, each from 0 to 1000, 1 if left out, and at least one above 0.
-        "weights" => weights: Weights = Weights::default(), since "0.1.0";
+        "weights" => weights: DimensionWeights = DimensionWeights::default(), since "0.1.0";
         /// Sites bid for jobs of `mrs` in messages, each from what it alone knows. If `false`,
         /// their bids are computed where jobs are placed, from the latest reports of the sites.
         "bid_messages" => bid_messages: bool = true, since "0.1.0";
@@ -204,7 +204,7 @@ section! {
         "T" => threshold: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
         /// Least time between two tries. `"auto"`: a 64th of the transfer time, and at least 1 s.
-        "min_claim_step" => min_claim_step: Auto<DurationMs> = Auto::Auto,
+        "min_claim_step" => min_claim_step: AutoOrGiven<DurationMs> = AutoOrGiven::Auto,
             in DurationMs(1) => DAY, since "0.1.0";
         /// A job that sets no bound itself fails after more failed claiming tries than this.
         "max_claim_tries" => max_claim_tries: Option<u32> = None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cospan_domain::units::{Bytes, DurationMs, PerMillion};
 
 use crate::config::section::section;
-use crate::config::value::{Auto, SecretUrl, choice};
+use crate::config::value::{AutoOrGiven, SecretUrl, choice};
 use crate::http::HttpSettings;
 
 section! {
@@ -17,7 +17,7 @@ section! {
         /// Directory of everything that the server keeps: store, keys, its own files. Private to
         /// its user. `auto`: `$STATE_DIRECTORY` (set by systemd), else `$XDG_DATA_HOME/cospan`,
         /// else `~/.local/share/cospan`.
-        "data_directory" => data_directory: Auto<PathBuf> = Auto::Auto, since "0.1.0";
+        "data_directory" => data_directory: AutoOrGiven<PathBuf> = AutoOrGiven::Auto, since "0.1.0";
         /// Addresses and ports where the API is served; port 0 takes a free one. Beyond loopback
         /// it needs `tls_certificate` and `tls_key`.
         "listen" => listen: Vec<SocketAddr> =
@@ -30,7 +30,7 @@ section! {
         /// Memory that the server may use; bounds follow from it. `auto`: the least of the
         /// machine's memory, the limits of its control groups and its resource limits. A store
         /// whose jobs would take more than three fifths of it is only read.
-        "memory" => memory: Auto<Bytes> = Auto::Auto,
+        "memory" => memory: AutoOrGiven<Bytes> = AutoOrGiven::Auto,
             in Bytes(1 << 20) => Bytes(1 << 44), since "0.1.0";
         /// Threads that serve HTTP.
         "workers" => workers: u32 = 2, in 1 => 256, since "0.1.0";
@@ -158,10 +158,10 @@ section! {
         /// and ended jobs go to the archive earlier, down to ten minutes after their end. `auto`: a
         /// quarter of `server.memory`. No bound admits more than the three fifths of it on which
         /// the server starts again.
-        "max_job_memory" => max_job_memory: Auto<Bytes> = Auto::Auto,
+        "max_job_memory" => max_job_memory: AutoOrGiven<Bytes> = AutoOrGiven::Auto,
             in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
         /// The same for the jobs of one key. `auto`: half of `max_job_memory`.
-        "max_job_memory_per_key" => max_job_memory_per_key: Auto<Bytes> = Auto::Auto,
+        "max_job_memory_per_key" => max_job_memory_per_key: AutoOrGiven<Bytes> = AutoOrGiven::Auto,
             in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
         /// Longest file that may be uploaded; a longer one is answered 422.
         "max_upload" => max_upload: Bytes = Bytes(16 << 30),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::Scores;
+use cospan_domain::acquisition::BenchmarkScores;
 use cospan_domain::ids::{HostName, KeyName, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, PerMillion};
 
@@ -153,12 +153,12 @@ section! {
         /// Results of its processors in benchmarks, like `{ linpack = 38.4 }`; higher is better. Jobs
         /// whose `[preferences]` name one are ranked by it where they ask for a reservation. One
         /// that is missing, or 0, counts as `reservations.missing_benchmark_factor` says.
-        "benchmarks" => benchmarks: Scores = Scores::new(), since "0.1.0";
+        "benchmarks" => benchmarks: BenchmarkScores = BenchmarkScores::new(), since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";
         /// Properties of the site, for the demands of components: `{ arch = "x86_64", software =
         /// ["gcc", "mpi"] }`.
-        "labels" => labels: Labels = Labels::new(), since "0.1.0";
+        "labels" => labels: SiteLabels = SiteLabels::new(), since "0.1.0";
         /// Replaces the `query_timeout` of `[sites]`, for a site that is slow to answer.
         "query_timeout" => query_timeout: Option<DurationMs> = None,
             in DurationMs(100) => secs(600), since "0.1.0";

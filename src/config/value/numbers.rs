@@ -1,7 +1,7 @@
 //! Numbers as values.
 
-use cospan_domain::acquisition::Score;
-use cospan_domain::bid::{Weight, Weights};
+use cospan_domain::acquisition::BenchmarkScore;
+use cospan_domain::bid::{DimensionWeight, DimensionWeights};
 use cospan_domain::units::{Mflops, PerMillion};
 use toml::de::DeValue;
 
@@ -89,18 +89,20 @@ impl OptionValue for Mflops {
 }
 
 /// A result of a benchmark, kept to the millionth.
-pub(super) fn read_score(value: &DeValue<'_>) -> Result<Score, String> {
-    read_decimal(value).and_then(Score::new).ok_or_else(|| {
-        format!(
-            "{} where a number from 0 to {:?} is expected",
-            kind_of_value(value),
-            Score::MAX.as_f64()
-        )
-    })
+pub(super) fn read_score(value: &DeValue<'_>) -> Result<BenchmarkScore, String> {
+    read_decimal(value)
+        .and_then(BenchmarkScore::new)
+        .ok_or_else(|| {
+            format!(
+                "{} where a number from 0 to {:?} is expected",
+                kind_of_value(value),
+                BenchmarkScore::MAX.as_f64()
+            )
+        })
 }
 
 /// Factors by dimension: `{ compute = 0.5 }`.
-impl OptionValue for Weights {
+impl OptionValue for DimensionWeights {
     fn form() -> String {
         "a table like { compute = 0.5 }".into()
     }
@@ -109,10 +111,10 @@ impl OptionValue for Weights {
         let weights = read_entries(value, |value| {
             let number = read_decimal(value)
                 .ok_or_else(|| format!("{} where a number is expected", kind_of_value(value)))?;
-            Weight::new(number).map_err(|error| error.to_string())
+            DimensionWeight::new(number).map_err(|error| error.to_string())
         })?;
         let named = weights.iter().map(|(name, weight)| (&**name, *weight));
-        Weights::from_named(named).map_err(|error| error.to_string())
+        DimensionWeights::from_named(named).map_err(|error| error.to_string())
     }
 
     fn show(&self) -> String {

@@ -27,7 +27,7 @@ fn file_of(owner: &str) -> String {
 }
 
 /// Gives a key a job that runs and has printed and left something.
-fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
+fn give_job(served: &TestServer, token: &str, owner: &str) -> u64 {
     let mut document = named(&marked(owner));
     document["component"][0]["environment"] = serde_json::json!({ "SECRET": marked(owner) });
     let id = served.submit_as(token, &document.to_string());
@@ -68,7 +68,7 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
 
 /// Uploads that a key has begun, of no bytes: one for each method of the address of an upload.
 fn give_uploads(
-    served: &Served,
+    served: &TestServer,
     token: &str,
     owner: &str,
     round: usize,
@@ -95,7 +95,7 @@ fn give_uploads(
     begun.collect()
 }
 
-fn give_file(served: &Served, owner: &str) {
+fn give_file(served: &TestServer, owner: &str) {
     let report = FileReport {
         name: file_of(owner),
         owner: owner.into(),
@@ -218,7 +218,7 @@ fn said(rule: &AccessRule, roles: &[Role], is_own: bool) -> ExpectedAccess {
 }
 
 fn check(
-    reply: &Reply,
+    reply: &TestReply,
     said: &ExpectedAccess,
     (rule, path): (&AccessRule, &str),
     asked: &[String],
@@ -263,7 +263,7 @@ fn check(
     }
 }
 
-fn refused_as(reply: &Reply, said: &ExpectedAccess, rule: &AccessRule, place: &str) {
+fn refused_as(reply: &TestReply, said: &ExpectedAccess, rule: &AccessRule, place: &str) {
     let is_order = rule.path.starts_with("/v1/jobs:");
     let is_list = rule.method == "GET" && !rule.path.contains('{');
     let is_hidden = *said == ExpectedAccess::Hidden;
@@ -290,7 +290,7 @@ fn refused_as(reply: &Reply, said: &ExpectedAccess, rule: &AccessRule, place: &s
 
 #[test]
 fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
-    let served = Served::start();
+    let served = TestServer::start();
     let somebody = served.key("somebody", &[Role::User]);
     let theirs = give_job(&served, &somebody, "somebody");
     let kinds: [&[Role]; 5] = [
@@ -327,7 +327,7 @@ fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
 
 #[test]
 fn the_table_has_every_address_of_the_document_and_no_other() {
-    let served = Served::start();
+    let served = TestServer::start();
     let document: Value = served.get("/v1/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
     let listed = paths.iter().flat_map(|(path, item)| {
@@ -345,7 +345,7 @@ fn the_table_has_every_address_of_the_document_and_no_other() {
 
 #[test]
 fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
-    let served = Served::start();
+    let served = TestServer::start();
     let reader = served.key("looks", &[Role::Reader]);
     for path in ["/v1/store/%65xport", "/v1/%73tore/export"] {
         served
@@ -366,7 +366,7 @@ fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
 
 #[test]
 fn lists_and_selections_hold_what_the_key_reaches_only() {
-    let served = Served::start();
+    let served = TestServer::start();
     let alice = served.key("alice", &[Role::User]);
     let bob = served.key("bob", &[Role::User]);
     give_job(&served, &alice, "alice");
@@ -409,7 +409,7 @@ fn lists_and_selections_hold_what_the_key_reaches_only() {
 
 #[test]
 fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
-    let served = Served::start();
+    let served = TestServer::start();
     let bob = served.key("bob", &[Role::User]);
     let root = served.key("root", &[Role::Operator]);
     give_file(&served, "root");
@@ -427,7 +427,7 @@ fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
 
 #[test]
 fn an_output_never_takes_the_name_of_another_keys_file() {
-    let served = Served::start();
+    let served = TestServer::start();
     give_file(&served, "alice");
     let mut job = job();
     job["component"][0]["output"] = serde_json::json!([
@@ -443,7 +443,7 @@ fn an_output_never_takes_the_name_of_another_keys_file() {
 
 #[test]
 fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
-    let served = Served::start();
+    let served = TestServer::start();
     for role in [Role::User, Role::Operator, Role::Administrator] {
         let key = served.key(role.as_str(), &[role]);
         give_file(&served, role.as_str());
@@ -469,7 +469,7 @@ fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
 
 #[test]
 fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
-    let served = Served::start();
+    let served = TestServer::start();
     let alice = served.key("alice", &[Role::User]);
     let bob = served.key("bob", &[Role::Operator]);
     let follow = |token: &str| {

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_body_that_is_no_json_is_refused_with_its_place() {
-    let served = Served::start();
+    let served = TestServer::start();
     for wrong in [
         "", " ", "{", "nonsense", "{\"a\":}", "null", "3", "\"x\"", "[[]]", "{}x", "[1]",
     ] {
@@ -18,7 +18,7 @@ fn a_body_that_is_no_json_is_refused_with_its_place() {
 
 #[test]
 fn invalid_utf_8_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for place in ["wave", "10m", "/bin/true"] {
         let text = job().to_string();
         let at = text.find(place).unwrap();
@@ -32,7 +32,7 @@ fn invalid_utf_8_is_refused() {
 
 #[test]
 fn an_unknown_key_is_refused_with_its_path_and_the_nearest_known_one() {
-    let served = Served::start();
+    let served = TestServer::start();
     let text = job().to_string().replacen("processors", "procesors", 1);
     let problem = served.submit(&text).problem(400, "C1001");
     assert_eq!(problem.key.as_deref(), Some("component[0].procesors"));
@@ -45,7 +45,7 @@ fn an_unknown_key_is_refused_with_its_path_and_the_nearest_known_one() {
 
 #[test]
 fn zero_negative_and_huge_numbers_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for wrong in [
         "0",
         "-1",
@@ -73,7 +73,7 @@ fn zero_negative_and_huge_numbers_are_refused() {
 
 #[test]
 fn too_many_components_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut job = job();
     let component = job["component"][0].clone();
     job["component"] = (0..1001)
@@ -94,7 +94,7 @@ fn too_many_components_are_refused() {
 
 #[test]
 fn an_empty_job_and_an_empty_array_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit("[]").problem(422, "C1106");
     let problem = served
         .submit(r#"{"wall_time":"1h","component":[]}"#)
@@ -104,7 +104,7 @@ fn an_empty_job_and_an_empty_array_are_refused() {
 
 #[test]
 fn a_thousand_jobs_are_enough_for_one_request() {
-    let served = Served::start();
+    let served = TestServer::start();
     let jobs: Vec<Value> = (0..1001).map(|_| job()).collect();
     served
         .submit(&serde_json::to_string(&jobs).unwrap())
@@ -119,7 +119,7 @@ fn a_thousand_jobs_are_enough_for_one_request() {
 
 #[test]
 fn a_body_over_the_limit_is_refused_announced_or_not() {
-    let served = Served::with(|settings| settings.max_body_bytes = 10_000);
+    let served = TestServer::with(|settings| settings.max_body_bytes = 10_000);
     let long = named(&"x".repeat(20_000)).to_string();
     served.submit(&long).problem(413, "C5001");
     // Chunked, so that the length is not announced.
@@ -143,7 +143,7 @@ fn a_body_over_the_limit_is_refused_announced_or_not() {
 
 #[test]
 fn deep_nesting_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for deep in [
         "[".repeat(100_000),
         format!("{{\"component\":{}", "[".repeat(100_000)),
@@ -154,7 +154,7 @@ fn deep_nesting_is_refused() {
 
 #[test]
 fn wrong_parameters_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for path in [
         "/v1/jobs?limit=0",
         "/v1/jobs?limit=-1",
@@ -188,7 +188,7 @@ fn wrong_parameters_are_refused() {
 
 #[test]
 fn wrong_registrations_of_files_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for (body, key) in [
         (r#"{"name":"/x","site":"delft","path":"a"}"#, "name"),
         (r#"{"name":"x","site":"1delft","path":"a"}"#, "site"),

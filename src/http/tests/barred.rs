@@ -14,10 +14,10 @@ use crate::api::v1::upload::{UploadReport, UploadState};
 const SOON: Duration = Duration::from_secs(1);
 
 /// One request of which all is read that comes.
-struct Open(TcpStream);
+struct OpenRequest(TcpStream);
 
-impl Open {
-    fn send(served: &Served, token: &str, method: &str, path: &str, more: &str) -> Self {
+impl OpenRequest {
+    fn send(served: &TestServer, token: &str, method: &str, path: &str, more: &str) -> Self {
         let mut stream = TcpStream::connect(served.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
@@ -58,7 +58,7 @@ impl Open {
     }
 }
 
-fn running_job(served: &Served, token: &str) {
+fn running_job(served: &TestServer, token: &str) {
     served.submit_as(token, &job().to_string());
     served.fake.change(1, |job| {
         let lrm_id = LrmId::new("1").unwrap();
@@ -78,7 +78,7 @@ fn running_job(served: &Served, token: &str) {
     put(served, "stdout", b"begun");
 }
 
-fn put(served: &Served, file: &str, bytes: &[u8]) {
+fn put(served: &TestServer, file: &str, bytes: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
     served
         .fake
@@ -88,7 +88,7 @@ fn put(served: &Served, file: &str, bytes: &[u8]) {
         .insert(key, bytes.to_vec());
 }
 
-fn remove(served: &Served, name: &str) {
+fn remove(served: &TestServer, name: &str) {
     served.keys.remove_key(&name.parse().unwrap()).unwrap();
 }
 
@@ -96,15 +96,15 @@ const LOG: &str = "/v1/jobs/1/logs/b/stdout?follow=true";
 
 #[test]
 fn what_is_followed_ends_when_its_key_is_removed() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
     running_job(&served, &token);
-    let mut log = Open::send(&served, &token, "GET", LOG, "");
+    let mut log = OpenRequest::send(&served, &token, "GET", LOG, "");
     log.until("begun");
-    let mut events = Open::send(&served, &token, "GET", "/v1/events", "");
+    let mut events = OpenRequest::send(&served, &token, "GET", "/v1/events", "");
     events.until("hello");
     let other = served.key("otto", &[Role::User]);
-    let mut others = Open::send(&served, &other, "GET", "/v1/events", "");
+    let mut others = OpenRequest::send(&served, &other, "GET", "/v1/events", "");
     others.until("hello");
     remove(&served, "anna");
     for open in [log, events] {
@@ -121,17 +121,17 @@ fn what_is_followed_ends_when_its_key_is_removed() {
 
 #[test]
 fn who_loses_the_role_sees_no_more_of_others() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
     let chief = served.key("chief", &[Role::Administrator]);
     running_job(&served, &token);
-    let mut log = Open::send(&served, &chief, "GET", LOG, "");
+    let mut log = OpenRequest::send(&served, &chief, "GET", LOG, "");
     log.until("begun");
-    let mut events = Open::send(&served, &chief, "GET", "/v1/events", "");
+    let mut events = OpenRequest::send(&served, &chief, "GET", "/v1/events", "");
     events.until("hello");
-    let mut narrow = Open::send(&served, &chief, "GET", "/v1/events?job=1", "");
+    let mut narrow = OpenRequest::send(&served, &chief, "GET", "/v1/events?job=1", "");
     narrow.until("hello");
-    let mut own = Open::send(&served, &token, "GET", LOG, "");
+    let mut own = OpenRequest::send(&served, &token, "GET", LOG, "");
     own.until("begun");
     served.change_roles("chief", &[Role::User]);
     put(&served, "stdout", b"begun, and a secret");
@@ -156,12 +156,12 @@ fn who_loses_the_role_sees_no_more_of_others() {
 
 #[test]
 fn a_download_breaks_off_when_its_key_is_removed() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
     running_job(&served, &token);
     let size = 256 << 20;
     put(&served, "result", &vec![b'x'; size]);
-    let mut open = Open::send(&served, &token, "GET", "/v1/jobs/1/outputs/b/result", "");
+    let mut open = OpenRequest::send(&served, &token, "GET", "/v1/jobs/1/outputs/b/result", "");
     open.until("xxxx");
     remove(&served, "anna");
     wait_until("the server knows", || {
@@ -174,7 +174,7 @@ fn a_download_breaks_off_when_its_key_is_removed() {
 
 #[test]
 fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
     let digest = "0".repeat(64);
     let announced = serde_json::json!({ "name": "mesh", "size_bytes": 100, "digest": digest });
@@ -188,7 +188,7 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
         200
     );
     let at = format!("/v1/uploads/{id}?offset=10");
-    let mut open = Open::send(&served, &token, "PATCH", &at, "Content-Length: 90\r\n");
+    let mut open = OpenRequest::send(&served, &token, "PATCH", &at, "Content-Length: 90\r\n");
     open.0.write_all(b"half of it").unwrap();
     remove(&served, "anna");
     let said = String::from_utf8(open.ends_soon()).unwrap();
@@ -199,9 +199,9 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
 
 #[test]
 fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
-    let mut open = Open::send(
+    let mut open = OpenRequest::send(
         &served,
         &token,
         "POST",
@@ -220,7 +220,7 @@ fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
 
 #[test]
 fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("anna", &[Role::User]);
     let announced = serde_json::json!({
         "name": "mesh", "size_bytes": 4, "digest": blake3::hash(b"mesh").to_hex().to_string(),

@@ -67,7 +67,7 @@ fn one_job_or_several_are_sent_and_a_dry_run_is_told_apart() {
 
 #[test]
 fn every_parameter_has_bounds_that_hold() {
-    let served = Served::start();
+    let served = TestServer::start();
     let document = document();
     let limit = |path: &str| {
         let all = document["paths"][path]["get"]["parameters"]
@@ -116,7 +116,7 @@ fn no_parameter_is_described_as_null() {
 
 #[test]
 fn the_document_is_served_to_whoever_has_no_key() {
-    let served = Served::start();
+    let served = TestServer::start();
     let reply = served.send_with("GET", "/v1/openapi.json", None, &[]);
     assert_eq!(reply.status, 200);
     assert_eq!(reply.json::<Value>(), document());
@@ -146,7 +146,7 @@ fn the_book_lists_every_address() {
 
 #[test]
 fn a_wrong_parameter_or_method_is_named_with_what_would_be_right() {
-    let served = Served::start();
+    let served = TestServer::start();
     let problem = served.get("/v1/jobs?limti=5").problem(400, "C1002");
     assert_eq!(problem.key.as_deref(), Some("limti"));
     assert_eq!(problem.remedy.as_deref(), Some("did you mean `limit`?"));
@@ -171,7 +171,7 @@ fn a_wrong_parameter_or_method_is_named_with_what_would_be_right() {
 
 #[test]
 fn numbers_and_instants_are_read_in_all_the_ways_that_json_has() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let cancel = served.post("/v1/jobs:cancel", r#"{"ids":[1.0]}"#);
     assert_eq!(cancel.status, 200);
@@ -259,7 +259,7 @@ fn keys_of_numbers(document: &Value, schema: &Value, key: &str, to: &mut BTreeSe
 
 #[test]
 fn every_whole_number_of_a_body_may_be_written_with_a_fraction_of_zero() {
-    let served = Served::start();
+    let served = TestServer::start();
     let document = document();
     let mut keys = BTreeSet::new();
     for (_, _, operation) in operations(&document) {

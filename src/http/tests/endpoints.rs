@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
-use cospan_domain::job::job_state::{AbortCause, AfterAbort, AttemptState, Component};
+use cospan_domain::job::job_state::{AbortCause, AbortConsequence, AttemptState, Component};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::api::v1::store::StoreReport;
 
 #[test]
 fn a_job_is_shown_whole() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     served.fake.change(1, |job| {
         job.round = Round(1);
@@ -58,7 +58,7 @@ fn a_job_is_shown_whole() {
 
 #[test]
 fn an_archived_job_is_shown_too() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let archived = served
         .fake
@@ -80,7 +80,7 @@ fn an_archived_job_is_shown_too() {
 
 #[test]
 fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(25);
     served.fake.view.lock().unwrap().next_id = JobId(60);
     for id in [3, 11, 25] {
@@ -124,7 +124,7 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
 
 #[test]
 fn a_history_begins_with_the_submission_and_says_who_did_what() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let frozen = JobEventKind::JobFrozen {
         by: "alice".parse().unwrap(),
@@ -148,7 +148,7 @@ fn a_history_begins_with_the_submission_and_says_who_did_what() {
 
 #[test]
 fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let component = ComponentIndex(0);
     let happened = [
@@ -166,7 +166,7 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
         },
         JobEventKind::RoundAborted {
             why: AbortCause::Unreachable { component },
-            then: AfterAbort::Requeue {
+            then: AbortConsequence::Requeue {
                 not_before: Timestamp(9000),
             },
         },
@@ -203,7 +203,7 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
 
 #[test]
 fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
-    let served = Served::with(|settings| settings.workers = 1);
+    let served = TestServer::with(|settings| settings.workers = 1);
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
     let [his, hers] = [&bob, &carol].map(|token| served.submit_as(token, &job().to_string()));
     served.fake.explanations_wait.store(true, Ordering::SeqCst);
@@ -227,9 +227,9 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
             200
         );
         served.fake.explanations_wait.store(false, Ordering::SeqCst);
-        let replies: Vec<Reply> = asked.into_iter().map(|one| one.join().unwrap()).collect();
+        let replies: Vec<TestReply> = asked.into_iter().map(|one| one.join().unwrap()).collect();
         let refused = replies.iter().filter(|reply| reply.status == 429);
-        let refused: Vec<&Reply> = refused.collect();
+        let refused: Vec<&TestReply> = refused.collect();
         assert_eq!(refused.len(), 1);
         assert_eq!(refused[0].header("retry-after"), Some("1"));
         refused[0].problem(429, "C5002");
@@ -242,7 +242,7 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
 
 #[test]
 fn an_explanation_is_asked_for_page_by_page() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let summary = |query: &str| {
         served
@@ -261,7 +261,7 @@ fn an_explanation_is_asked_for_page_by_page() {
 
 #[test]
 fn a_waiting_job_is_explained() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let report: ExplainReport = served.get("/v1/jobs/1/explain").json();
     assert_eq!(report.verdicts[0].code, "site-full");
@@ -270,7 +270,7 @@ fn a_waiting_job_is_explained() {
 
 #[test]
 fn pages_follow_each_other_without_gap_or_repetition() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(25);
     for (extra, forward) in [("", true), ("&newest=true", false)] {
         let mut ids = Vec::new();
@@ -295,7 +295,7 @@ fn pages_follow_each_other_without_gap_or_repetition() {
 
 #[test]
 fn a_list_is_narrowed_down_by_state_owner_site_and_name() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(12);
     let fixed = job()
         .to_string()
@@ -319,7 +319,7 @@ fn a_list_is_narrowed_down_by_state_owner_site_and_name() {
 
 #[test]
 fn a_filter_that_lets_little_through_does_not_look_at_everything_at_once() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(20_050);
     let page: JobPage = served.get("/v1/jobs?name=job-20049").json();
     assert_eq!((page.jobs.len(), page.next), (0, Some(20_000)));
@@ -329,7 +329,7 @@ fn a_filter_that_lets_little_through_does_not_look_at_everything_at_once() {
 
 #[test]
 fn sites_are_listed_shown_and_ordered() {
-    let served = Served::start();
+    let served = TestServer::start();
     assert_eq!(served.get("/v1/sites").json::<SiteList>().sites.len(), 2);
     assert_eq!(
         served.get("/v1/sites/delft").json::<SiteReport>().name,
@@ -404,7 +404,7 @@ fn sites_are_listed_shown_and_ordered() {
 
 #[test]
 fn wrong_orders_about_sites_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     let backwards = r#"{"from":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}"#;
     served
         .post("/v1/sites/delft/maintenance", backwards)
@@ -418,7 +418,7 @@ fn wrong_orders_about_sites_are_refused() {
 
 #[test]
 fn files_are_registered_listed_shown_and_forgotten() {
-    let served = Served::start();
+    let served = TestServer::start();
     for name in ["a/b c", "b", "ä"] {
         let body = serde_json::json!({"name": name, "site": "delft", "path": "d/x"}).to_string();
         let reply = served.post("/v1/files", &body);
@@ -457,7 +457,7 @@ fn files_are_registered_listed_shown_and_forgotten() {
 
 #[test]
 fn the_store_is_shown_and_exported() {
-    let served = Served::start();
+    let served = TestServer::start();
     assert_eq!(
         served.get("/v1/store").json::<StoreReport>().engine,
         "paper"
@@ -469,7 +469,7 @@ fn the_store_is_shown_and_exported() {
 
 #[test]
 fn an_export_that_fails_half_way_is_cut_off_and_not_ended() {
-    let served = Served::start();
+    let served = TestServer::start();
     *served.fake.export.lock().unwrap() = vec![Ok("one".into()), Err("the disk".into())];
     let request = ureq::get(served.url("/v1/store/export"))
         .header("Authorization", format!("Bearer {}", served.token));
@@ -482,7 +482,7 @@ fn an_export_that_fails_half_way_is_cut_off_and_not_ended() {
 
 #[test]
 fn health_is_told_without_a_key() {
-    let served = Served::start();
+    let served = TestServer::start();
     assert_eq!(served.send_with("GET", "/livez", None, &[]).status, 200);
     assert_eq!(served.send_with("GET", "/readyz", None, &[]).status, 200);
     served
@@ -497,7 +497,7 @@ fn health_is_told_without_a_key() {
 
 #[test]
 fn metrics_count_what_was_answered() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     served.get("/v1/jobs/9");
     let text = String::from_utf8(served.get("/metrics").body).unwrap();
@@ -513,7 +513,7 @@ fn metrics_count_what_was_answered() {
 
 #[test]
 fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
-    let served = Served::start();
+    let served = TestServer::start();
     let document: Value = served.get("/v1/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
     let listed: Vec<&str> = paths.keys().map(String::as_str).collect();
@@ -595,7 +595,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
 
 #[test]
 fn an_unknown_address_and_a_wrong_method_are_told_apart() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.get("/v1/nothing").problem(404, "C3002");
     served.get("/").problem(404, "C3002");
     let problem = served.send("PUT", "/v1/jobs", None).problem(405, "C3003");

@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
-use cospan_actors::api::command::{ApiRequest, JobOutcome};
+use cospan_actors::api::command::{ApiRequest, JobCommandOutcome};
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, StartOverview, StartsToCompute,
-    Submission, SubmittedJob, View,
+    ApiAnswer, ApiCommand, ApiRefusal, CommittedView, FreeProcessorsAnswer, JobSubmission,
+    PossibleStartOverview, SiteStartsAnswer, StartComputation, SubmittedJob,
 };
 use cospan_domain::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
 };
 use cospan_domain::job::job_event::JobEvent;
-use cospan_domain::job::job_state::{Job, JobPhase, Setbacks};
-use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::job::job_state::{Job, JobPhase, SetbackCounts};
+use cospan_domain::job::spec::JobSpecLimits;
 use cospan_domain::reservation::{EqualParts, PossibleStarts, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -31,15 +31,16 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::control_plane_port::{
-    Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
-    Pieces, ReadOrder, ServedPiece, WantedFile,
+    AttemptFile, ControlPlanePort, DirectoryListRequest, ExplanationFacts, ExplanationPage,
+    FileReadRequest, JobChange, JobChangeStream, JobHistory, PieceStream, ReadPiece,
+    SubscriptionItem,
 };
 
 /// What there is of a component's streams and outputs.
-pub(in crate::http) type Contents = BTreeMap<(JobId, ComponentIndex, String), Vec<u8>>;
+pub(in crate::http) type StreamContents = BTreeMap<(JobId, ComponentIndex, String), Vec<u8>>;
 
-pub(in crate::http) struct Fake {
-    pub(in crate::http) view: Mutex<View>,
+pub(in crate::http) struct FakeControlPlane {
+    pub(in crate::http) view: Mutex<CommittedView>,
     keys: Mutex<BTreeMap<IdempotencyKey, (Digest, JobId)>>,
     pub(in crate::http) asked: Mutex<Vec<String>>,
     pub(in crate::http) refusal: Mutex<Option<ApiRefusal>>,
@@ -47,7 +48,7 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) silent: Mutex<BTreeSet<SiteName>>,
     /// What was brought to sites, by its path there.
     pub(in crate::http) uploaded: Mutex<BTreeMap<String, Vec<u8>>>,
-    pub(in crate::http) contents: Mutex<Contents>,
+    pub(in crate::http) contents: Mutex<StreamContents>,
     pub(in crate::http) history: Mutex<BTreeMap<JobId, Vec<JobEvent>>>,
     pub(in crate::http) archive: Mutex<BTreeMap<JobId, Arc<Job>>>,
     /// How often that was looked into for a job.
@@ -67,7 +68,7 @@ pub(in crate::http) struct Fake {
     rehearsals: Rehearsals,
 }
 
-impl Default for Fake {
+impl Default for FakeControlPlane {
     fn default() -> Self {
         Self {
             view: Mutex::default(),
@@ -94,7 +95,7 @@ impl Default for Fake {
     }
 }
 
-impl Fake {
+impl FakeControlPlane {
     /// Changes a job, and tells followers.
     pub(in crate::http) fn change(&self, id: u64, change: impl FnOnce(&mut Job)) -> Seq {
         let mut view = self.view.lock().unwrap();
@@ -118,7 +119,7 @@ impl Fake {
 
     fn accept(
         &self,
-        submission: Submission,
+        submission: JobSubmission,
         by: &ApiCommandBy,
     ) -> Result<SubmittedJob, ApiRefusal> {
         let mut keys = self.keys.lock().unwrap();
@@ -163,10 +164,10 @@ impl Fake {
     fn orders(&self, ids: Vec<JobId>) -> ApiAnswer {
         let view = self.view.lock().unwrap();
         let outcome = |id: JobId| match view.jobs.get(&id) {
-            None => JobOutcome::NotFound,
-            Some(job) if job.is_final() => JobOutcome::Unchanged("it has ended".into()),
-            Some(job) if job.held.is_some() => JobOutcome::Refused("it is held".into()),
-            Some(_) => JobOutcome::Done,
+            None => JobCommandOutcome::NotFound,
+            Some(job) if job.is_final() => JobCommandOutcome::Unchanged("it has ended".into()),
+            Some(job) if job.held.is_some() => JobCommandOutcome::Refused("it is held".into()),
+            Some(_) => JobCommandOutcome::Done,
         };
         ApiAnswer::Jobs(ids.into_iter().map(|id| (id, outcome(id))).collect())
     }
@@ -174,7 +175,7 @@ impl Fake {
 
 type ApiCommandBy = cospan_domain::ids::KeyName;
 
-fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
+fn new_job(id: JobId, submission: JobSubmission, by: &ApiCommandBy) -> Job {
     Job {
         id,
         priority: submission.spec.priority,
@@ -192,7 +193,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         inputs_here: false,
         start_at: None,
         components: Vec::new(),
-        setbacks: Setbacks::default(),
+        setbacks: SetbackCounts::default(),
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
@@ -206,7 +207,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
 }
 
 #[async_trait]
-impl Backend for Fake {
+impl ControlPlanePort for FakeControlPlane {
     async fn run_command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
         if self.panics.load(Ordering::SeqCst) {
             panic!("a test wants it");
@@ -217,9 +218,9 @@ impl Backend for Fake {
         let ApiCommand { by, what } = command;
         if let ApiRequest::Submit(jobs) = what {
             for (index, job) in jobs.iter().enumerate() {
-                let problem = |e: cospan_domain::job::spec::SpecError| e.to_string();
+                let problem = |e: cospan_domain::job::spec::JobSpecError| e.to_string();
                 job.spec
-                    .validate(&SpecLimits::default())
+                    .validate(&JobSpecLimits::default())
                     .map_err(|error| ApiRefusal::Invalid {
                         index,
                         problem: problem(error),
@@ -268,7 +269,7 @@ impl Backend for Fake {
     fn preview(
         &self,
         _: &ApiCommandBy,
-        submission: Submission,
+        submission: JobSubmission,
         _: usize,
     ) -> Result<ExplainReport, ApiRefusal> {
         self.previews.fetch_add(1, Ordering::SeqCst);
@@ -285,11 +286,11 @@ impl Backend for Fake {
         })
     }
 
-    fn check_submission(&self, _: &ApiCommandBy, _: Submission) -> Result<(), ApiRefusal> {
+    fn check_submission(&self, _: &ApiCommandBy, _: JobSubmission) -> Result<(), ApiRefusal> {
         self.refusal.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
-    fn view(&self) -> Arc<View> {
+    fn view(&self) -> Arc<CommittedView> {
         Arc::new(self.view.lock().unwrap().clone())
     }
 
@@ -360,33 +361,33 @@ impl Backend for Fake {
         site: Option<&SiteName>,
         parts: &EqualParts,
         window: StartWindow,
-    ) -> StartsToCompute {
+    ) -> StartComputation {
         let starts = PossibleStarts {
             window,
             parts: parts.count,
         };
-        let delft = SiteStarts::Told {
+        let delft = SiteStartsAnswer::Told {
             starts: vec![starts; 3],
             until: None,
         };
-        let told = [("delft", delft), ("leiden", SiteStarts::GrantsNone)];
+        let told = [("delft", delft), ("leiden", SiteStartsAnswer::GrantsNone)];
         let told = told
             .map(|(name, said)| (name.parse::<SiteName>().unwrap(), said))
             .into_iter();
         let sites = told
             .filter(|(name, _)| site.is_none_or(|site| site == name))
             .collect();
-        Box::new(|| StartOverview {
+        Box::new(|| PossibleStartOverview {
             sites,
             together: Vec::new(),
         })
     }
 
-    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeLater {
+    async fn free_slots(&self, site: &SiteName, within: DurationMs) -> FreeProcessorsAnswer {
         let steps = vec![(Timestamp(1_000), 4), (Timestamp(within.0), 16)];
         match site.as_str() {
-            "delft" => FreeLater::Told { steps, until: None },
-            _ => FreeLater::GrantsNone,
+            "delft" => FreeProcessorsAnswer::Told { steps, until: None },
+            _ => FreeProcessorsAnswer::GrantsNone,
         }
     }
 
@@ -419,17 +420,21 @@ impl Backend for Fake {
     async fn collect_job_facts(
         &self,
         id: JobId,
-        _: ExplainPage,
-    ) -> Result<Option<JobFacts>, ApiRefusal> {
+        _: ExplanationPage,
+    ) -> Result<Option<ExplanationFacts>, ApiRefusal> {
         let job = self.view.lock().unwrap().jobs.get(&id).cloned();
-        Ok(job.map(|job| JobFacts {
+        Ok(job.map(|job| ExplanationFacts {
             job,
             standing: None,
             last_words: Vec::new(),
         }))
     }
 
-    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
+    fn explain(
+        &self,
+        facts: ExplanationFacts,
+        page: ExplanationPage,
+    ) -> Result<ExplainReport, ApiRefusal> {
         while self.explanations_wait.load(Ordering::SeqCst) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -448,11 +453,11 @@ impl Backend for Fake {
         })
     }
 
-    async fn read_file_piece(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
+    async fn read_file_piece(&self, what: &FileReadRequest) -> Result<ReadPiece, ApiRefusal> {
         let file = match &what.file {
-            WantedFile::Stdout => "stdout".to_owned(),
-            WantedFile::Stderr => "stderr".to_owned(),
-            WantedFile::Output(path) => path.to_string(),
+            AttemptFile::Stdout => "stdout".to_owned(),
+            AttemptFile::Stderr => "stderr".to_owned(),
+            AttemptFile::Output(path) => path.to_string(),
         };
         let contents = self.contents.lock().unwrap();
         let key = (what.job.id, what.component, file);
@@ -462,25 +467,28 @@ impl Backend for Fake {
         let from = bytes.len().min(what.offset as usize);
         let until = bytes.len().min(from + what.limit as usize);
         let piece = Bytes::copy_from_slice(&bytes[from..until]);
-        Ok(ServedPiece {
+        Ok(ReadPiece {
             bytes: piece,
             size: bytes.len() as u64,
         })
     }
 
-    async fn list_directory(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+    async fn list_directory(
+        &self,
+        what: &DirectoryListRequest,
+    ) -> Result<Option<DirectoryListing>, ApiRefusal> {
         let contents = self.contents.lock().unwrap();
         let below = format!("{}/", what.path);
         let files = contents
             .iter()
             .filter(|((job, component, _), _)| (*job, *component) == (what.job.id, what.component));
-        let leaves: Vec<ListedLeaf> = files
+        let leaves: Vec<ListingEntry> = files
             .filter_map(|((.., path), bytes)| {
-                let kind = LeafKind::File {
+                let kind = ListingEntryKind::File {
                     executable: false,
                     size: bytes.len() as u64,
                 };
-                Some(ListedLeaf {
+                Some(ListingEntry {
                     path: path.strip_prefix(&below)?.into(),
                     kind,
                 })
@@ -490,11 +498,16 @@ impl Backend for Fake {
         match (leaves.is_empty(), contents.contains_key(&key)) {
             (true, true) => Ok(None),
             (true, false) => Err(ApiRefusal::NotFound("there is no such file".into())),
-            (false, _) => Ok(Some(Listing::new(leaves).unwrap())),
+            (false, _) => Ok(Some(DirectoryListing::new(leaves).unwrap())),
         }
     }
 
-    async fn take_upload_step(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+    async fn take_upload_step(
+        &self,
+        _: &KeyName,
+        site: &SiteName,
+        step: UploadStep,
+    ) -> Result<(), ApiRefusal> {
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Err(refusal);
         }
@@ -518,16 +531,16 @@ impl Backend for Fake {
         Ok(())
     }
 
-    async fn export_store(&self) -> Result<Pieces, ApiRefusal> {
+    async fn export_store(&self) -> Result<PieceStream, ApiRefusal> {
         Ok(stream::iter(self.export.lock().unwrap().clone()).boxed())
     }
 
-    fn subscribe(&self) -> Changes {
+    fn subscribe(&self) -> JobChangeStream {
         stream::unfold(self.changes.subscribe(), |mut changes| async move {
             match changes.recv().await {
-                Ok(change) => Some((FollowedChange::Change(change), changes)),
+                Ok(change) => Some((SubscriptionItem::Change(change), changes)),
                 Err(broadcast::error::RecvError::Lagged(_)) => {
-                    Some((FollowedChange::Lost, changes))
+                    Some((SubscriptionItem::Lost, changes))
                 }
                 Err(broadcast::error::RecvError::Closed) => None,
             }

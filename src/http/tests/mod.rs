@@ -29,20 +29,20 @@ use tokio::sync::oneshot;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use super::{Bound, Edge, HttpSettings};
+use super::{BoundListeners, HttpSettings, HttpState};
 use crate::api::v1::Problem;
-use crate::keys::{KeyDirectory, KeyRing, Role, Roles};
+use crate::keys::{KeyDirectory, KeyRoles, LoadedKeys, Role};
 use crate::uploads::UploadSettings;
-use fake::Fake;
+use fake::FakeControlPlane;
 
 /// A deadline that only a broken program misses.
 pub(super) const GENEROUS: Duration = Duration::from_secs(60);
 
 /// A server of its own for one test.
-pub(super) struct Served {
-    pub(super) fake: Arc<Fake>,
+pub(super) struct TestServer {
+    pub(super) fake: Arc<FakeControlPlane>,
     pub(super) keys: KeyDirectory,
-    pub(super) ring: Arc<KeyRing>,
+    pub(super) ring: Arc<LoadedKeys>,
     pub(super) token: String,
     pub(super) address: SocketAddr,
     agent: Agent,
@@ -53,13 +53,13 @@ pub(super) struct Served {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct TestReply {
     pub(super) status: u16,
     pub(super) headers: ureq::http::HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Reply {
+impl TestReply {
     pub(super) fn json<T: DeserializeOwned>(&self) -> T {
         let text = String::from_utf8_lossy(&self.body);
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {} {text}", self.status))
@@ -94,7 +94,7 @@ impl Reply {
     }
 }
 
-impl Served {
+impl TestServer {
     pub(super) fn start() -> Self {
         Self::with(|_| {})
     }
@@ -114,11 +114,11 @@ impl Served {
             ..HttpSettings::default()
         };
         change(&mut settings);
-        let fake = Arc::new(Fake::default());
-        let bound = Bound::bind(&settings).unwrap();
+        let fake = Arc::new(FakeControlPlane::default());
+        let bound = BoundListeners::bind(&settings).unwrap();
         let address = bound.addresses()[0];
-        let ring = Arc::new(KeyRing::open(keys.clone()).unwrap());
-        let edge = Edge::new(fake.clone(), ring.clone(), settings, Registry::new()).unwrap();
+        let ring = Arc::new(LoadedKeys::open(keys.clone()).unwrap());
+        let edge = HttpState::new(fake.clone(), ring.clone(), settings, Registry::new()).unwrap();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || run(bound, edge, stopped));
         let config = Agent::config_builder().http_status_as_error(false);
@@ -143,7 +143,7 @@ impl Served {
     }
 
     /// Sends a request with the key.
-    pub(super) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Reply {
+    pub(super) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> TestReply {
         self.send_with(
             method,
             path,
@@ -159,7 +159,7 @@ impl Served {
         path: &str,
         body: Option<&[u8]>,
         headers: &[(&str, &str)],
-    ) -> Reply {
+    ) -> TestReply {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path));
@@ -173,10 +173,10 @@ impl Served {
         Self::read(response.unwrap())
     }
 
-    fn read(response: Response<Body>) -> Reply {
+    fn read(response: Response<Body>) -> TestReply {
         let (parts, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 30).read_to_vec().unwrap();
-        Reply {
+        TestReply {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body,
@@ -190,7 +190,7 @@ impl Served {
         method: &str,
         path: &str,
         body: Option<&str>,
-    ) -> Reply {
+    ) -> TestReply {
         let bearer = format!("Bearer {token}");
         self.send_with(
             method,
@@ -214,7 +214,7 @@ impl Served {
 
     /// Makes a key that the server knows; its token.
     pub(super) fn key(&self, name: &str, roles: &[Role]) -> String {
-        let roles = Roles::of(roles.iter().copied()).unwrap();
+        let roles = KeyRoles::of(roles.iter().copied()).unwrap();
         let token = self
             .keys
             .create_key(&name.parse().unwrap(), roles, Timestamp(2))
@@ -241,15 +241,15 @@ impl Served {
         });
     }
 
-    pub(super) fn get(&self, path: &str) -> Reply {
+    pub(super) fn get(&self, path: &str) -> TestReply {
         self.send("GET", path, None)
     }
 
-    pub(super) fn post(&self, path: &str, body: &str) -> Reply {
+    pub(super) fn post(&self, path: &str, body: &str) -> TestReply {
         self.send("POST", path, Some(body.as_bytes()))
     }
 
-    pub(super) fn submit(&self, body: &str) -> Reply {
+    pub(super) fn submit(&self, body: &str) -> TestReply {
         self.post("/v1/jobs", body)
     }
 
@@ -276,13 +276,13 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn run(bound: Bound, edge: Edge, stopped: oneshot::Receiver<()>) {
+fn run(bound: BoundListeners, edge: HttpState, stopped: oneshot::Receiver<()>) {
     actix_web::rt::System::new().block_on(async move {
         let mut running = bound.serve(edge).unwrap();
         let server = actix_web::rt::spawn(running.take_server().unwrap());

@@ -58,7 +58,7 @@ fn places(value: &Value, at: String, found: &mut Vec<String>) {
     }
 }
 
-fn judge(reply: &Reply) {
+fn judge(reply: &TestReply) {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     if reply.status == 201 {
         return;
@@ -79,12 +79,12 @@ fn judge(reply: &Reply) {
 
 #[test]
 fn the_whole_document_is_accepted() {
-    assert_eq!(Served::start().submit(&full().to_string()).status, 201);
+    assert_eq!(TestServer::start().submit(&full().to_string()).status, 201);
 }
 
 #[test]
 fn a_document_with_one_value_replaced_is_taken_or_refused_with_a_problem() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut all = Vec::new();
     places(&full(), String::new(), &mut all);
     let strategy = (0..all.len(), odd_value(), any::<bool>());
@@ -98,7 +98,7 @@ fn a_document_with_one_value_replaced_is_taken_or_refused_with_a_problem() {
 
 #[test]
 fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut all = Vec::new();
     places(&full(), String::new(), &mut all);
     let strategy = (0..all.len(), any::<String>(), any::<bool>());
@@ -113,7 +113,7 @@ fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
 
 #[test]
 fn bytes_damaged_anywhere_are_accepted_or_refused_with_a_problem() {
-    let served = Served::start();
+    let served = TestServer::start();
     let text = full().to_string().into_bytes();
     let strategy = (
         0..text.len(),
@@ -129,7 +129,7 @@ fn bytes_damaged_anywhere_are_accepted_or_refused_with_a_problem() {
 
 #[test]
 fn any_path_and_parameter_gets_an_answer() {
-    let served = Served::start();
+    let served = TestServer::start();
     let strategy = (
         prop_oneof![Just("GET"), Just("DELETE"), Just("POST")],
         prop_oneof![

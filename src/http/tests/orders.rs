@@ -8,7 +8,7 @@ use crate::api::v1::commands::{OrderReport, OutcomeName};
 
 #[test]
 fn jobs_named_by_number_are_ordered_and_each_is_answered() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(3);
     served
         .fake
@@ -53,7 +53,7 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
 
 #[test]
 fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
-    let served = Served::start();
+    let served = TestServer::start();
     let at = |site: &str| {
         job().to_string().replace(
             "\"processors\"",
@@ -75,7 +75,7 @@ fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
 
 #[test]
 fn a_long_selection_is_done_in_steps_that_reach_every_job_once() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(2500);
     let mut reached = Vec::new();
     let mut after = String::new();
@@ -93,7 +93,7 @@ fn a_long_selection_is_done_in_steps_that_reach_every_job_once() {
 
 #[test]
 fn an_ambiguous_selection_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(1);
     let many: Vec<u64> = (0..10_001).collect();
     let many = serde_json::json!({"ids": many}).to_string();
@@ -130,7 +130,7 @@ fn an_ambiguous_selection_is_refused() {
 
 #[test]
 fn one_job_is_cancelled_by_deleting_it() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(2);
     served.fake.change(2, |job| job.held = Some("x".into()));
     assert_eq!(served.send("DELETE", "/v1/jobs/1", None).status, 200);

@@ -18,12 +18,12 @@ fn running() -> AttemptState {
     }
 }
 
-fn with_attempt(served: &Served, run: AttemptState) {
+fn with_attempt(served: &TestServer, run: AttemptState) {
     served.submit(&job().to_string());
     begin(served, run);
 }
 
-fn begin(served: &Served, run: AttemptState) {
+fn begin(served: &TestServer, run: AttemptState) {
     served.fake.change(1, |job| {
         let component = || Component {
             attempt: Attempt(1),
@@ -34,7 +34,7 @@ fn begin(served: &Served, run: AttemptState) {
     });
 }
 
-fn put(served: &Served, file: &str, text: &[u8]) {
+fn put(served: &TestServer, file: &str, text: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
     served
         .fake
@@ -48,7 +48,7 @@ fn put(served: &Served, file: &str, text: &[u8]) {
 
 #[test]
 fn a_piece_of_a_log_is_read_with_its_place_in_the_whole() {
-    let served = Served::start();
+    let served = TestServer::start();
     with_attempt(&served, running());
     put(&served, "stdout", b"hello world");
     let reply = served.get("/v1/jobs/1/logs/b/stdout?offset=6&limit=3");
@@ -61,7 +61,7 @@ fn a_piece_of_a_log_is_read_with_its_place_in_the_whole() {
 
 #[test]
 fn what_does_not_exist_cannot_be_read() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
     with_attempt(&served, running());
@@ -96,7 +96,7 @@ fn what_does_not_exist_cannot_be_read() {
 
 #[test]
 fn an_output_of_many_pieces_arrives_whole_with_its_length() {
-    let served = Served::start();
+    let served = TestServer::start();
     with_attempt(&served, running());
     let text: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     put(&served, "d/result.dat", &text);
@@ -113,7 +113,7 @@ fn an_output_of_many_pieces_arrives_whole_with_its_length() {
 
 #[test]
 fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
-    let served = Served::start();
+    let served = TestServer::start();
     with_attempt(
         &served,
         AttemptState::Ended {
@@ -159,7 +159,7 @@ fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
 
 #[test]
 fn a_directory_is_listed_and_told_from_what_was_never_left() {
-    let served = Served::start();
+    let served = TestServer::start();
     with_attempt(&served, running());
     put(&served, "out/a", b"12");
     put(&served, "out/b", b"");
@@ -189,7 +189,7 @@ fn a_directory_is_listed_and_told_from_what_was_never_left() {
 
 #[test]
 fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))
         .header("Authorization", format!("Bearer {}", served.token))
@@ -216,7 +216,7 @@ fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
 
 #[test]
 fn a_stop_ends_followed_logs() {
-    let mut served = Served::with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    let mut served = TestServer::with(|settings| settings.stop_timeout = 2 * GENEROUS);
     with_attempt(&served, running());
     put(&served, "stdout", b"x");
     let mut response = ureq::get(served.url("/v1/jobs/1/logs/b/stdout?follow=true"))

@@ -11,7 +11,7 @@ use super::*;
 use crate::api::v1::reservation::{ReservationPage, ReservationRow};
 use crate::api::v1::slots::SlotsReport;
 
-fn promise(served: &Served, id: u64) {
+fn promise(served: &TestServer, id: u64) {
     served.fake.change(id, |job| {
         let window = StartWindow::new(Timestamp(1_000), Timestamp(5_000));
         job.wish = TermsChange::Changed(ReservationTerms {
@@ -24,7 +24,7 @@ fn promise(served: &Served, id: u64) {
 
 #[test]
 fn slots_tell_of_each_site_and_refuse_what_can_never_start() {
-    let served = Served::start();
+    let served = TestServer::start();
     let slots: SlotsReport = served.get("/v1/slots?processors=4&for=1h").json();
     let states: Vec<(&str, &str)> = slots
         .sites
@@ -72,7 +72,7 @@ fn slots_tell_of_each_site_and_refuse_what_can_never_start() {
 
 #[test]
 fn reservations_are_those_of_jobs_that_want_one() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     served.submit(&named("other").to_string());
     promise(&served, 2);
@@ -95,7 +95,7 @@ fn reservations_are_those_of_jobs_that_want_one() {
 
 #[test]
 fn orders_about_a_reservation_reach_its_job() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit(&job().to_string());
     promise(&served, 1);
     let post = |path: &str, body: &str| served.send_as(&served.token, "POST", path, Some(body));
@@ -123,7 +123,7 @@ fn orders_about_a_reservation_reach_its_job() {
 
 #[test]
 fn what_contradicts_itself_of_a_shared_reservation_is_no_unreadable_body() {
-    let served = Served::start();
+    let served = TestServer::start();
     let twice = json!({
         "name": "course", "site": "delft", "processors": 1, "for": "1h",
         "also": [{ "site": "delft", "processors": 1 }],

@@ -18,7 +18,7 @@ fn at(address: SocketAddr) -> HttpSettings {
 fn a_port_in_use_is_told_before_anything_starts() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap();
-    let error = Bound::bind(&at(address)).err().unwrap();
+    let error = BoundListeners::bind(&at(address)).err().unwrap();
     assert!(
         matches!(error, BindError::InUse(a) if a == address),
         "{error}"
@@ -29,7 +29,9 @@ fn a_port_in_use_is_told_before_anything_starts() {
 #[test]
 fn other_machines_are_let_near_only_with_tls() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        let error = Bound::bind(&at(address.parse().unwrap())).err().unwrap();
+        let error = BoundListeners::bind(&at(address.parse().unwrap()))
+            .err()
+            .unwrap();
         assert!(matches!(error, BindError::Exposed(_)), "{error}");
         assert!(error.to_string().contains("TLS"));
     }
@@ -37,7 +39,10 @@ fn other_machines_are_let_near_only_with_tls() {
         listen: Vec::new(),
         ..HttpSettings::default()
     };
-    assert!(matches!(Bound::bind(&none), Err(BindError::NoAddress)));
+    assert!(matches!(
+        BoundListeners::bind(&none),
+        Err(BindError::NoAddress)
+    ));
 }
 
 fn certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
@@ -55,7 +60,7 @@ fn certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
 fn with_tls_it_listens_everywhere_and_speaks_nothing_else() {
     let home = tempfile::tempdir().unwrap();
     let (files, pem) = certificate(home.path());
-    let served = Served::with(|settings| {
+    let served = TestServer::with(|settings| {
         settings.tls = Some(files);
         settings.listen = vec!["0.0.0.0:0".parse().unwrap()];
     });
@@ -85,7 +90,7 @@ fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
             tls: Some(files.clone()),
             ..at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         };
-        Bound::bind(&settings).err().unwrap().to_string()
+        BoundListeners::bind(&settings).err().unwrap().to_string()
     };
     std::fs::write(&files.key, "nonsense").unwrap();
     assert!(bind(&files).contains("key.pem"));
@@ -93,7 +98,7 @@ fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
     assert!(bind(&files).contains("cert.pem"));
 }
 
-fn talk(served: &Served, text: &[u8]) -> String {
+fn talk(served: &TestServer, text: &[u8]) -> String {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(GENEROUS)).unwrap();
     // The server may close before it has read everything.
@@ -105,7 +110,7 @@ fn talk(served: &Served, text: &[u8]) -> String {
 
 #[test]
 fn what_is_not_http_is_turned_away() {
-    let served = Served::start();
+    let served = TestServer::start();
     for text in [
         &b"\x16\x03\x01\x02\x00\x01\x00"[..],
         b"nonsense\r\n\r\n",
@@ -134,13 +139,13 @@ fn what_is_not_http_is_turned_away() {
 
 #[test]
 fn a_request_that_dawdles_is_given_up() {
-    let served = Served::with(|settings| settings.head_timeout = Duration::from_millis(100));
+    let served = TestServer::with(|settings| settings.head_timeout = Duration::from_millis(100));
     let answer = talk(&served, b"GET /livez HTTP/1.1\r\nHost:");
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
         "{answer}"
     );
-    let served = Served::with(|settings| {
+    let served = TestServer::with(|settings| {
         settings.head_timeout = GENEROUS;
         settings.body_timeout = Duration::from_millis(100);
     });
@@ -167,7 +172,7 @@ fn answered(stream: &mut TcpStream) -> std::io::Result<bool> {
 
 #[test]
 fn a_connection_beyond_the_limit_waits_until_another_one_ends() {
-    let served = Served::with(|settings| {
+    let served = TestServer::with(|settings| {
         settings.workers = 1;
         settings.max_connections = 3;
     });
@@ -189,7 +194,7 @@ fn a_connection_beyond_the_limit_waits_until_another_one_ends() {
 
 #[test]
 fn a_panic_in_one_request_leaves_the_server_alive() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.fake.panics.store(true, Ordering::SeqCst);
     let body = job().to_string();
     let broken = ureq::post(served.url("/v1/jobs"))
@@ -202,9 +207,9 @@ fn a_panic_in_one_request_leaves_the_server_alive() {
 
 #[test]
 fn after_a_stop_nobody_is_served_and_the_port_is_free() {
-    let mut served = Served::start();
+    let mut served = TestServer::start();
     assert_eq!(served.get("/livez").status, 200);
     served.stop();
     assert!(TcpStream::connect(served.address).is_err());
-    assert!(Bound::bind(&at(served.address)).is_ok());
+    assert!(BoundListeners::bind(&at(served.address)).is_ok());
 }

@@ -4,17 +4,17 @@ use std::io::{BufRead, BufReader};
 
 use super::*;
 
-struct Stream(BufReader<ureq::BodyReader<'static>>);
+struct EventStream(BufReader<ureq::BodyReader<'static>>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Event {
+struct ReceivedEvent {
     name: String,
     id: Option<u64>,
     data: Value,
 }
 
-impl Stream {
-    fn open(served: &Served, query: &str, last: Option<u64>) -> Self {
+impl EventStream {
+    fn open(served: &TestServer, query: &str, last: Option<u64>) -> Self {
         let mut request = ureq::get(served.url(&format!("/v1/events{query}")))
             .header("Authorization", format!("Bearer {}", served.token));
         if let Some(last) = last {
@@ -30,8 +30,8 @@ impl Stream {
         stream
     }
 
-    fn next(&mut self) -> Option<Event> {
-        let mut event = Event::default();
+    fn next(&mut self) -> Option<ReceivedEvent> {
+        let mut event = ReceivedEvent::default();
         loop {
             let mut line = String::new();
             if self.0.read_line(&mut line).ok()? == 0 {
@@ -50,8 +50,8 @@ impl Stream {
 
 #[test]
 fn a_follower_sees_every_change_with_its_position() {
-    let served = Served::start();
-    let mut stream = Stream::open(&served, "", None);
+    let served = TestServer::start();
+    let mut stream = EventStream::open(&served, "", None);
     served.submit_many(3);
     for id in 1..=3 {
         let event = stream.next().unwrap();
@@ -65,23 +65,23 @@ fn a_follower_sees_every_change_with_its_position() {
 
 #[test]
 fn a_follower_who_comes_back_goes_on_where_it_was() {
-    let served = Served::start();
-    let mut stream = Stream::open(&served, "", None);
+    let served = TestServer::start();
+    let mut stream = EventStream::open(&served, "", None);
     served.submit_many(2);
     assert_eq!(stream.next().unwrap().id, Some(1));
     drop(stream);
     served.submit_many(2);
-    let mut stream = Stream::open(&served, "", Some(1));
+    let mut stream = EventStream::open(&served, "", Some(1));
     let ids: Vec<_> = (0..3).map(|_| stream.next().unwrap().id).collect();
     assert_eq!(ids, [Some(2), Some(3), Some(4)]);
-    let mut stream = Stream::open(&served, "?after=3", None);
+    let mut stream = EventStream::open(&served, "?after=3", None);
     assert_eq!(stream.next().unwrap().id, Some(4));
 }
 
 #[test]
 fn a_follower_who_was_away_too_long_is_told_to_read_anew() {
-    let served = Served::with(|settings| settings.kept_changes = 10);
-    let mut stream = Stream::open(&served, "", None);
+    let served = TestServer::with(|settings| settings.kept_changes = 10);
+    let mut stream = EventStream::open(&served, "", None);
     served.submit_many(50);
     // What was read so far may be anything; in the end it is told, or saw all.
     let mut last = 0;
@@ -89,7 +89,7 @@ fn a_follower_who_was_away_too_long_is_told_to_read_anew() {
         let event = stream.next().unwrap();
         last = event.data["seq"].as_u64().unwrap();
     }
-    let mut stream = Stream::open(&served, "", Some(1));
+    let mut stream = EventStream::open(&served, "", Some(1));
     let event = stream.next().unwrap();
     assert_eq!((event.name.as_str(), event.id), ("resync", Some(50)));
     served.submit_many(1);
@@ -98,18 +98,18 @@ fn a_follower_who_was_away_too_long_is_told_to_read_anew() {
 
 #[test]
 fn a_position_from_before_the_server_followed_means_reading_anew() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.submit_many(5);
-    let mut stream = Stream::open(&served, "", Some(2));
+    let mut stream = EventStream::open(&served, "", Some(2));
     assert_eq!(stream.next().unwrap().name, "resync");
-    let mut stream = Stream::open(&served, "", Some(7000));
+    let mut stream = EventStream::open(&served, "", Some(7000));
     assert_eq!(stream.next().unwrap().name, "resync");
 }
 
 #[test]
 fn one_job_can_be_followed() {
-    let served = Served::start();
-    let mut stream = Stream::open(&served, "?job=3", None);
+    let served = TestServer::start();
+    let mut stream = EventStream::open(&served, "?job=3", None);
     served.submit_many(5);
     assert_eq!(stream.next().unwrap().data["job"], 3);
     served.fake.change(4, |_| {});
@@ -119,8 +119,8 @@ fn one_job_can_be_followed() {
 
 #[test]
 fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
-    let served = Served::with(|settings| settings.kept_changes = 100);
-    let mut slow = Stream::open(&served, "", None);
+    let served = TestServer::with(|settings| settings.kept_changes = 100);
+    let mut slow = EventStream::open(&served, "", None);
     let mut last = 0;
     let mut told = false;
     // How much fits into the buffers between us and the client is the kernel's affair.
@@ -139,9 +139,9 @@ fn a_follower_who_does_not_read_costs_nothing_and_is_told_later() {
 
 #[test]
 fn streams_are_limited_and_given_back() {
-    let served = Served::with(|settings| settings.max_streams = 2);
-    let one = Stream::open(&served, "", None);
-    let _two = Stream::open(&served, "", None);
+    let served = TestServer::with(|settings| settings.max_streams = 2);
+    let one = EventStream::open(&served, "", None);
+    let _two = EventStream::open(&served, "", None);
     served.get("/v1/events").problem(429, "C5004");
     drop(one);
     served.submit_many(1);
@@ -154,7 +154,7 @@ fn streams_are_limited_and_given_back() {
 
 #[test]
 fn streams_are_limited_by_key_and_by_address_too() {
-    let served = Served::with(|settings| {
+    let served = TestServer::with(|settings| {
         settings.max_streams_per_key = 1;
         settings.max_streams_per_address = 2;
     });
@@ -163,7 +163,7 @@ fn streams_are_limited_by_key_and_by_address_too() {
         let reply = served.send_as(token, "GET", "/v1/events", None);
         reply.problem(429, "C5004").detail
     };
-    let _first = Stream::open(&served, "", None);
+    let _first = EventStream::open(&served, "", None);
     let said = refused(&served.token);
     assert!(said.contains("the key admin has 1 streams"), "{said}");
     let request = ureq::get(served.url("/v1/events"));
@@ -189,7 +189,7 @@ fn streams_are_limited_by_key_and_by_address_too() {
 
 #[test]
 fn a_wrong_position_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = format!("Bearer {}", served.token);
     let headers = [("Authorization", token.as_str()), ("Last-Event-ID", "x")];
     served
@@ -201,8 +201,8 @@ fn a_wrong_position_is_refused() {
 
 #[test]
 fn a_stop_ends_the_stream() {
-    let mut served = Served::with(|settings| settings.stop_timeout = 2 * GENEROUS);
-    let mut stream = Stream::open(&served, "", None);
+    let mut served = TestServer::with(|settings| settings.stop_timeout = 2 * GENEROUS);
+    let mut stream = EventStream::open(&served, "", None);
     let begun = std::time::Instant::now();
     served.stop();
     assert!(

@@ -3,20 +3,20 @@
 use cospan_actors::api::ApiRefusal;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::queue::AboveHighest;
+use cospan_domain::queue::ClassLimitError;
 
 use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::api::v1::job::{CheckedReport, SubmittedReport};
 
-fn with_key(served: &Served, key: &str, body: &str) -> Reply {
+fn with_key(served: &TestServer, key: &str, body: &str) -> TestReply {
     let token = format!("Bearer {}", served.token);
     let headers = [("Authorization", token.as_str()), ("Idempotency-Key", key)];
     served.send_with("POST", "/v1/jobs", Some(body.as_bytes()), &headers)
 }
 
-fn ids(reply: &Reply) -> Vec<u64> {
+fn ids(reply: &TestReply) -> Vec<u64> {
     reply
         .json::<SubmittedReport>()
         .jobs
@@ -27,7 +27,7 @@ fn ids(reply: &Reply) -> Vec<u64> {
 
 #[test]
 fn a_job_is_accepted_with_its_number() {
-    let served = Served::start();
+    let served = TestServer::start();
     let reply = served.submit(&job().to_string());
     assert_eq!(reply.status, 201);
     assert_eq!(
@@ -43,7 +43,7 @@ fn a_job_is_accepted_with_its_number() {
 
 #[test]
 fn an_array_is_accepted_as_a_whole_in_its_order() {
-    let served = Served::start();
+    let served = TestServer::start();
     let body = format!(" \n[{},{}]", named("x"), named("y"));
     let reply = served.submit(&body);
     assert_eq!((reply.status, ids(&reply)), (201, vec![1, 2]));
@@ -56,7 +56,7 @@ fn an_array_is_accepted_as_a_whole_in_its_order() {
 
 #[test]
 fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
-    let served = Served::start();
+    let served = TestServer::start();
     let cases = [
         (
             named("x")
@@ -100,7 +100,7 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
 
 #[test]
 fn a_single_wrong_job_has_no_index() {
-    let served = Served::start();
+    let served = TestServer::start();
     for wrong in [
         "{\"wall_time\":\"0s\",\"component\":[]}",
         "{\"wall_time\":\"1h\"}",
@@ -111,7 +111,7 @@ fn a_single_wrong_job_has_no_index() {
 
 #[test]
 fn the_same_key_and_body_is_the_same_job() {
-    let served = Served::start();
+    let served = TestServer::start();
     let body = job().to_string();
     let first = with_key(&served, "k1", &body);
     let second = with_key(&served, "k1", &body);
@@ -126,7 +126,7 @@ fn the_same_key_and_body_is_the_same_job() {
 
 #[test]
 fn a_key_holds_for_every_job_of_an_array() {
-    let served = Served::start();
+    let served = TestServer::start();
     let body = format!("[{},{}]", named("a"), named("b"));
     assert_eq!(ids(&with_key(&served, "k", &body)), [1, 2]);
     let again = with_key(&served, "k", &body);
@@ -137,7 +137,7 @@ fn a_key_holds_for_every_job_of_an_array() {
 
 #[test]
 fn a_key_that_is_none_is_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     for wrong in ["", "a b", &"x".repeat(241)] {
         let problem = with_key(&served, wrong, &job().to_string()).problem(400, "C1003");
         assert_eq!(problem.key.as_deref(), Some("Idempotency-Key"));
@@ -146,7 +146,7 @@ fn a_key_that_is_none_is_refused() {
 
 #[test]
 fn a_dry_run_accepts_nothing() {
-    let served = Served::start();
+    let served = TestServer::start();
     let reply = served.post(
         "/v1/jobs?dry_run=true&allow_unplaceable=true",
         &job().to_string(),
@@ -169,7 +169,7 @@ fn a_dry_run_accepts_nothing() {
 
 #[test]
 fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
-    let served = Served::start();
+    let served = TestServer::start();
     let unheard = |count: usize| served.fake.unheard.swap(count, Ordering::SeqCst);
     unheard(3);
     assert_eq!(
@@ -195,7 +195,7 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
 
 #[test]
 fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
-    let served = Served::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
+    let served = TestServer::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
     let dry_run = |token: &str| {
         served.send_as(
@@ -230,7 +230,7 @@ fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
 
 #[test]
 fn a_dry_run_is_broken_off_when_its_time_is_over() {
-    let served = Served::with(|settings| settings.dry_run_budget = Duration::ZERO);
+    let served = TestServer::with(|settings| settings.dry_run_budget = Duration::ZERO);
     let two = format!("[{},{}]", job(), job());
     let problem = served
         .post("/v1/jobs?dry_run=true", &two)
@@ -242,11 +242,11 @@ fn a_dry_run_is_broken_off_when_its_time_is_over() {
 
 #[test]
 fn every_refusal_of_the_control_plane_has_its_status_and_code() {
-    let served = Served::start();
+    let served = TestServer::start();
     let text = || "because".to_owned();
     let site = SiteName::new("delft").unwrap();
     let file = "none".parse().unwrap();
-    let above = AboveHighest {
+    let above = ClassLimitError {
         asked: Priority::High,
         highest: Priority::Low,
         rule: 1,

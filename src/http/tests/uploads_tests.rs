@@ -19,7 +19,7 @@ fn digest() -> Digest {
 }
 
 /// Begins an upload and sends all of it.
-fn sent(served: &Served, token: &str, name: &str) -> String {
+fn sent(served: &TestServer, token: &str, name: &str) -> String {
     let announced = serde_json::json!({
         "name": name, "size_bytes": BYTES.len(), "digest": digest().to_string(),
     });
@@ -31,7 +31,7 @@ fn sent(served: &Served, token: &str, name: &str) -> String {
     id
 }
 
-fn complete(served: &Served, token: &str, id: &str) -> Reply {
+fn complete(served: &TestServer, token: &str, id: &str) -> TestReply {
     served.send_as(
         token,
         "POST",
@@ -54,7 +54,7 @@ fn file(owner: &str, name: &str, digest: String) -> FileReport {
 
 #[test]
 fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("bob", &[Role::User]);
     let id = sent(&served, &token, "mesh");
     let place = FilePlace::User(RelPath::new(&format!("uploads/{id}")).unwrap());
@@ -87,7 +87,7 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
 
 #[test]
 fn a_name_that_became_anothers_meanwhile_is_not_taken_away() {
-    let served = Served::start();
+    let served = TestServer::start();
     let token = served.key("bob", &[Role::User]);
     let id = sent(&served, &token, "mesh");
     let name: LogicalName = "mesh".parse().unwrap();
@@ -104,7 +104,7 @@ fn a_name_that_became_anothers_meanwhile_is_not_taken_away() {
 
 #[test]
 fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
-    let served = Served::with(|settings| {
+    let served = TestServer::with(|settings| {
         settings.uploads.keep = Duration::from_millis(1);
     });
     let token = served.key("bob", &[Role::User]);
@@ -137,7 +137,7 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
 
 #[test]
 fn uploads_that_are_not_completed_are_listed_page_by_page() {
-    let served = Served::start();
+    let served = TestServer::start();
     let bob = served.key("bob", &[Role::User]);
     let carol = served.key("carol", &[Role::User]);
     let ids: Vec<String> = ["a", "b", "c"]

@@ -8,11 +8,11 @@ mod testbed_steps;
 use serde::Serialize;
 
 use super::demo_directory::DemoDirectory;
-use super::demo_server::DemoShared;
-use super::narrator::Teller;
-use super::{EndOnDrop, QuickstartError, QuickstartOptions, end_on_signals};
+use super::demo_server::DemoSharedState;
+use super::narrator::DemoNarrator;
+use super::{DemoEndGuard, QuickstartError, QuickstartOptions, end_on_signals};
 use testbed_clusters::SlurmClusters;
-use testbed_steps::TestbedStory;
+use testbed_steps::TestbedRun;
 
 /// The report of the demonstration.
 #[derive(Debug, Clone, Serialize)]
@@ -29,7 +29,7 @@ pub struct TestbedReport {
     pub job: u64,
     /// Rounds that the job took: one, unless the cluster forgot the job with its controller.
     pub rounds: u32,
-    pub components: Vec<PartReport>,
+    pub components: Vec<TestbedComponentReport>,
     /// Milliseconds between the first and the last start of a component.
     pub spread_ms: u64,
     /// Milliseconds from submission until all had started.
@@ -40,7 +40,7 @@ pub struct TestbedReport {
 
 /// A component.
 #[derive(Debug, Clone, Serialize)]
-pub struct PartReport {
+pub struct TestbedComponentReport {
     pub name: String,
     pub processors: u32,
     /// The cluster where it ran.
@@ -58,11 +58,11 @@ pub struct PartReport {
 pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError> {
     let clusters = SlurmClusters::prepare()?;
     let demo = DemoDirectory::prepare(Some(&clusters.create_directory()?))?;
-    let shared = DemoShared::new(demo.clone(), Box::new(clusters.clone()));
+    let shared = DemoSharedState::new(demo.clone(), Box::new(clusters.clone()));
     end_on_signals(shared.clone())?;
-    let mut unwatched = EndOnDrop(Some(shared.clone()));
-    let teller = Teller::new(options.silent);
-    let report = TestbedStory {
+    let mut unwatched = DemoEndGuard(Some(shared.clone()));
+    let teller = DemoNarrator::new(options.silent);
+    let report = TestbedRun {
         demo,
         clusters,
         keep: options.keep,

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::super::demo_directory::{DemoDirectory, DemoSites, quote_path};
 use super::super::quickstart_error::QuickstartError;
-use crate::testbed::{Account, Testbed, TestbedCluster, capture_output};
+use crate::testbed::{Testbed, TestbedAccount, TestbedCluster, capture_output};
 
 /// The clusters. Neither can hold the whole job.
 pub(super) const CLUSTERS: [TestbedCluster; 2] = [
@@ -30,7 +30,7 @@ const BASE: &str = "/var/tmp/cospan-quickstart";
 #[derive(Debug, Clone)]
 pub(super) struct SlurmClusters {
     testbed: Testbed,
-    account: Account,
+    account: TestbedAccount,
 }
 
 impl SlurmClusters {

@@ -46,7 +46,7 @@ pub(super) fn job_documents() -> Result<Vec<JobDocument>, ParseError> {
 
 /// The output of a component.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Printed {
+pub(super) struct ParsedOutput {
     /// Start of the component, in seconds since 1970.
     pub(super) began: f64,
     /// True if every part is there once, in order.
@@ -54,7 +54,7 @@ pub(super) struct Printed {
 }
 
 /// Parses the output of a component; `None` if it has no time.
-pub(super) fn parse_output(printed: &str) -> Option<Printed> {
+pub(super) fn parse_output(printed: &str) -> Option<ParsedOutput> {
     let began = printed.split(' ').next()?.parse().ok()?;
     let wanted = (1..=PARTS).map(|part| format!("part {part} of {PARTS},"));
     let found = printed.lines().map(|line| {
@@ -64,7 +64,7 @@ pub(super) fn parse_output(printed: &str) -> Option<Printed> {
             .collect::<Vec<_>>()
             .join(" ")
     });
-    Some(Printed {
+    Some(ParsedOutput {
         began,
         whole: found.eq(wanted),
     })
@@ -86,7 +86,7 @@ mod tests {
         let whole: String = (1..=PARTS).map(line).collect();
         assert_eq!(
             parse_output(&whole),
-            Some(Printed {
+            Some(ParsedOutput {
                 began: 12.5,
                 whole: true
             })

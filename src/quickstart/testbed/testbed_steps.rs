@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::demo_directory::DemoDirectory;
-use super::super::demo_server::{DemoServer, DemoShared};
+use super::super::demo_server::{DemoServer, DemoSharedState};
 use super::super::demo_steps::ms_since;
-use super::super::follow_job::{Follow, site_of};
-use super::super::narrator::{Teller, align_columns, bad, good};
+use super::super::follow_job::{DemoJobFollower, site_of};
+use super::super::narrator::{DemoNarrator, align_columns, bad, good};
 use super::super::quickstart_error::QuickstartError;
 use super::testbed_clusters::{CLUSTERS, SlurmClusters};
 use super::testbed_job::{self, PARTS};
-use super::{PartReport, TestbedReport};
+use super::{TestbedComponentReport, TestbedReport};
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
@@ -19,18 +19,18 @@ use crate::client::SubmitOptions;
 const DEAD_MAX: Duration = Duration::from_secs(20);
 
 /// Everything that the story needs.
-pub(super) struct TestbedStory {
+pub(super) struct TestbedRun {
     pub(super) demo: DemoDirectory,
     pub(super) clusters: SlurmClusters,
     pub(super) keep: bool,
-    pub(super) teller: Teller,
+    pub(super) teller: DemoNarrator,
 }
 
-impl TestbedStory {
+impl TestbedRun {
     /// Runs the story from the beginning to the end.
     pub(super) fn run_story(
         mut self,
-        shared: &Arc<DemoShared>,
+        shared: &Arc<DemoSharedState>,
     ) -> Result<TestbedReport, QuickstartError> {
         self.start_clusters()?;
         let server = self.start_server(shared)?;
@@ -65,7 +65,10 @@ impl TestbedStory {
         Ok(())
     }
 
-    fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
+    fn start_server(
+        &mut self,
+        shared: &Arc<DemoSharedState>,
+    ) -> Result<DemoServer, QuickstartError> {
         let user = self.clusters.user_name();
         self.teller.begin_step(
             "A control plane, as an ordinary user",
@@ -108,7 +111,7 @@ impl TestbedStory {
         let begin = Instant::now();
         let id = submitted.jobs.first().map_or(0, |row| row.id);
         self.teller.print_event(&format!("job {id} is accepted"))?;
-        let mut follow = Follow::new(server, id, PARTS);
+        let mut follow = DemoJobFollower::new(server, id, PARTS);
         self.follow_until(&mut follow, "JobStarted")?;
         let start_ms = ms_since(begin);
         for cluster in CLUSTERS {
@@ -133,7 +136,7 @@ impl TestbedStory {
     /// Follows the job until this event.
     fn follow_until(
         &mut self,
-        follow: &mut Follow<'_>,
+        follow: &mut DemoJobFollower<'_>,
         event: &str,
     ) -> Result<JobReport, QuickstartError> {
         loop {
@@ -151,7 +154,7 @@ impl TestbedStory {
     fn kill_controller(
         &mut self,
         server: &DemoServer,
-        follow: &mut Follow<'_>,
+        follow: &mut DemoJobFollower<'_>,
         cluster: &str,
     ) -> Result<(), QuickstartError> {
         self.teller.begin_step(
@@ -186,7 +189,7 @@ impl TestbedStory {
     fn check_outputs(
         &mut self,
         server: &DemoServer,
-        follow: &Follow<'_>,
+        follow: &DemoJobFollower<'_>,
         job: &JobReport,
         (start_ms, hurt): (u64, &str),
     ) -> Result<TestbedReport, QuickstartError> {
@@ -200,7 +203,7 @@ impl TestbedStory {
             let printed = follow.read_output(component)?;
             let printed = testbed_job::parse_output(&String::from_utf8_lossy(&printed));
             began.extend(printed.as_ref().map(|printed| printed.began));
-            let part = PartReport {
+            let part = TestbedComponentReport {
                 name: component.name.clone(),
                 processors: component.processors,
                 cluster: site_of(component).into(),

@@ -13,13 +13,13 @@ pub use cospan_simulator::world::world_site::LocalJob;
 use thiserror::Error;
 
 use super::{DescribedSite, Grid};
-use crate::simulate::workload::{SourceError, SourceNotes};
-use cospan_simulator::logs::OnBad;
+use crate::simulate::workload::{JobSourceError, JobSourceNotes};
+use cospan_simulator::logs::BadLineTreatment;
 use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 
-pub use node_failures::FailureNotes;
+pub use node_failures::FailureLogNotes;
 
 /// The largest number of local jobs, and of node failures, of one site; more would not fit into
 /// memory.
@@ -27,7 +27,7 @@ pub const EVENTS_PER_SITE_MAX: usize = 1_000_000;
 
 /// The part of time to build, and the options for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuildOptions {
+pub struct GridBuildOptions {
     /// Begin of the simulation.
     pub begin: Timestamp,
     /// Length of the simulation; later events are left out.
@@ -36,7 +36,7 @@ pub struct BuildOptions {
     /// site changes nothing at another.
     pub seed: u64,
     /// The treatment of unusable lines of a log.
-    pub on_bad: OnBad,
+    pub on_bad: BadLineTreatment,
 }
 
 /// A grid with all events at its sites.
@@ -47,7 +47,7 @@ pub struct BuiltGrid {
     /// A link for every ordered pair of sites.
     pub links: Vec<BuiltLink>,
     /// Notes about logs; only for sites that have any, in the order of the file.
-    pub complaints: Vec<SiteNotes>,
+    pub complaints: Vec<SiteLogNotes>,
 }
 
 /// A site with all its events.
@@ -58,14 +58,14 @@ pub struct BuiltSite {
     /// Processors of each node.
     pub processors_per_node: u32,
     /// The order in which its batch system starts jobs.
-    pub discipline: Discipline,
+    pub discipline: QueueDiscipline,
     /// Jobs of its local users, by time.
     pub local_jobs: Vec<LocalJob>,
     /// Failures of its nodes, by time, then by node. A node fails only while it is up.
-    pub node_failures: Vec<NodeDown>,
+    pub node_failures: Vec<NodeOutage>,
     /// Times at which its nodes are in service and fail all that is started on them, in the same
     /// order.
-    pub black_holes: Vec<NodeDown>,
+    pub black_holes: Vec<NodeOutage>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
     /// True if components may wait in its queue.
@@ -78,7 +78,7 @@ pub struct BuiltSite {
 
 /// A failure of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeDown {
+pub struct NodeOutage {
     /// Time of the failure.
     pub at: Timestamp,
     /// The number of the node, from 0.
@@ -106,15 +106,15 @@ pub struct BuiltLink {
 
 /// Notes about the logs of a site. The `Display` is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SiteNotes {
+pub struct SiteLogNotes {
     pub site: SiteName,
     /// Notes about its local load, if any.
-    pub local_load: Option<SourceNotes>,
+    pub local_load: Option<JobSourceNotes>,
     /// Notes about its failures, if any.
-    pub failures: Option<FailureNotes>,
+    pub failures: Option<FailureLogNotes>,
 }
 
-impl fmt::Display for SiteNotes {
+impl fmt::Display for SiteLogNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let load = self
             .local_load
@@ -131,10 +131,13 @@ impl fmt::Display for SiteNotes {
 
 /// The reason why a grid cannot be built.
 #[derive(Debug, Error)]
-pub enum BuildError {
+pub enum GridBuildError {
     /// A log cannot be read.
     #[error("site {site}: {cause}")]
-    Source { site: SiteName, cause: SourceError },
+    Source {
+        site: SiteName,
+        cause: JobSourceError,
+    },
     /// A model's parameter is outside its range.
     #[error("site {site}: local load: {cause}; change the utilization or the mean run time")]
     Model {
@@ -166,7 +169,7 @@ impl Grid {
     /// # Errors
     /// A log cannot be read, has a bad line and such lines are refused, or there are more events
     /// than can be simulated.
-    pub fn build(&self, options: &BuildOptions) -> Result<BuiltGrid, BuildError> {
+    pub fn build(&self, options: &GridBuildOptions) -> Result<BuiltGrid, GridBuildError> {
         let mut sites = Vec::with_capacity(self.sites.len());
         let mut complaints = Vec::new();
         for site in &self.sites {
@@ -176,7 +179,7 @@ impl Grid {
             let local_load = Some(load).filter(|notes| !notes.is_empty());
             let failures = Some(failures).filter(|notes| !notes.is_empty());
             if local_load.is_some() || failures.is_some() {
-                complaints.push(SiteNotes {
+                complaints.push(SiteLogNotes {
                     site: site.name.clone(),
                     local_load,
                     failures,

@@ -3,9 +3,10 @@
 use cospan_domain::units::{BitsPerSecond, Mflops};
 
 use super::{
-    BlackHoles, DescribedSite, Failures, Grid, LoadLevel, LocalLoad, LocalModel, LocalSource,
+    BlackHoleNodes, DescribedSite, FailureSource, Grid, LoadLevel, LocalJobModel, LocalJobSource,
+    LocalLoad,
 };
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 
 impl Grid {
     /// Describes the grid in a line: numbers of sites, nodes, processors and links.
@@ -43,8 +44,8 @@ impl DescribedSite {
                 .map(|power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3)),
         );
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
-        parts.extend(self.failures.as_ref().map(Failures::describe));
-        parts.extend(self.black_holes.as_ref().map(BlackHoles::describe));
+        parts.extend(self.failures.as_ref().map(FailureSource::describe));
+        parts.extend(self.black_holes.as_ref().map(BlackHoleNodes::describe));
         if !self.files.is_empty() {
             parts.push(count_noun(self.files.len(), "file"));
         }
@@ -56,11 +57,13 @@ impl LocalLoad {
     /// Describes the source of local jobs and their estimates, as part of a line.
     pub fn describe(&self) -> String {
         let source = match &self.source {
-            LocalSource::Log { path, start } => format!("log {} from {start} on", path.display()),
-            LocalSource::Model { model, utilization } => {
+            LocalJobSource::Log { path, start } => {
+                format!("log {} from {start} on", path.display())
+            }
+            LocalJobSource::Model { model, utilization } => {
                 format!("{} at {:.1} %", model.name(), utilization * 100.0)
             }
-            LocalSource::Level(LoadLevel { least, most, .. }) => {
+            LocalJobSource::Level(LoadLevel { least, most, .. }) => {
                 format!("held at {:.1} to {:.1} %", least * 100.0, most * 100.0)
             }
         };
@@ -71,7 +74,7 @@ impl LocalLoad {
     }
 }
 
-impl LocalModel {
+impl LocalJobModel {
     /// The name in grid files.
     pub fn name(&self) -> &'static str {
         match self {
@@ -81,7 +84,7 @@ impl LocalModel {
     }
 }
 
-impl Failures {
+impl FailureSource {
     /// Describes the failures of nodes, as part of a line.
     pub fn describe(&self) -> String {
         match self {
@@ -105,7 +108,7 @@ impl Failures {
     }
 }
 
-impl BlackHoles {
+impl BlackHoleNodes {
     /// Describes the black holes, as part of a line.
     pub fn describe(&self) -> String {
         let Self {
@@ -117,11 +120,11 @@ impl BlackHoles {
 }
 
 /// The name of a discipline in grid files.
-pub(super) fn discipline_name(discipline: Discipline) -> &'static str {
+pub(super) fn discipline_name(discipline: QueueDiscipline) -> &'static str {
     match discipline {
-        Discipline::Fcfs => "fcfs",
-        Discipline::Easy => "easy",
-        Discipline::Conservative => "conservative",
+        QueueDiscipline::Fcfs => "fcfs",
+        QueueDiscipline::Easy => "easy",
+        QueueDiscipline::Conservative => "conservative",
     }
 }
 

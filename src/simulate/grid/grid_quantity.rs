@@ -4,9 +4,9 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
 use crate::api::v1::quantity::Length;
 
-type Units = [(&'static str, u64)];
+type UnitTable = [(&'static str, u64)];
 
-const BANDWIDTHS: &Units = &[
+const BANDWIDTHS: &UnitTable = &[
     ("bit/s", 1),
     ("kbit/s", 1_000),
     ("Mbit/s", 1_000_000),
@@ -17,7 +17,7 @@ const BANDWIDTHS: &Units = &[
     ("GB/s", 8_000_000_000),
 ];
 
-const SIZES: &Units = &[
+const SIZES: &UnitTable = &[
     ("B", 1),
     ("kB", 1_000),
     ("MB", 1_000_000),
@@ -55,7 +55,7 @@ pub(super) fn parse_length(text: &str) -> Result<DurationMs, String> {
 }
 
 /// Reads a decimal number times its unit, exactly.
-fn parse_scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
+fn parse_scaled(text: &str, units: &UnitTable) -> Result<u64, &'static str> {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

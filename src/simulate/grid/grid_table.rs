@@ -6,11 +6,11 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problems::{Collector, suggest_name};
+use super::problems::{ProblemCollector, suggest_name};
 
 /// A value with its place in the file.
 #[derive(Debug, Clone)]
-pub(super) struct Placed<T> {
+pub(super) struct GridFileValue<T> {
     pub(super) value: T,
     pub(super) at: Range<usize>,
 }
@@ -20,14 +20,14 @@ pub(super) struct GridTable<'r, 't> {
     title: String,
     at: Range<usize>,
     entries: &'r DeTable<'t>,
-    problems: &'r RefCell<Collector<'t>>,
+    problems: &'r RefCell<ProblemCollector<'t>>,
 }
 
 impl<'r, 't> GridTable<'r, 't> {
     /// The whole file.
     pub(super) fn root(
         entries: &'r Spanned<DeTable<'t>>,
-        problems: &'r RefCell<Collector<'t>>,
+        problems: &'r RefCell<ProblemCollector<'t>>,
     ) -> Self {
         let title = "the grid file".into();
         Self {
@@ -49,8 +49,8 @@ impl<'r, 't> GridTable<'r, 't> {
     }
 
     /// The keys that are given.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Placed<&'r str>> {
-        self.entries.iter().map(|(key, _)| Placed {
+    pub(super) fn keys(&self) -> impl Iterator<Item = GridFileValue<&'r str>> {
+        self.entries.iter().map(|(key, _)| GridFileValue {
             value: &**key.get_ref(),
             at: key.span(),
         })
@@ -89,10 +89,10 @@ impl<'r, 't> GridTable<'r, 't> {
         &self,
         key: &str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
-    ) -> Option<Placed<T>> {
+    ) -> Option<GridFileValue<T>> {
         let value = self.entries.get(key)?;
         match read(value.get_ref()) {
-            Ok(read) => Some(Placed {
+            Ok(read) => Some(GridFileValue {
                 value: read,
                 at: value.span(),
             }),
@@ -113,7 +113,7 @@ impl<'r, 't> GridTable<'r, 't> {
         &self,
         key: &str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
-    ) -> Option<Placed<T>> {
+    ) -> Option<GridFileValue<T>> {
         if !self.has_key(key) {
             let message = format!("{} has no {key:?}", self.title);
             self.add_problem(&self.at, message, format!("add {key} = ..."));
@@ -198,7 +198,7 @@ pub(super) fn read_text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
 /// Parses a text as a type.
 pub(super) fn read_parsed<T>(value: &DeValue<'_>) -> Result<T, String>
 where
-    T: std::str::FromStr<Err = cospan_domain::ids::InvalidId>,
+    T: std::str::FromStr<Err = cospan_domain::ids::IdentifierError>,
 {
     read_text(value)?
         .parse()

@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cospan_domain::acquisition::Scores;
+use cospan_domain::acquisition::BenchmarkScores;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
 
 use crate::simulate::reserving_jobs::ReservationWorkload;
-use crate::simulate::workload::Estimates;
-use cospan_simulator::world::batch::Discipline;
+use crate::simulate::workload::EstimateSource;
+use cospan_simulator::world::batch::QueueDiscipline;
 
 pub use build::{
-    BuildError, BuildOptions, BuiltGrid, BuiltLink, BuiltSite, EVENTS_PER_SITE_MAX, FailureNotes,
-    LocalJob, NodeDown, SiteNotes,
+    BuiltGrid, BuiltLink, BuiltSite, EVENTS_PER_SITE_MAX, FailureLogNotes, GridBuildError,
+    GridBuildOptions, LocalJob, NodeOutage, SiteLogNotes,
 };
 pub use problems::{GridProblem, GridProblems};
 
@@ -66,13 +66,13 @@ pub struct DescribedSite {
     /// Processors of each node, 1 to [`PROCESSORS_PER_NODE_MAX`].
     pub processors_per_node: u32,
     /// The order in which its batch system starts jobs.
-    pub discipline: Discipline,
+    pub discipline: QueueDiscipline,
     /// Jobs of its local users, which do not pass through the control plane.
     pub local_load: Option<LocalLoad>,
     /// The failures of its nodes.
-    pub failures: Option<Failures>,
+    pub failures: Option<FailureSource>,
     /// The rate at which its nodes look idle and fail all that is started on them.
-    pub black_holes: Option<BlackHoles>,
+    pub black_holes: Option<BlackHoleNodes>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
     /// True if components may wait in its queue when no suitable processors are idle.
@@ -82,7 +82,7 @@ pub struct DescribedSite {
     /// Computing power of each of its processors, for jobs that ask for it.
     pub power_per_processor: Option<Mflops>,
     /// Results of its benchmarks, for jobs that have sites ranked.
-    pub benchmarks: Scores,
+    pub benchmarks: BenchmarkScores,
     /// Bandwidth for sending to each other site that has a `download`, where no link gives it.
     pub upload: Option<BitsPerSecond>,
     /// Bandwidth for receiving from each other site that has an `upload`.
@@ -93,16 +93,16 @@ pub struct DescribedSite {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalLoad {
     /// The source of the jobs.
-    pub source: LocalSource,
+    pub source: LocalJobSource,
     /// The source of their estimates.
-    pub estimates: Estimates,
+    pub estimates: EstimateSource,
     /// Factor of all estimates: above 0.
     pub estimates_times: f64,
 }
 
 /// A source of local jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum LocalSource {
+pub enum LocalJobSource {
     /// A job log in Standard Workload Format.
     Log {
         /// The log, plain or compressed with gzip or xz.
@@ -113,7 +113,7 @@ pub enum LocalSource {
     /// A model, set to a load.
     Model {
         /// The model.
-        model: LocalModel,
+        model: LocalJobModel,
         /// Requested processor time, as a share of the available one; above 0, at most 10.
         utilization: f64,
     },
@@ -135,7 +135,7 @@ pub struct LoadLevel {
 
 /// A model that generates local jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LocalModel {
+pub enum LocalJobModel {
     /// Lublin and Feitelson's model for a machine of this size, its times
     /// between arrivals stretched or shrunk to give the load. So its daily
     /// cycle is stretched or shrunk too.
@@ -151,7 +151,7 @@ pub enum LocalModel {
 
 /// A source of node failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failures {
+pub enum FailureSource {
     /// A failure log in the form of Los Alamos National Laboratory.
     Log {
         /// The log, plain or compressed with gzip or xz.
@@ -176,7 +176,7 @@ pub enum Failures {
 /// Nodes that stay in service, and fail all that is started on them: in turn with times in which
 /// they are well, both exponential, well at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlackHoles {
+pub struct BlackHoleNodes {
     /// Mean time that a node is well.
     pub mean_between_failures: DurationMs,
     /// Mean time that it fails everything.

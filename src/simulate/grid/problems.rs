@@ -52,12 +52,12 @@ impl fmt::Display for GridProblems {
 }
 
 /// Collects problems while a text is read.
-pub(super) struct Collector<'t> {
+pub(super) struct ProblemCollector<'t> {
     text: &'t str,
     list: Vec<GridProblem>,
 }
 
-impl<'t> Collector<'t> {
+impl<'t> ProblemCollector<'t> {
     /// An empty collector for this text.
     pub(super) fn new(text: &'t str) -> Self {
         Self {

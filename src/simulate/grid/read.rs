@@ -12,13 +12,13 @@ use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::Bytes;
 use toml::de::DeTable;
 
-use super::grid_table::{GridTable, Placed};
-use super::problems::Collector;
+use super::grid_table::{GridFileValue, GridTable};
+use super::problems::ProblemCollector;
 use super::{DescribedSite, Grid, GridProblems, SITES_MAX};
 
 /// Reads the text; logs are in the directory of `file`.
 pub(super) fn parse_grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
-    let mut problems = Collector::new(text);
+    let mut problems = ProblemCollector::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let at = error.span().unwrap_or(0..0);
@@ -88,7 +88,7 @@ impl<'f> GridReading<'f> {
 
     fn read_site(&mut self, table: &GridTable<'_, '_>) -> Option<DescribedSite> {
         let name = table.required_value("name", super::grid_table::read_parsed::<SiteName>);
-        if let Some(Placed { value, at }) = &name {
+        if let Some(GridFileValue { value, at }) = &name {
             let line = table.line_at(at);
             if let Some(first) = self.names.insert(value.clone(), line) {
                 let message = format!("site {value:?} is given twice, first on line {first}");

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{BuildOptions, BuiltGrid, Grid};
-use cospan_simulator::logs::OnBad;
+use super::{BuiltGrid, Grid, GridBuildOptions};
+use cospan_simulator::logs::BadLineTreatment;
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
@@ -29,12 +29,12 @@ fn one_site(lines: &str) -> String {
     format!("[[site]]\nname = \"delft\"\nnodes = 16\nprocessors_per_node = 2\n{lines}\n")
 }
 
-fn options(days: u64, seed: u64) -> BuildOptions {
+fn options(days: u64, seed: u64) -> GridBuildOptions {
     let horizon = DurationMs(DAY.0 * days);
-    let on_bad = OnBad::Skip {
+    let on_bad = BadLineTreatment::Skip {
         kept_per_kind_max: 10,
     };
-    BuildOptions {
+    GridBuildOptions {
         begin: BEGIN,
         horizon,
         seed,

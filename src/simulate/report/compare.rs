@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::stats::Interval;
+use super::stats::ConfidenceInterval;
 use super::summary::RunSummary;
 
 /// A figure by which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
+pub enum ComparisonMetric {
     /// Mean wait in seconds.
     MeanWait,
     /// Median wait in seconds.
@@ -78,65 +78,70 @@ pub struct LabelPair {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
     /// The metric.
-    pub metric: Metric,
+    pub metric: ComparisonMetric,
     /// For each label, its mean over seeds; `None` if no run has a value.
-    pub means: Vec<Option<Interval>>,
+    pub means: Vec<Option<ConfidenceInterval>>,
     /// For each of [`LabelComparison::pairs`], the difference of the two labels.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<PairedDifference>,
 }
 
 /// A label less another, per seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Difference {
+pub struct PairedDifference {
     /// Mean of the differences; `None` without a seed in common.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
     /// The result of the comparison.
     pub verdict: Significance,
 }
 
-impl Metric {
+impl ComparisonMetric {
     /// All of them, in the order of the tables.
-    pub const ALL: [Metric; 8] = [
-        Metric::MeanWait,
-        Metric::MedianWait,
-        Metric::P95Wait,
-        Metric::MeanResponse,
-        Metric::MeanBoundedSlowdown,
-        Metric::Utilization,
-        Metric::JobsDone,
-        Metric::WastedProcessorHours,
+    pub const ALL: [ComparisonMetric; 8] = [
+        ComparisonMetric::MeanWait,
+        ComparisonMetric::MedianWait,
+        ComparisonMetric::P95Wait,
+        ComparisonMetric::MeanResponse,
+        ComparisonMetric::MeanBoundedSlowdown,
+        ComparisonMetric::Utilization,
+        ComparisonMetric::JobsDone,
+        ComparisonMetric::WastedProcessorHours,
     ];
 
     /// Name with unit, for tables.
     pub fn title(self) -> &'static str {
         match self {
-            Metric::MeanWait => "mean wait (s)",
-            Metric::MedianWait => "median wait (s)",
-            Metric::P95Wait => "95th percentile of wait (s)",
-            Metric::MeanResponse => "mean response time (s)",
-            Metric::MeanBoundedSlowdown => "mean bounded slowdown",
-            Metric::Utilization => "utilization (%)",
-            Metric::JobsDone => "jobs done",
-            Metric::WastedProcessorHours => "wasted processor-hours",
+            ComparisonMetric::MeanWait => "mean wait (s)",
+            ComparisonMetric::MedianWait => "median wait (s)",
+            ComparisonMetric::P95Wait => "95th percentile of wait (s)",
+            ComparisonMetric::MeanResponse => "mean response time (s)",
+            ComparisonMetric::MeanBoundedSlowdown => "mean bounded slowdown",
+            ComparisonMetric::Utilization => "utilization (%)",
+            ComparisonMetric::JobsDone => "jobs done",
+            ComparisonMetric::WastedProcessorHours => "wasted processor-hours",
         }
     }
 
     /// Returns true if more is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Metric::Utilization | Metric::JobsDone)
+        matches!(
+            self,
+            ComparisonMetric::Utilization | ComparisonMetric::JobsDone
+        )
     }
 
     /// The value in a run; `None` if no job got far enough to have one.
     pub fn value_in(self, run: &RunSummary) -> Option<f64> {
         match self {
-            Metric::MeanWait => run.wait_s.if_any(run.wait_s.mean),
-            Metric::MedianWait => run.wait_s.if_any(run.wait_s.median),
-            Metric::P95Wait => run.wait_s.if_any(run.wait_s.p95),
-            Metric::MeanResponse => run.response_s.if_any(run.response_s.mean),
-            Metric::MeanBoundedSlowdown => run.bounded_slowdown.if_any(run.bounded_slowdown.mean),
-            Metric::Utilization => Some(run.utilization() * 100.0),
-            Metric::JobsDone => Some(run.jobs.done as f64),
-            Metric::WastedProcessorHours => Some(run.wasted_processor_hours),
+            ComparisonMetric::MeanWait => run.wait_s.if_any(run.wait_s.mean),
+            ComparisonMetric::MedianWait => run.wait_s.if_any(run.wait_s.median),
+            ComparisonMetric::P95Wait => run.wait_s.if_any(run.wait_s.p95),
+            ComparisonMetric::MeanResponse => run.response_s.if_any(run.response_s.mean),
+            ComparisonMetric::MeanBoundedSlowdown => {
+                run.bounded_slowdown.if_any(run.bounded_slowdown.mean)
+            }
+            ComparisonMetric::Utilization => Some(run.utilization() * 100.0),
+            ComparisonMetric::JobsDone => Some(run.jobs.done as f64),
+            ComparisonMetric::WastedProcessorHours => Some(run.wasted_processor_hours),
         }
     }
 }
@@ -153,7 +158,7 @@ impl Significance {
     }
 
     /// The verdict on the differences of a metric.
-    fn from_differences(metric: Metric, differences: Option<Interval>) -> Self {
+    fn from_differences(metric: ComparisonMetric, differences: Option<ConfidenceInterval>) -> Self {
         match differences {
             Some(interval) if interval.half_width.is_some() => {
                 let more = interval.mean > 0.0;
@@ -173,7 +178,7 @@ impl LabelComparison {
     pub fn of_runs(runs: &[RunSummary]) -> Self {
         let labels = distinct_labels(runs.iter().map(|run| run.label.as_str()));
         let pairs = make_pairs(&labels);
-        let metrics = Metric::ALL
+        let metrics = ComparisonMetric::ALL
             .into_iter()
             .map(|metric| metric_row(metric, &labels, &pairs, runs))
             .collect();
@@ -266,7 +271,7 @@ pub(super) fn distinct_labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<Str
 
 /// The row of a metric over all labels.
 fn metric_row(
-    metric: Metric,
+    metric: ComparisonMetric,
     labels: &[String],
     pairs: &[LabelPair],
     runs: &[RunSummary],
@@ -276,7 +281,7 @@ fn metric_row(
         .map(|label| (label.as_str(), values_by_seed(metric, label, runs)))
         .collect();
     let mean = |values: &BTreeMap<u64, f64>| {
-        Interval::of_values(&values.values().copied().collect::<Vec<f64>>())
+        ConfidenceInterval::of_values(&values.values().copied().collect::<Vec<f64>>())
     };
     MetricRow {
         metric,
@@ -292,8 +297,8 @@ fn metric_row(
                 let pairs = one
                     .iter()
                     .filter_map(|(seed, value)| Some(value - against.get(seed)?));
-                let interval = Interval::of_values(&pairs.collect::<Vec<f64>>());
-                Difference {
+                let interval = ConfidenceInterval::of_values(&pairs.collect::<Vec<f64>>());
+                PairedDifference {
                     interval,
                     verdict: Significance::from_differences(metric, interval),
                 }
@@ -303,7 +308,11 @@ fn metric_row(
 }
 
 /// The values of a metric in the runs of a label, by seed.
-fn values_by_seed(metric: Metric, label: &str, runs: &[RunSummary]) -> BTreeMap<u64, f64> {
+fn values_by_seed(
+    metric: ComparisonMetric,
+    label: &str,
+    runs: &[RunSummary],
+) -> BTreeMap<u64, f64> {
     let labelled = runs.iter().filter(|run| run.label == label);
     labelled
         .filter_map(|run| Some((run.seed, metric.value_in(run)?)))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::record::{JobEnding, RunJob};
-use super::stats::Distribution;
+use super::stats::ValueDistribution;
 
 /// Upper ends of the classes of sizes, in processors; the last class has none.
 const SIZES: [u32; 6] = [1, 4, 16, 64, 256, 1024];
@@ -12,7 +12,7 @@ const COMPONENTS: [u32; 6] = [1, 2, 3, 4, 8, 16];
 
 /// The jobs of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GroupSummary {
+pub struct JobGroupSummary {
     /// The least of the class, in processors or components.
     pub least: u32,
     /// The greatest; `None` for the last class.
@@ -22,12 +22,12 @@ pub struct GroupSummary {
     /// Jobs of this class that started.
     pub started: u64,
     /// Waits of those that started, in seconds.
-    pub wait_s: Distribution,
+    pub wait_s: ValueDistribution,
     /// Bounded slowdowns of those that were done.
-    pub bounded_slowdown: Distribution,
+    pub bounded_slowdown: ValueDistribution,
 }
 
-impl GroupSummary {
+impl JobGroupSummary {
     /// Describes the class in words.
     pub fn describe(&self) -> String {
         match self.most {
@@ -45,8 +45,8 @@ impl GroupSummary {
             most,
             jobs: jobs.len() as u64,
             started: jobs.iter().filter(|job| job.started.is_some()).count() as u64,
-            wait_s: Distribution::of_unsorted(waits.map(|wait| wait.as_secs_f64()).collect()),
-            bounded_slowdown: Distribution::of_unsorted(
+            wait_s: ValueDistribution::of_unsorted(waits.map(|wait| wait.as_secs_f64()).collect()),
+            bounded_slowdown: ValueDistribution::of_unsorted(
                 done.filter_map(|job| job.bounded_slowdown()).collect(),
             ),
         }
@@ -54,16 +54,20 @@ impl GroupSummary {
 }
 
 /// Jobs by the processors of all their components; classes without jobs are left out.
-pub(super) fn by_processors(jobs: &[RunJob]) -> Vec<GroupSummary> {
+pub(super) fn by_processors(jobs: &[RunJob]) -> Vec<JobGroupSummary> {
     group_by_class(jobs, &SIZES, |job| job.processors)
 }
 
 /// Jobs by their number of components, likewise.
-pub(super) fn by_components(jobs: &[RunJob]) -> Vec<GroupSummary> {
+pub(super) fn by_components(jobs: &[RunJob]) -> Vec<JobGroupSummary> {
     group_by_class(jobs, &COMPONENTS, |job| job.components)
 }
 
-fn group_by_class(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<GroupSummary> {
+fn group_by_class(
+    jobs: &[RunJob],
+    ends: &[u32],
+    value: fn(&RunJob) -> u32,
+) -> Vec<JobGroupSummary> {
     let beginnings = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
     let ends = ends.iter().copied().map(Some).chain([None]);
     beginnings
@@ -73,7 +77,7 @@ fn group_by_class(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> V
                 .iter()
                 .filter(|job: &&RunJob| (least..=most.unwrap_or(u32::MAX)).contains(&value(job)))
                 .collect();
-            (!jobs.is_empty()).then(|| GroupSummary::of_class(least.max(1), most, &jobs))
+            (!jobs.is_empty()).then(|| JobGroupSummary::of_class(least.max(1), most, &jobs))
         })
         .collect()
 }

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 
 use super::ReportError;
-use super::compare::{Difference, LabelComparison, LabelPair, Metric, Significance};
+use super::compare::{
+    ComparisonMetric, LabelComparison, LabelPair, PairedDifference, Significance,
+};
 use super::components_csv::COMPONENT_COLUMNS;
-use super::figures::{Figure, STYLE};
-use super::groups::GroupSummary;
+use super::figures::{ReportFigure, STYLE};
+use super::groups::JobGroupSummary;
 use super::jobs_csv::{COLUMNS, CsvColumn};
 use super::number_format;
 use super::record::{AttemptRow, RunJob};
-use super::stats::{Interval, mean};
+use super::stats::{ConfidenceInterval, mean};
 use super::summary::{LoadShares, RunSummary, SiteSummary};
 
 /// Rows up to which the table of runs is shown unfolded.
@@ -21,7 +23,7 @@ const RUNS_UNFOLDED: usize = 12;
 /// The values for the template.
 #[derive(Template)]
 #[template(path = "simulation_report.html")]
-struct Page<'a> {
+struct ReportPage<'a> {
     lead: String,
     setup: &'a [String],
     comparison: &'a LabelComparison,
@@ -30,7 +32,7 @@ struct Page<'a> {
     differences: Vec<PairRow>,
     groups: [GroupTable; 2],
     several_seeds: bool,
-    figures: &'a [Figure],
+    figures: &'a [ReportFigure],
     style: &'static str,
     runs: Vec<RunRow>,
     runs_unfolded: bool,
@@ -103,9 +105,9 @@ pub(super) fn write_page(
     setup: &[String],
     runs: &[RunSummary],
     comparison: &LabelComparison,
-    figures: &[Figure],
+    figures: &[ReportFigure],
 ) -> Result<String, ReportError> {
-    let page = Page {
+    let page = ReportPage {
         lead: lead_sentence(runs, comparison),
         setup,
         comparison,
@@ -171,7 +173,7 @@ fn lead_sentence(runs: &[RunSummary], comparison: &LabelComparison) -> String {
 }
 
 /// A metric with its unit, and the direction that is good.
-fn metric_title(metric: Metric) -> (&'static str, &'static str) {
+fn metric_title(metric: ComparisonMetric) -> (&'static str, &'static str) {
     (
         metric.title(),
         if metric.more_is_better() {
@@ -188,7 +190,7 @@ fn label_row(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
         .metrics
         .iter()
         .filter_map(|row| row.means.get(at))
-        .map(|mean: &Option<Interval>| {
+        .map(|mean: &Option<ConfidenceInterval>| {
             mean.as_ref()
                 .map_or("–".into(), number_format::format_interval)
         });
@@ -216,12 +218,12 @@ fn group_table(
     kind: &'static str,
     runs: &[RunSummary],
     comparison: &LabelComparison,
-    of: fn(&RunSummary) -> &Vec<GroupSummary>,
+    of: fn(&RunSummary) -> &Vec<JobGroupSummary>,
 ) -> GroupTable {
     let mut rows = Vec::new();
     for label in &comparison.labels {
         let runs = runs.iter().filter(|run| run.label == *label);
-        let mut classes: BTreeMap<u32, Vec<&GroupSummary>> = BTreeMap::new();
+        let mut classes: BTreeMap<u32, Vec<&JobGroupSummary>> = BTreeMap::new();
         for group in runs.flat_map(of) {
             classes.entry(group.least).or_default().push(group);
         }
@@ -234,7 +236,7 @@ fn group_table(
     GroupTable { title, kind, rows }
 }
 
-fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
+fn group_row(label: &str, groups: &[&JobGroupSummary]) -> GroupRow {
     GroupRow {
         label: label.to_owned(),
         kind: groups
@@ -255,7 +257,7 @@ fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
     }
 }
 
-fn show_mean(groups: &[&GroupSummary], value: fn(&GroupSummary) -> Option<f64>) -> String {
+fn show_mean(groups: &[&JobGroupSummary], value: fn(&JobGroupSummary) -> Option<f64>) -> String {
     let values: Vec<f64> = groups.iter().filter_map(|group| value(group)).collect();
     show_known(mean(&values))
 }
@@ -265,7 +267,7 @@ fn show_known(value: Option<f64>) -> String {
 }
 
 /// A difference as shown.
-fn difference_cell(difference: &Difference) -> DifferenceCell {
+fn difference_cell(difference: &PairedDifference) -> DifferenceCell {
     DifferenceCell {
         interval: difference
             .interval

@@ -23,7 +23,7 @@ const HEADER: [&str; 7] = [
 
 /// The experience of local users whose jobs were submitted on one day, and began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LocalDay {
+pub struct LocalUserDay {
     /// Days since the run began, from 0.
     pub day: u64,
     pub jobs: u64,
@@ -33,7 +33,7 @@ pub struct LocalDay {
     pub slowdown: f64,
 }
 
-impl LocalDay {
+impl LocalUserDay {
     /// Sums by day over jobs, each with its submission, begin and run time.
     pub fn sum_by_day(
         began: Timestamp,
@@ -68,7 +68,7 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
     file.write_header(HEADER)?;
     for run in runs {
         for site in &run.sites {
-            for LocalDay {
+            for LocalUserDay {
                 day,
                 jobs,
                 wait_ms,
@@ -104,10 +104,10 @@ mod tests {
             (at(10), at(10), hour),
             (at(86_400), at(172_800), hour),
         ];
-        let days = LocalDay::sum_by_day(at(0), jobs.into_iter());
+        let days = LocalUserDay::sum_by_day(at(0), jobs.into_iter());
         let day = |day, jobs, wait: u64, slowdown| {
             let wait_ms = wait * 1_000;
-            LocalDay {
+            LocalUserDay {
                 day,
                 jobs,
                 wait_ms,

@@ -28,18 +28,20 @@ mod terminal_summary;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Difference, LabelComparison, LabelPair, Metric, MetricRow, Significance};
+pub use compare::{
+    ComparisonMetric, LabelComparison, LabelPair, MetricRow, PairedDifference, Significance,
+};
 pub use components_csv::{COMPONENT_COLUMNS, components_csv};
 pub(crate) use figures::round_up as map_scale;
-pub use figures::{Figure, MapPoint, virtual_map};
-pub use groups::GroupSummary;
+pub use figures::{MapPoint, ReportFigure, virtual_map};
+pub use groups::JobGroupSummary;
 pub use jobs_csv::{COLUMNS, CsvColumn, jobs_csv};
-pub use local_days::LocalDay;
+pub use local_days::LocalUserDay;
 pub use output::{OutputFile, ReportError, ReportFiles, render, write_report};
 pub use record::{
-    AttemptRow, Bar, BookingBar, JobEnding, LoadKind, LoadRecord, QueueStep, RunJob, RunRecord,
-    SLOWDOWN_THRESHOLD, SiteTrace,
+    AttemptRow, GanttBar, JobEnding, LoadKind, LoadUseStep, QueueStep, ReservationBar, RunJob,
+    RunRecord, SLOWDOWN_THRESHOLD, SiteTrace,
 };
-pub use stats::{Distribution, Interval, mean, quantile, t_975};
+pub use stats::{ConfidenceInterval, ValueDistribution, mean, quantile, t_975};
 pub use summary::{JobCounts, LoadShares, RunSummary, SiteSummary};
 pub use terminal_summary::terminal_summary;

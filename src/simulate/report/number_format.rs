@@ -1,6 +1,6 @@
 //! Numbers in the form that people read.
 
-use super::stats::Interval;
+use super::stats::ConfidenceInterval;
 
 /// Writes a number with three significant digits.
 pub(super) fn format_number(value: f64) -> String {
@@ -13,7 +13,7 @@ pub(super) fn format_percent(share: f64) -> String {
 }
 
 /// Writes mean and half width with the same decimals: two digits of the half width.
-pub(super) fn format_interval(interval: &Interval) -> String {
+pub(super) fn format_interval(interval: &ConfidenceInterval) -> String {
     let Some(half) = interval.half_width else {
         return format_number(interval.mean);
     };
@@ -32,7 +32,7 @@ pub(super) fn format_interval(interval: &Interval) -> String {
 }
 
 /// Does the same with a sign, for differences.
-pub(super) fn format_difference(of: &Interval) -> String {
+pub(super) fn format_difference(of: &ConfidenceInterval) -> String {
     let sign = if of.mean > 0.0 { "+" } else { "" };
     format!("{sign}{}", format_interval(of))
 }

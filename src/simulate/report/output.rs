@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::compare::LabelComparison;
 use super::components_csv::components_csv;
-use super::figures::{self, Figure};
+use super::figures::{self, ReportFigure};
 use super::html_report;
 use super::jobs_csv::jobs_csv;
 use super::local_days::local_csv;
@@ -70,7 +70,7 @@ pub enum ReportError {
 
 /// The content of `summary.json`.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct SummaryFile<'a> {
     format: u32,
     setup: &'a [String],
     runs: &'a [RunSummary],
@@ -90,7 +90,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, Repor
     let comparison = LabelComparison::of_runs(&summaries);
     let figures = figures::all_figures(runs);
     let format = SUMMARY_FORMAT;
-    let summary = Summary {
+    let summary = SummaryFile {
         format,
         setup,
         runs: &summaries,
@@ -194,7 +194,7 @@ fn check_runs(runs: &[RunRecord]) -> Result<(), ReportError> {
 }
 
 /// A figure as a file of its own.
-fn figure_file(figure: &Figure) -> OutputFile {
+fn figure_file(figure: &ReportFigure) -> OutputFile {
     let path = Path::new("figures").join(format!("{}.svg", figure.name));
     OutputFile {
         path,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::local_days::LocalDay;
+use super::local_days::LocalUserDay;
 use super::millis;
 use super::step_function::{ReportSpan, StepValue};
 
@@ -52,22 +52,22 @@ pub struct SiteTrace {
     /// Processors that the site has, working or not.
     pub processors: u32,
     /// The load, as steps in order of time.
-    pub load: Vec<LoadRecord>,
+    pub load: Vec<LoadUseStep>,
     /// Bars for the Gantt chart.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<GanttBar>,
     /// Bars that the run did not keep, to save memory.
     pub bars_dropped: u64,
     /// Reservations that jobs had there.
     #[serde(default)]
-    pub bookings: Vec<BookingBar>,
+    pub bookings: Vec<ReservationBar>,
     /// The experience of its own users, day by day.
     #[serde(default)]
-    pub local_days: Vec<LocalDay>,
+    pub local_days: Vec<LocalUserDay>,
 }
 
 /// Use of a site's processors from an instant until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadRecord {
+pub struct LoadUseStep {
     /// Begin of the step.
     #[serde(with = "millis")]
     pub at: Timestamp,
@@ -107,7 +107,7 @@ pub enum LoadKind {
 
 /// A bar of the Gantt chart: some processors of a site, for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bar {
+pub struct GanttBar {
     /// First instant.
     #[serde(with = "millis")]
     pub from: Timestamp,
@@ -126,7 +126,7 @@ pub struct Bar {
 
 /// A reservation in the Gantt chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BookingBar {
+pub struct ReservationBar {
     /// Begin of the reservation.
     #[serde(with = "millis")]
     pub from: Timestamp,
@@ -291,14 +291,14 @@ impl LoadKind {
     }
 }
 
-impl LoadRecord {
+impl LoadUseStep {
     /// Processors by kind, in the order of [`LoadKind::STACKED`].
     pub(super) fn by_kind(&self) -> [u32; 4] {
         [self.running, self.held, self.local, self.down]
     }
 }
 
-impl StepValue for LoadRecord {
+impl StepValue for LoadUseStep {
     fn at(&self) -> Timestamp {
         self.at
     }

@@ -14,7 +14,7 @@ const Z_975: f64 = 1.959_964;
 
 /// A mean over seeds with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Mean of the values.
     pub mean: f64,
     /// The interval reaches this far to either side; `None` for one value.
@@ -25,7 +25,7 @@ pub struct Interval {
 
 /// The distribution of the values of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Distribution {
+pub struct ValueDistribution {
     /// Number of values; the other fields are 0 when it is.
     pub count: usize,
     /// Arithmetic mean.
@@ -38,7 +38,7 @@ pub struct Distribution {
     pub max: f64,
 }
 
-impl Interval {
+impl ConfidenceInterval {
     /// The interval of these values by Student's t, which assumes that they are independent and
     /// about normal. `None` without values.
     pub fn of_values(values: &[f64]) -> Option<Self> {
@@ -62,7 +62,7 @@ impl Interval {
     }
 }
 
-impl Distribution {
+impl ValueDistribution {
     /// The distribution of these values, in any order.
     pub fn of_unsorted(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);

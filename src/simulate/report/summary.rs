@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
-use super::groups::{self, GroupSummary};
-use super::record::{JobEnding, LoadKind, LoadRecord, RunJob, RunRecord, SiteTrace};
-use super::stats::Distribution;
+use super::groups::{self, JobGroupSummary};
+use super::record::{JobEnding, LoadKind, LoadUseStep, RunJob, RunRecord, SiteTrace};
+use super::stats::ValueDistribution;
 use super::step_function::time_means;
 
 /// Milliseconds in an hour.
@@ -26,19 +26,19 @@ pub struct RunSummary {
     /// Numbers of jobs by their end.
     pub jobs: JobCounts,
     /// From submission to the start, of all jobs that started.
-    pub wait_s: Distribution,
+    pub wait_s: ValueDistribution,
     /// From submission to the last placement, of all jobs that were placed.
-    pub placement_s: Distribution,
+    pub placement_s: ValueDistribution,
     /// From submission to the end, of the jobs that were done.
-    pub response_s: Distribution,
+    pub response_s: ValueDistribution,
     /// From the start to the end, of the jobs that were done.
-    pub run_s: Distribution,
+    pub run_s: ValueDistribution,
     /// Bounded slowdown of the jobs that were done, threshold 10 s.
-    pub bounded_slowdown: Distribution,
+    pub bounded_slowdown: ValueDistribution,
     /// The jobs by their processors.
-    pub by_processors: Vec<GroupSummary>,
+    pub by_processors: Vec<JobGroupSummary>,
     /// The jobs by their number of components.
-    pub by_components: Vec<GroupSummary>,
+    pub by_components: Vec<JobGroupSummary>,
     /// Mean use of all processors.
     pub load: LoadShares,
     /// Each site on its own.
@@ -123,7 +123,7 @@ impl RunSummary {
             placement_s: of_seconds(run.jobs.iter().filter_map(RunJob::placement_time)),
             response_s: of_seconds(done.clone().filter_map(RunJob::response)),
             run_s: of_seconds(done.clone().filter_map(RunJob::run_time)),
-            bounded_slowdown: Distribution::of_unsorted(
+            bounded_slowdown: ValueDistribution::of_unsorted(
                 done.filter_map(RunJob::bounded_slowdown).collect(),
             ),
             by_processors: groups::by_processors(&run.jobs),
@@ -184,7 +184,7 @@ impl LoadShares {
         for site in &run.sites {
             for (sum, part) in
                 sums.iter_mut()
-                    .zip(time_means(&site.load, run.span(), LoadRecord::by_kind))
+                    .zip(time_means(&site.load, run.span(), LoadUseStep::by_kind))
             {
                 *sum += part;
             }
@@ -201,7 +201,7 @@ fn summarize_sites(run: &RunRecord) -> Vec<SiteSummary> {
             name: site.name.clone(),
             processors: site.processors,
             load: LoadShares::of_stacked(
-                time_means(&site.load, run.span(), LoadRecord::by_kind),
+                time_means(&site.load, run.span(), LoadUseStep::by_kind),
                 u64::from(site.processors),
             ),
         })
@@ -209,11 +209,11 @@ fn summarize_sites(run: &RunRecord) -> Vec<SiteSummary> {
 }
 
 /// Waits of the jobs that started.
-fn distribution_of_waits(jobs: &[RunJob]) -> Distribution {
+fn distribution_of_waits(jobs: &[RunJob]) -> ValueDistribution {
     of_seconds(jobs.iter().filter_map(RunJob::wait))
 }
 
 /// The distribution of lengths of time, in seconds.
-fn of_seconds(lengths: impl Iterator<Item = DurationMs>) -> Distribution {
-    Distribution::of_unsorted(lengths.map(|length| length.as_secs_f64()).collect())
+fn of_seconds(lengths: impl Iterator<Item = DurationMs>) -> ValueDistribution {
+    ValueDistribution::of_unsorted(lengths.map(|length| length.as_secs_f64()).collect())
 }

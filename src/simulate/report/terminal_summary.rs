@@ -2,7 +2,7 @@
 
 use super::compare::{LabelComparison, MetricRow};
 use super::number_format;
-use super::stats::Interval;
+use super::stats::ConfidenceInterval;
 use super::summary::RunSummary;
 
 /// Characters of a label that fit above a column.
@@ -51,7 +51,7 @@ fn header_row(comparison: &LabelComparison) -> Vec<String> {
 /// A metric by label.
 fn mean_cells(row: &MetricRow) -> Vec<String> {
     std::iter::once(row.metric.title().to_owned())
-        .chain(row.means.iter().map(|mean: &Option<Interval>| {
+        .chain(row.means.iter().map(|mean: &Option<ConfidenceInterval>| {
             mean.as_ref()
                 .map_or("-".to_owned(), number_format::format_interval)
         }))

@@ -4,7 +4,7 @@ use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 
 use super::job_source::LogEstimate;
-use super::{RawJob, SHORTEST_RUN_TIME, SourceNotes};
+use super::{JobSourceNotes, RawJob, SHORTEST_RUN_TIME};
 use cospan_simulator::models::tsafrir::{
     EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
 };
@@ -13,7 +13,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// A source of run time estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Estimates {
+pub enum EstimateSource {
     /// As the log says; the run time if the log has none, or if the jobs come from a model.
     AsGiven,
     /// The run time.
@@ -24,8 +24,8 @@ pub enum Estimates {
     Tsafrir,
 }
 
-impl Estimates {
-    pub const ALL: [Estimates; 3] = [Self::AsGiven, Self::Exact, Self::Tsafrir];
+impl EstimateSource {
+    pub const ALL: [EstimateSource; 3] = [Self::AsGiven, Self::Exact, Self::Tsafrir];
 
     /// The name in grid files and reports.
     pub fn describe(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Estimates {
 
 /// The run time of a job, and its estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Times {
+pub(crate) struct RunTimeAndEstimate {
     /// At least [`SHORTEST_RUN_TIME`].
     pub(crate) run_time: DurationMs,
     /// Above zero.
@@ -59,38 +59,41 @@ pub(crate) struct Times {
 /// The times of all jobs that are used; records where they differ from the given ones.
 pub(crate) fn settle_times<'j>(
     jobs: impl Iterator<Item = &'j RawJob>,
-    estimates: Estimates,
-    notes: &mut SourceNotes,
+    estimates: EstimateSource,
+    notes: &mut JobSourceNotes,
     rng: &mut StdRng,
-) -> Result<Vec<Times>, EstimateError> {
+) -> Result<Vec<RunTimeAndEstimate>, EstimateError> {
     match estimates {
-        Estimates::Exact => Ok(jobs.map(|job| settle_exactly(job, notes)).collect()),
-        Estimates::AsGiven => Ok(jobs
+        EstimateSource::Exact => Ok(jobs.map(|job| settle_exactly(job, notes)).collect()),
+        EstimateSource::AsGiven => Ok(jobs
             .map(|job| times_as_given(job, settle_exactly(job, notes), notes))
             .collect()),
-        Estimates::Tsafrir => {
+        EstimateSource::Tsafrir => {
             draw_estimates(jobs.map(|job| settle_exactly(job, notes)).collect(), rng)
         }
     }
 }
 
-fn settle_exactly(job: &RawJob, notes: &mut SourceNotes) -> Times {
+fn settle_exactly(job: &RawJob, notes: &mut JobSourceNotes) -> RunTimeAndEstimate {
     notes.run_times_raised += u64::from(job.run_time < SHORTEST_RUN_TIME);
     let run_time = job.run_time.max(SHORTEST_RUN_TIME);
-    Times {
+    RunTimeAndEstimate {
         run_time,
         estimate: run_time,
     }
 }
 
 /// Multiplies all estimates, as users who know their jobs less well do.
-pub(crate) fn stretch_estimates(times: Vec<Times>, by: f64) -> Vec<Times> {
+pub(crate) fn stretch_estimates(
+    times: Vec<RunTimeAndEstimate>,
+    by: f64,
+) -> Vec<RunTimeAndEstimate> {
     if by == 1.0 {
         return times;
     }
-    let longer = times.into_iter().map(|times: Times| {
+    let longer = times.into_iter().map(|times: RunTimeAndEstimate| {
         let estimate = DurationMs((times.estimate.0 as f64 * by).round() as u64);
-        Times {
+        RunTimeAndEstimate {
             estimate: estimate.max(SHORTEST_RUN_TIME),
             ..times
         }
@@ -98,11 +101,15 @@ pub(crate) fn stretch_estimates(times: Vec<Times>, by: f64) -> Vec<Times> {
     longer.collect()
 }
 
-fn times_as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
+fn times_as_given(
+    job: &RawJob,
+    exact: RunTimeAndEstimate,
+    notes: &mut JobSourceNotes,
+) -> RunTimeAndEstimate {
     match job.estimate {
         LogEstimate::Given(estimate) if estimate > DurationMs::ZERO => {
             notes.estimates_too_short += u64::from(estimate < exact.run_time);
-            Times { estimate, ..exact }
+            RunTimeAndEstimate { estimate, ..exact }
         }
         LogEstimate::Given(_) | LogEstimate::Missing => {
             notes.estimates_missing += 1;
@@ -112,7 +119,10 @@ fn times_as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times 
     }
 }
 
-fn draw_estimates(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, EstimateError> {
+fn draw_estimates(
+    mut times: Vec<RunTimeAndEstimate>,
+    rng: &mut StdRng,
+) -> Result<Vec<RunTimeAndEstimate>, EstimateError> {
     let run_times: Vec<DurationMs> = times.iter().map(|times| times.run_time).collect();
     let Some(longest) = run_times.iter().max() else {
         return Ok(times);

@@ -9,8 +9,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use thiserror::Error;
 
-use super::{SourceNotes, WorkloadSource};
-use cospan_simulator::logs::{LogError, LogReading, OnBad, SwfJob, read_swf};
+use super::{JobSourceNotes, WorkloadSource};
+use cospan_simulator::logs::{BadLineTreatment, LogError, LogReadSettings, SwfJob, read_swf};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ModelParameterError};
@@ -21,7 +21,7 @@ pub const SHORTEST_RUN_TIME: DurationMs = DurationMs(1);
 
 /// The reason why a log gives no jobs.
 #[derive(Debug, Error)]
-pub enum SourceError {
+pub enum JobSourceError {
     /// The log cannot be opened.
     #[error("cannot open the log {file}: {cause}; check its path")]
     CannotOpen { file: PathBuf, cause: io::Error },
@@ -90,16 +90,16 @@ impl RawJob {
 }
 
 /// Opens the file for reading.
-pub(crate) fn open_log(file: &Path) -> Result<File, SourceError> {
-    File::open(file).map_err(|cause| SourceError::CannotOpen {
+pub(crate) fn open_log(file: &Path) -> Result<File, JobSourceError> {
+    File::open(file).map_err(|cause| JobSourceError::CannotOpen {
         file: file.into(),
         cause,
     })
 }
 
 /// The format and compression of a file with this name.
-pub(crate) fn reading_for(file: &Path, on_bad: OnBad) -> LogReading {
-    LogReading {
+pub(crate) fn reading_for(file: &Path, on_bad: BadLineTreatment) -> LogReadSettings {
+    LogReadSettings {
         file: file.display().to_string(),
         on_bad,
     }
@@ -109,18 +109,18 @@ pub(crate) fn reading_for(file: &Path, on_bad: OnBad) -> LogReading {
 /// submit time, which counts from `start`.
 pub(crate) fn log_jobs(
     file: &Path,
-    on_bad: OnBad,
+    on_bad: BadLineTreatment,
     processors_max: u32,
     (start, end): (DurationMs, DurationMs),
-) -> Result<(Vec<RawJob>, SourceNotes), SourceError> {
+) -> Result<(Vec<RawJob>, JobSourceNotes), JobSourceError> {
     let log = read_swf(
         open_log(file)?,
         reading_for(file, on_bad),
         Some(processors_max),
     )?;
-    let mut notes = SourceNotes {
+    let mut notes = JobSourceNotes {
         log: Some(log.complaints),
-        ..SourceNotes::default()
+        ..JobSourceNotes::default()
     };
     let mut jobs = Vec::new();
     for job in &log.jobs {

@@ -25,17 +25,17 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
-use cospan_simulator::logs::OnBad;
+use cospan_simulator::logs::BadLineTreatment;
 use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 
-pub use estimates::Estimates;
-pub(crate) use estimates::{Times, settle_times, stretch_estimates};
+pub use estimates::EstimateSource;
+pub(crate) use estimates::{RunTimeAndEstimate, settle_times, stretch_estimates};
+pub use job_source::{JobSourceError, SHORTEST_RUN_TIME};
 pub(crate) use job_source::{RawJob, log_jobs, open_log, reading_for};
-pub use job_source::{SHORTEST_RUN_TIME, SourceError};
-pub use own_files::{OwnFiles, OwnReplica};
+pub use own_files::{OwnFileSettings, OwnReplica};
 pub use split_jobs::{COMPONENTS_MAX, JobSize, WorkloadSplit};
-pub use workload_changes::{SourceNotes, UnplaceableJob, WorkloadComplaints};
+pub use workload_changes::{JobSourceNotes, UnplaceableJob, WorkloadComplaints};
 
 /// The largest number of jobs that a model may be asked for.
 pub const JOBS_MAX: usize = 1_000_000;
@@ -87,18 +87,18 @@ pub struct WorkloadOptions {
     /// Input files; each job draws one of them. Empty: jobs have no input.
     pub inputs: Vec<LogicalName>,
     /// Instead of `inputs`: each job reads a file that no other reads.
-    pub own_files: Option<OwnFiles>,
+    pub own_files: Option<OwnFileSettings>,
     /// Thousandths of its run time by which a job runs longer for each further site that it
     /// combines; more over slow links.
     pub slowdown_per_mille: u64,
     /// Priorities; each job draws one of them. Empty: all have the default.
     pub priorities: Vec<Priority>,
     /// The source of run time estimates.
-    pub estimates: Estimates,
+    pub estimates: EstimateSource,
     /// Factor of all estimates: above 0.
     pub estimates_times: f64,
     /// The treatment of an unusable line of the log, and of a job that can never be placed.
-    pub on_bad: OnBad,
+    pub on_bad: BadLineTreatment,
     /// Decides everything that is drawn.
     pub seed: u64,
 }
@@ -138,7 +138,7 @@ pub struct Workload {
 pub enum WorkloadError {
     /// The log cannot be read, or holds no job that can be used.
     #[error(transparent)]
-    Source(#[from] SourceError),
+    Source(#[from] JobSourceError),
     /// An option is outside its range.
     #[error("{option} is {value}; {remedy}")]
     Option {
@@ -233,9 +233,9 @@ impl WorkloadOptions {
             own_files: None,
             slowdown_per_mille: 0,
             priorities: Vec::new(),
-            estimates: Estimates::AsGiven,
+            estimates: EstimateSource::AsGiven,
             estimates_times: 1.0,
-            on_bad: OnBad::Skip {
+            on_bad: BadLineTreatment::Skip {
                 kept_per_kind_max: 10,
             },
             seed,
@@ -252,7 +252,7 @@ impl WorkloadOptions {
             let names: Vec<&str> = self.inputs.iter().map(LogicalName::as_str).collect();
             parts.push(format!("input {}", names.join("|")));
         }
-        parts.extend(self.own_files.as_ref().map(OwnFiles::describe));
+        parts.extend(self.own_files.as_ref().map(OwnFileSettings::describe));
         if self.slowdown_per_mille > 0 {
             let share = self.slowdown_per_mille as f64 / 1_000.0;
             parts.push(format!("slower by {share} a further site"));

@@ -1,6 +1,6 @@
 //! Files that a single job reads.
 
-use cospan_domain::ids::{InvalidId, LogicalName};
+use cospan_domain::ids::{IdentifierError, LogicalName};
 use cospan_domain::units::Bytes;
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -11,7 +11,7 @@ use crate::simulate::random_streams::random_stream;
 
 /// Files that a single job reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnFiles {
+pub struct OwnFileSettings {
     /// Their sizes: each entry is equally likely. Not empty.
     pub sizes: Vec<Bytes>,
     /// Number of sites where each lies, at least 1; all sites if there are fewer.
@@ -27,7 +27,7 @@ pub struct OwnReplica {
     pub site: usize,
 }
 
-impl OwnFiles {
+impl OwnFileSettings {
     /// Names the file of each job as its input, and draws its sites. With more replicas a file lies
     /// where it was with fewer, and elsewhere too.
     ///
@@ -38,7 +38,7 @@ impl OwnFiles {
         jobs: &mut [WorkloadJob],
         sites: usize,
         seed: u64,
-    ) -> Result<Vec<OwnReplica>, InvalidId> {
+    ) -> Result<Vec<OwnReplica>, IdentifierError> {
         let mut rng = random_stream(seed, "own files", "workload");
         let mut order: Vec<usize> = (0..sites).collect();
         let mut replicas = Vec::new();

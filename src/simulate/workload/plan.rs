@@ -8,18 +8,18 @@ use rand::rngs::StdRng;
 use super::fit::fit_together;
 use super::job_source::{lublin_jobs, poisson_jobs};
 use super::{
-    JOBS_MAX, LOAD_SCALE_MAX, RawJob, SourceNotes, Times, UnplaceableJob, Workload,
+    JOBS_MAX, JobSourceNotes, LOAD_SCALE_MAX, RawJob, RunTimeAndEstimate, UnplaceableJob, Workload,
     WorkloadComplaints, WorkloadError, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit,
     log_jobs, settle_times, stretch_estimates,
 };
 use crate::simulate::random_streams::random_stream;
-use cospan_simulator::logs::OnBad;
+use cospan_simulator::logs::BadLineTreatment;
 
 /// The whole of a log.
 const ALWAYS: (DurationMs, DurationMs) = (DurationMs::ZERO, DurationMs(u64::MAX));
 
 /// A job that can be placed, with its components.
-struct Placeable {
+struct PlaceableJob {
     job: RawJob,
     components: Vec<u32>,
 }
@@ -52,7 +52,7 @@ impl WorkloadOptions {
         random_stream(self.seed, purpose, "workload")
     }
 
-    fn raw_jobs(&self, processors: u32) -> Result<(Vec<RawJob>, SourceNotes), WorkloadError> {
+    fn raw_jobs(&self, processors: u32) -> Result<(Vec<RawJob>, JobSourceNotes), WorkloadError> {
         let mut rng = self.random_stream("jobs");
         let raw = match &self.source {
             WorkloadSource::Log(file) => {
@@ -61,7 +61,7 @@ impl WorkloadOptions {
             WorkloadSource::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
             WorkloadSource::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
         };
-        Ok((raw, SourceNotes::default()))
+        Ok((raw, JobSourceNotes::default()))
     }
 
     /// Splits jobs, and leaves out or refuses those that do not fit.
@@ -70,7 +70,7 @@ impl WorkloadOptions {
         raw: Vec<RawJob>,
         sites: &[u32],
         complaints: &mut WorkloadComplaints,
-    ) -> Result<Vec<Placeable>, WorkloadError> {
+    ) -> Result<Vec<PlaceableJob>, WorkloadError> {
         let mut rng = self.random_stream("split");
         let most = self.jobs_max.unwrap_or(usize::MAX);
         let mut placeable = Vec::new();
@@ -81,11 +81,11 @@ impl WorkloadOptions {
             let split = job.components.map_or(self.split, WorkloadSplit::Into);
             let components = split.split_processors(job.processors, &mut rng);
             if fit_together(&components, sites) {
-                placeable.push(Placeable { job, components });
+                placeable.push(PlaceableJob { job, components });
                 continue;
             }
             let unplaceable = UnplaceableJob::new(&job, components);
-            let OnBad::Skip { kept_per_kind_max } = self.on_bad else {
+            let BadLineTreatment::Skip { kept_per_kind_max } = self.on_bad else {
                 return Err(WorkloadError::Unplaceable(unplaceable));
             };
             complaints.unplaceable += 1;
@@ -98,8 +98,8 @@ impl WorkloadOptions {
 
     fn plan_placeable(
         &self,
-        placeable: Vec<Placeable>,
-        notes: &mut SourceNotes,
+        placeable: Vec<PlaceableJob>,
+        notes: &mut JobSourceNotes,
         begin: Timestamp,
     ) -> Result<Vec<WorkloadJob>, WorkloadError> {
         let jobs = placeable.iter().map(|placeable| &placeable.job);
@@ -116,15 +116,17 @@ impl WorkloadOptions {
             .into_iter()
             .zip(times)
             .map(
-                |(Placeable { job, components }, times): (Placeable, Times)| WorkloadJob {
-                    at: begin + scale_time(job.submitted, self.load_scale),
-                    components,
-                    run_time: times.run_time,
-                    estimate: times.estimate,
-                    name: job.number.to_string(),
-                    input: draw_choice(&self.inputs, &mut inputs).cloned(),
-                    priority: draw_choice(&self.priorities, &mut priorities)
-                        .map_or(Priority::default(), |priority| *priority),
+                |(PlaceableJob { job, components }, times): (PlaceableJob, RunTimeAndEstimate)| {
+                    WorkloadJob {
+                        at: begin + scale_time(job.submitted, self.load_scale),
+                        components,
+                        run_time: times.run_time,
+                        estimate: times.estimate,
+                        name: job.number.to_string(),
+                        input: draw_choice(&self.inputs, &mut inputs).cloned(),
+                        priority: draw_choice(&self.priorities, &mut priorities)
+                            .map_or(Priority::default(), |priority| *priority),
+                    }
                 },
             )
             .collect())

@@ -3,15 +3,15 @@
 use std::fmt;
 
 use super::RawJob;
-use cospan_simulator::logs::Complaints;
+use cospan_simulator::logs::LogComplaints;
 
 /// Notes about a source of jobs: lines concern all of it, times and estimates only the jobs that
 /// are used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SourceNotes {
+pub struct JobSourceNotes {
     /// Complaints about the log, if there was one. They include jobs larger than the grid or site,
     /// with their lines.
-    pub log: Option<Complaints>,
+    pub log: Option<LogComplaints>,
     /// Jobs left out because the log has them before the chosen start.
     pub before_start: u64,
     /// Jobs left out because the log has them after the end of the simulation.
@@ -24,7 +24,7 @@ pub struct SourceNotes {
     pub run_times_raised: u64,
 }
 
-impl SourceNotes {
+impl JobSourceNotes {
     fn counted_kinds(&self) -> [(u64, &'static str); 5] {
         [
             (self.before_start, "submitted before the start, left out"),
@@ -44,13 +44,13 @@ impl SourceNotes {
     /// Returns true if all jobs were used as they are.
     pub fn is_empty(&self) -> bool {
         let counted = self.counted_kinds().iter().all(|(count, _)| *count == 0);
-        counted && self.log.as_ref().is_none_or(Complaints::is_empty)
+        counted && self.log.as_ref().is_none_or(LogComplaints::is_empty)
     }
 }
 
-impl SourceNotes {
+impl JobSourceNotes {
     fn to_parts(&self) -> Vec<String> {
-        let log = self.log.as_ref().map(Complaints::to_string);
+        let log = self.log.as_ref().map(LogComplaints::to_string);
         let counted = self
             .counted_kinds()
             .into_iter()
@@ -63,7 +63,7 @@ impl SourceNotes {
     }
 }
 
-impl fmt::Display for SourceNotes {
+impl fmt::Display for JobSourceNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&join_complaints(&self.to_parts()))
     }
@@ -116,7 +116,7 @@ impl fmt::Display for UnplaceableJob {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkloadComplaints {
     /// Notes about the source.
-    pub source: SourceNotes,
+    pub source: JobSourceNotes,
     /// Number of jobs that were left out because they can never be placed.
     pub unplaceable: u64,
     /// The first of them, as many as complaints of one kind are kept.

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 
-use super::Subject;
+use super::StoreUnderTest;
 use crate::port::{
-    AppendOutcome, CommitReport, Journal, Key, KeyChange, Sink, Stored, Unit, UnitToken, Version,
+    AppendOutcome, CommitReport, CommitReportSink, Journal, JournalUnit, KeyChange, KeyVersion,
+    StoreKey, StoredValue, UnitToken,
 };
 
 /// Longest time that anything may take before the case fails.
@@ -22,7 +23,7 @@ pub struct ContractClient {
     pub epoch: Epoch,
     pub instance: InstanceId,
     /// Values that were loaded while opening.
-    pub loaded: Vec<Stored>,
+    pub loaded: Vec<StoredValue>,
     reports: Receiver<CommitReport>,
     decided: BTreeMap<UnitToken, AppendOutcome>,
     /// Tokens in the order of their outcomes.
@@ -31,7 +32,7 @@ pub struct ContractClient {
 }
 
 /// A sink that puts reports into a channel.
-pub fn channel_sink() -> (Sink, Receiver<CommitReport>) {
+pub fn channel_sink() -> (CommitReportSink, Receiver<CommitReport>) {
     let (sender, reports) = channel();
     let sender: Mutex<Sender<CommitReport>> = Mutex::new(sender);
     // A client that is gone wants no reports.
@@ -42,7 +43,7 @@ pub fn channel_sink() -> (Sink, Receiver<CommitReport>) {
 }
 
 impl ContractClient {
-    pub fn open(subject: &dyn Subject) -> Self {
+    pub fn open(subject: &dyn StoreUnderTest) -> Self {
         let (sink, reports) = channel_sink();
         let mut loaded = Vec::new();
         let opened = subject
@@ -61,7 +62,7 @@ impl ContractClient {
     }
 
     /// Closes, and opens the same store again.
-    pub fn reopen(self, subject: &dyn Subject) -> Self {
+    pub fn reopen(self, subject: &dyn StoreUnderTest) -> Self {
         self.journal.close();
         drop(self);
         Self::open(subject)
@@ -76,7 +77,7 @@ impl ContractClient {
     pub fn append_as(&mut self, epoch: Epoch, changes: Vec<KeyChange>) -> UnitToken {
         self.next += 1;
         let token = UnitToken(self.next);
-        self.journal.append(epoch, token, Unit { changes });
+        self.journal.append(epoch, token, JournalUnit { changes });
         token
     }
 
@@ -146,7 +147,7 @@ impl ContractClient {
     }
 
     /// Returns everything below a prefix.
-    pub fn scan(&self, prefix: &str) -> Vec<Stored> {
+    pub fn scan(&self, prefix: &str) -> Vec<StoredValue> {
         let mut found = Vec::new();
         let visit = &mut |stored| {
             found.push(stored);
@@ -160,7 +161,7 @@ impl ContractClient {
     pub fn scan_texts(&self, prefix: &str) -> Vec<(String, u64, String)> {
         self.scan(prefix)
             .into_iter()
-            .map(|stored: Stored| {
+            .map(|stored: StoredValue| {
                 let key = String::from_utf8_lossy(&stored.key.0).into_owned();
                 let value = String::from_utf8_lossy(&stored.value).into_owned();
                 (key, stored.version.0, value)
@@ -172,7 +173,7 @@ impl ContractClient {
 /// Puts a value, whatever the version is.
 pub fn put(key: &str, value: &str) -> KeyChange {
     KeyChange {
-        key: Key::from(key),
+        key: StoreKey::from(key),
         expected: None,
         value: Some(value.as_bytes().into()),
     }
@@ -181,7 +182,7 @@ pub fn put(key: &str, value: &str) -> KeyChange {
 /// Puts a value if the key has this version.
 pub fn put_if(key: &str, version: u64, value: &str) -> KeyChange {
     KeyChange {
-        expected: Some(Version(version)),
+        expected: Some(KeyVersion(version)),
         ..put(key, value)
     }
 }

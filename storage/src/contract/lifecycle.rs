@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use cospan_domain::ids::{Epoch, Seq};
 
-use super::Subject;
+use super::StoreUnderTest;
 use super::client::{ContractClient, put, put_if, text_row};
 use crate::port::{AppendOutcome, StoreError};
 
-pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
+pub fn an_append_of_another_epoch_is_fenced(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let mut client = {
         client.commit(vec![put("j/1", "a")]);
@@ -26,7 +26,7 @@ pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
     assert_eq!(client.scan_texts(""), [text_row("j/1", 2, "new")]);
 }
 
-pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
+pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let instance = client.instance;
     let mut epoch = client.epoch;
@@ -43,14 +43,14 @@ pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
     }
 }
 
-pub fn positions_go_on_after_reopening(subject: &dyn Subject) {
+pub fn positions_go_on_after_reopening(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let Seq(last) = client.commit(vec![put("j/1", "a")]);
     let mut client = client.reopen(subject);
     assert!(client.commit(vec![put("j/1", "b")]) > Seq(last));
 }
 
-pub fn loading_shows_what_a_scan_shows(subject: &dyn Subject) {
+pub fn loading_shows_what_a_scan_shows(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     for i in 0..300 {
         client.append(vec![put(&format!("j/{i}"), "a")]);
@@ -61,7 +61,7 @@ pub fn loading_shows_what_a_scan_shows(subject: &dyn Subject) {
     assert_eq!(client.loaded, client.scan(""));
 }
 
-pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
+pub fn closing_decides_everything_that_was_appended(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..1_200)
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
@@ -73,7 +73,7 @@ pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
     assert_eq!(ContractClient::open(subject).scan("j/").len(), tokens.len());
 }
 
-pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subject) {
+pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put("j/1", "a")]);
     client.journal.close();

@@ -27,15 +27,19 @@ pub use scan_contract::*;
 pub use unit_order::*;
 pub use units::*;
 
-use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::port::{CommitReportSink, OpenedStore, StoreError, StoredValue};
 
 /// A place for one store that can be opened again and again.
-pub trait Subject {
+pub trait StoreUnderTest {
     /// Opens the store, and passes all committed values to `load`.
     ///
     /// # Errors
     /// As for [`crate::open_and_load`].
-    fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError>;
+    fn open(
+        &self,
+        sink: CommitReportSink,
+        load: &mut dyn FnMut(StoredValue),
+    ) -> Result<OpenedStore, StoreError>;
 }
 
 /// Returns the kind of the file system that holds `path`, from `/proc/mounts`. Durability must not

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::Subject;
+use super::StoreUnderTest;
 use super::client::ContractClient;
-use crate::port::{AppendOutcome, Key, KeyChange, Version};
+use crate::port::{AppendOutcome, KeyChange, KeyVersion, StoreKey};
 
-type StoreModel = BTreeMap<Key, (u64, Box<[u8]>)>;
+type StoreModel = BTreeMap<StoreKey, (u64, Box<[u8]>)>;
 
 const SEED: u64 = 20_081;
 
-pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
+pub fn any_history_leaves_what_the_model_says(subject: &dyn StoreUnderTest) {
     let mut random = StdRng::seed_from_u64(SEED);
     let mut client = ContractClient::open(subject);
     let mut model = StoreModel::new();
@@ -42,11 +42,11 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
 fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
     let mut unit = BTreeMap::new();
     for _ in 0..random.random_range(0..6) {
-        let key = Key::from(format!("j/{}", random.random_range(0..40)).as_str());
+        let key = StoreKey::from(format!("j/{}", random.random_range(0..40)).as_str());
         let now = model.get(&key).map_or(0, |(version, _)| *version);
         let expected = match random.random_range(0..20) {
-            0 => Some(Version(now + 1)),
-            1..10 => Some(Version(now)),
+            0 => Some(KeyVersion(now + 1)),
+            1..10 => Some(KeyVersion(now)),
             _ => None,
         };
         let value = random.random_bool(0.8).then(|| {
@@ -66,7 +66,7 @@ fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
 }
 
 /// Applies a unit. Returns the key in conflict instead, if there is one.
-fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<Key> {
+fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<StoreKey> {
     let wrong = unit.iter().find(|change| {
         change
             .expected
@@ -85,8 +85,8 @@ fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<Key> {
     None
 }
 
-fn version_of(model: &StoreModel, key: &Key) -> Version {
-    Version(model.get(key).map_or(0, |(version, _)| *version))
+fn version_of(model: &StoreModel, key: &StoreKey) -> KeyVersion {
+    KeyVersion(model.get(key).map_or(0, |(version, _)| *version))
 }
 
 fn compare(client: &ContractClient, model: &StoreModel) {

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::Subject;
+use super::StoreUnderTest;
 use super::client::{ContractClient, delete_if, put, put_if, text_row};
-use crate::port::{Key, Unit, UnitToken};
+use crate::port::{JournalUnit, StoreKey, UnitToken};
 
-pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
+pub fn a_scan_shows_a_prefix_in_order(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     for key in ["j/2", "j/10", "i/9", "k/0", "j/1", "j", "j0"] {
         client.append(vec![put(key, "a")]);
@@ -26,22 +26,22 @@ pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
     assert_eq!(client.scan("nothing").len(), 0);
 }
 
-pub fn a_scan_stops_when_it_is_told_to(subject: &dyn Subject) {
+pub fn a_scan_stops_when_it_is_told_to(subject: &dyn StoreUnderTest) {
     stops(subject, "j/");
 }
 
-pub fn a_scan_of_everything_stops_when_it_is_told_to(subject: &dyn Subject) {
+pub fn a_scan_of_everything_stops_when_it_is_told_to(subject: &dyn StoreUnderTest) {
     stops(subject, "");
 }
 
-fn stops(subject: &dyn Subject, prefix: &str) {
+fn stops(subject: &dyn StoreUnderTest, prefix: &str) {
     let mut client = ContractClient::open(subject);
     for i in 0..1_000 {
         client.append(vec![put(&format!("j/{i:04}"), "a")]);
     }
     client.commit(Vec::new());
     let mut seen = Vec::new();
-    let visit = &mut |stored: crate::port::Stored| {
+    let visit = &mut |stored: crate::port::StoredValue| {
         seen.push(stored.key);
         if seen.len() == 600 {
             ControlFlow::Break(())
@@ -51,19 +51,19 @@ fn stops(subject: &dyn Subject, prefix: &str) {
     };
     client.journal.scan(prefix.as_bytes(), visit).unwrap();
     assert_eq!(seen.len(), 600);
-    assert_eq!(seen.last(), Some(&Key::from("j/0599")));
+    assert_eq!(seen.last(), Some(&StoreKey::from("j/0599")));
 }
 
-pub fn a_scan_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
+pub fn a_scan_shows_one_moment_while_writing_goes_on(subject: &dyn StoreUnderTest) {
     assert_one_moment(subject, "j/");
 }
 
-pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn Subject) {
+pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn StoreUnderTest) {
     assert_one_moment(subject, "");
 }
 
 /// Makes every kind of change behind a scan that stands at its first key.
-fn assert_one_moment(subject: &dyn Subject, prefix: &str) {
+fn assert_one_moment(subject: &dyn StoreUnderTest, prefix: &str) {
     const KEYS: usize = 1_000;
     let mut client = ContractClient::open(subject);
     for i in 0..KEYS {
@@ -94,10 +94,10 @@ fn assert_one_moment(subject: &dyn Subject, prefix: &str) {
     );
     client
         .journal
-        .append(client.epoch, UnitToken(u64::MAX), Unit::default());
+        .append(client.epoch, UnitToken(u64::MAX), JournalUnit::default());
 }
 
-pub fn the_size_counts_the_keys(subject: &dyn Subject) {
+pub fn the_size_counts_the_keys(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     assert_eq!(client.journal.size().keys, 0);
     client.commit((0..10).map(|i| put(&format!("j/{i}"), "a")).collect());

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use cospan_domain::ids::{Epoch, Seq};
 
-use super::Subject;
+use super::StoreUnderTest;
 use super::client::{ContractClient, channel_sink, put, put_if, text_row};
-use crate::port::{AppendOutcome, CommitReport, Journal, Key, KeyChange, Unit, UnitToken};
+use crate::port::{
+    AppendOutcome, CommitReport, Journal, JournalUnit, KeyChange, StoreKey, UnitToken,
+};
 
-pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
+pub fn outcomes_come_in_the_order_of_append(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let mut tokens = Vec::new();
     for i in 0..1_500 {
@@ -25,7 +27,7 @@ pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
     assert_eq!(client.order, tokens);
 }
 
-pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
+pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let Seq(first) = client.commit(vec![put("j/1", "a")]);
     let tokens: Vec<_> = (0..100)
@@ -41,7 +43,7 @@ pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
     }
     assert_eq!(
         client.wait_for_outcome(refused),
-        AppendOutcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     assert_eq!(
         client.wait_for_outcome(last),
@@ -49,7 +51,7 @@ pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
     );
 }
 
-pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
+pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..700)
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
@@ -65,7 +67,9 @@ pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
     assert_eq!(client.scan("j/").len(), 700);
 }
 
-pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &dyn Subject) {
+pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(
+    subject: &dyn StoreUnderTest,
+) {
     const EACH: u64 = 500;
     let mut client = ContractClient::open(subject);
     let journal = Arc::clone(&client.journal);
@@ -76,7 +80,7 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
             scope.spawn(move || {
                 let key = format!("j/{thread}");
                 for i in 0..EACH {
-                    let unit = Unit {
+                    let unit = JournalUnit {
                         changes: vec![put_if(&key, i, "a")],
                     };
                     journal.append(epoch, UnitToken(thread * 1_000_000 + i), unit);
@@ -102,7 +106,7 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
 }
 
 /// Appends a successor for every outcome, until there are enough.
-pub fn a_sink_may_append(subject: &dyn Subject) {
+pub fn a_sink_may_append(subject: &dyn StoreUnderTest) {
     const LAST: u64 = 50;
     type Target = (Weak<dyn Journal>, Epoch);
     let target: Arc<OnceLock<Target>> = Arc::default();
@@ -119,7 +123,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
             for (token, _) in &group.outcomes {
                 seen.lock().unwrap().push(token.0);
                 if let (true, Some(journal)) = (token.0 < LAST, journal.upgrade()) {
-                    let unit = Unit {
+                    let unit = JournalUnit {
                         changes: vec![next_write(token.0)],
                     };
                     journal.append(*epoch, UnitToken(token.0 + 1), unit);
@@ -136,7 +140,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     opened.journal.append(
         opened.epoch,
         UnitToken(1),
-        Unit {
+        JournalUnit {
             changes: vec![next_write(0)],
         },
     );

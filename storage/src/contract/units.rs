@@ -1,12 +1,13 @@
 //! The effect of a single unit.
 
-use super::Subject;
+use super::StoreUnderTest;
 use super::client::{ContractClient, delete_if, put, put_if, text_row};
 use crate::port::{
-    AppendOutcome, Key, KeyChange, MAX_CHANGES, MAX_KEY_BYTES, MAX_VALUE_BYTES, UnitError, Version,
+    AppendOutcome, KeyChange, KeyVersion, MAX_CHANGES, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreKey,
+    UnitError,
 };
 
-pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
+pub fn the_version_of_a_key_counts_its_writes(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
     client.commit(vec![put_if("j/1", 1, "b")]);
@@ -14,7 +15,7 @@ pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
     assert_eq!(client.scan_texts(""), [text_row("j/1", 3, "c")]);
 }
 
-pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
+pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     let outcome = client.run(vec![
@@ -22,40 +23,40 @@ pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
         put_if("j/2", 7, "b"),
         put("j/3", "b"),
     ]);
-    assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/2")));
+    assert_eq!(outcome, AppendOutcome::Conflict(StoreKey::from("j/2")));
     assert_eq!(
         client.scan_texts(""),
         [text_row("j/1", 1, "a"), text_row("j/2", 1, "a")]
     );
 }
 
-pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn Subject) {
+pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
     assert_eq!(
         client.run(vec![put_if("j/1", 0, "b")]),
-        AppendOutcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     assert_eq!(
         client.run(vec![put_if("j/2", 1, "b")]),
-        AppendOutcome::Conflict(Key::from("j/2"))
+        AppendOutcome::Conflict(StoreKey::from("j/2"))
     );
     assert_eq!(client.scan_texts(""), [text_row("j/1", 1, "a")]);
 }
 
-pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn Subject) {
+pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1/h", 0, "a"), put("j/1/e1", "a")]);
     client.commit(vec![put("j/1/e1", "b"), put_if("j/1/h", 1, "b")]);
     let outcome = client.run(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
-    assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/1/h")));
+    assert_eq!(outcome, AppendOutcome::Conflict(StoreKey::from("j/1/h")));
     assert_eq!(
         client.scan_texts(""),
         [text_row("j/1/e1", 2, "b"), text_row("j/1/h", 2, "b")]
     );
 }
 
-pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subject) {
+pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn StoreUnderTest) {
     const WRITES: u64 = 2_000;
     let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..WRITES)
@@ -70,7 +71,7 @@ pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subjec
     }
     assert_eq!(
         client.wait_for_outcome(late),
-        AppendOutcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     assert_eq!(
         client.scan_texts(""),
@@ -78,12 +79,12 @@ pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subjec
     );
 }
 
-pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
+pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     assert_eq!(
         client.run(vec![delete_if("j/1", 2)]),
-        AppendOutcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(StoreKey::from("j/1"))
     );
     client.commit(vec![delete_if("j/1", 1)]);
     assert_eq!(client.scan_texts(""), [text_row("j/2", 1, "a")]);
@@ -106,7 +107,7 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
     assert_eq!(client.reopen(subject).scan_texts(""), []);
 }
 
-pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject) {
+pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let before = client.append(vec![put("j/1", "a")]);
     let large = "x".repeat(MAX_VALUE_BYTES + 1);
@@ -114,8 +115,8 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
     let many = (0..=MAX_CHANGES)
         .map(|i| put(&format!("j/{i}"), ""))
         .collect();
-    let j2 = Key::from("j/2");
-    let own = Key::from("m/store/epoch");
+    let j2 = StoreKey::from("j/2");
+    let own = StoreKey::from("m/store/epoch");
     let cases: Vec<(Vec<KeyChange>, UnitError)> = vec![
         (
             vec![put("j/2", &large)],
@@ -158,7 +159,7 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
     assert_eq!(client.scan_texts(""), [text_row("j/1", 2, "b")]);
 }
 
-pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {
+pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn StoreUnderTest) {
     let mut client = ContractClient::open(subject);
     let value = "v".repeat(MAX_VALUE_BYTES);
     client.commit(
@@ -175,8 +176,8 @@ pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {
     let found = client.scan("");
     assert_eq!(found.len(), MAX_CHANGES);
     for (i, stored) in found.iter().enumerate() {
-        assert_eq!(stored.key, Key::from(longest_key(i).as_str()));
-        assert_eq!(stored.version, Version(2));
+        assert_eq!(stored.key, StoreKey::from(longest_key(i).as_str()));
+        assert_eq!(stored.version, KeyVersion(2));
         assert!(*stored.value == *value.as_bytes());
     }
 }

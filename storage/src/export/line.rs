@@ -4,14 +4,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::port::{Key, Stored, Version};
+use crate::port::{KeyVersion, StoreKey, StoredValue};
 
 /// Version of the stream.
 pub(crate) const STREAM: u32 = 1;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Header {
+pub(crate) struct ExportHeader {
     pub(crate) cospan_export: u32,
     pub(crate) format: u32,
     pub(crate) instance: String,
@@ -64,7 +64,7 @@ pub(crate) struct ExportLine {
 }
 
 impl ExportLine {
-    pub(crate) fn from_stored(stored: &Stored) -> Self {
+    pub(crate) fn from_stored(stored: &StoredValue) -> Self {
         Self {
             key: ExportBytes::from_bytes(&stored.key.0),
             version: stored.version.0,
@@ -72,10 +72,10 @@ impl ExportLine {
         }
     }
 
-    pub(crate) fn decode(self) -> Result<Stored, String> {
-        Ok(Stored {
-            key: Key(self.key.decode()?.into()),
-            version: Version(self.version),
+    pub(crate) fn decode(self) -> Result<StoredValue, String> {
+        Ok(StoredValue {
+            key: StoreKey(self.key.decode()?.into()),
+            version: KeyVersion(self.version),
             value: self.value.decode()?.into(),
         })
     }

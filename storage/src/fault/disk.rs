@@ -38,10 +38,10 @@ pub enum DiskFault {
 
 /// A disk. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub struct FaultDisk(Arc<Mutex<DiskState>>);
+pub struct FaultDisk(Arc<Mutex<FaultDiskState>>);
 
 #[derive(Debug, Default)]
-pub(super) struct DiskState {
+pub(super) struct FaultDiskState {
     /// Values read at the last opening, so that nothing is read twice.
     pub(super) read: MemoryValues,
     /// Length of their log, in bytes.
@@ -60,7 +60,7 @@ pub(super) struct DiskState {
 }
 
 impl FaultDisk {
-    pub(super) fn lock_state(&self) -> MutexGuard<'_, DiskState> {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, FaultDiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +124,7 @@ impl FaultDisk {
     }
 }
 
-impl DiskState {
+impl FaultDiskState {
     pub(super) fn cut_power(&mut self, kept: u8) {
         self.written.truncate(share_of(self.written.len(), kept));
         self.opening += 1;

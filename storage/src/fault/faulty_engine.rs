@@ -4,10 +4,12 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::disk::{DiskFault, DiskState, FaultDisk, share_of};
-use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
+use super::disk::{DiskFault, FaultDisk, FaultDiskState, share_of};
+use crate::engine_port::{
+    BytesVisitor, EngineReader, EngineTransaction, EntryVisitor, StorageEngine, StoreWrites,
+};
 use crate::memory::{MemoryValues, apply, visit_values};
-use crate::port::{Key, StoreError, StoreSize};
+use crate::port::{StoreError, StoreKey, StoreSize};
 
 /// Name of the disk in messages.
 pub(super) const PLACE: &str = "the fault disk";
@@ -25,7 +27,7 @@ impl FaultEngine {
     /// commit at the end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
         let mut state = disk.lock_state();
-        let DiskState {
+        let FaultDiskState {
             read,
             read_bytes,
             durable,
@@ -92,10 +94,10 @@ fn io_failure(action: &'static str, problem: &str) -> StoreError {
     }
 }
 
-impl Engine for FaultEngine {
+impl StorageEngine for FaultEngine {
     fn exclusively(
         &mut self,
-        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+        work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         work(self)
     }
@@ -108,13 +110,13 @@ impl Engine for FaultEngine {
     }
 }
 
-impl Txn for FaultEngine {
-    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+impl EngineTransaction for FaultEngine {
+    fn get(&mut self, key: &[u8], see: BytesVisitor<'_>) -> Result<(), StoreError> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         values.get(key).map_or(Ok(()), see)
     }
 
-    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+    fn commit(&mut self, writes: StoreWrites) -> Result<u64, StoreError> {
         let us = self.write_frame(&encode_frame(&writes))?;
         if self.waits && us > 0 {
             std::thread::sleep(Duration::from_micros(us));
@@ -133,7 +135,7 @@ struct FaultReader {
 }
 
 impl EngineReader for FaultReader {
-    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
         let found = self
             .values
             .lock()
@@ -153,7 +155,7 @@ impl EngineReader for FaultReader {
 }
 
 /// Encodes a commit for the log: length and checksum of what follows, then the writes.
-fn encode_frame(writes: &Writes) -> Vec<u8> {
+fn encode_frame(writes: &StoreWrites) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, bytes) in writes {
         put(&mut body, &key.0);
@@ -172,16 +174,16 @@ fn put(to: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Reads the first commit in a log, and returns its writes and its length; `None` if it is not
 /// whole.
-fn read_frame(log: &[u8]) -> Option<(Writes, usize)> {
+fn read_frame(log: &[u8]) -> Option<(StoreWrites, usize)> {
     let (crc, mut rest) = log.split_at_checked(4)?;
     let body = take_bytes(&mut rest)?;
     if crc32fast::hash(body).to_le_bytes() != crc {
         return None;
     }
-    let mut writes = Writes::new();
+    let mut writes = StoreWrites::new();
     let mut left = body;
     while !left.is_empty() {
-        let key = Key(take_bytes(&mut left)?.into());
+        let key = StoreKey(take_bytes(&mut left)?.into());
         let (present, after) = left.split_first()?;
         left = after;
         let bytes = take_bytes(&mut left)?.to_vec();

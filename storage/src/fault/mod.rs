@@ -13,11 +13,11 @@ use cospan_domain::ids::InstanceId;
 pub use disk::{DiskFault, FaultDisk};
 use faulty_engine::FaultEngine;
 
-use crate::inline_journal::Inline;
-use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::inline_journal::InlineJournal;
+use crate::port::{CommitReportSink, OpenedStore, StoreError, StoredValue};
 use crate::store_floor::KnownFloor;
 use crate::take_over;
-use crate::threaded_journal::{GroupLimits, Grouped, Unattended};
+use crate::threaded_journal::{FlushLimits, NoJournalHooks, ThreadedJournal};
 
 /// Opens the store on a disk, decided in-line and without waiting: a slow disk only reports how
 /// long it would have taken.
@@ -27,9 +27,9 @@ use crate::threaded_journal::{GroupLimits, Grouped, Unattended};
 pub fn open(
     disk: &FaultDisk,
     instance: InstanceId,
-    sink: Sink,
-    load: &mut dyn FnMut(Stored),
-) -> Result<Opened, StoreError> {
+    sink: CommitReportSink,
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<OpenedStore, StoreError> {
     let mut engine = FaultEngine::open(disk, false)?;
     let begun = take_over::begin_ownership(
         &mut engine,
@@ -38,9 +38,9 @@ pub fn open(
         instance,
         load,
     )?;
-    let limits = GroupLimits::default();
-    let journal = Inline::new(engine, faulty_engine::PLACE, limits.units_max, sink);
-    Ok(Opened::new(Arc::new(journal), begun))
+    let limits = FlushLimits::default();
+    let journal = InlineJournal::new(engine, faulty_engine::PLACE, limits.units_max, sink);
+    Ok(OpenedStore::new(Arc::new(journal), begun))
 }
 
 /// Opens the store on a disk with a thread of its own, like sled and redb: a slow disk really takes
@@ -51,9 +51,9 @@ pub fn open(
 pub fn open_threaded(
     disk: &FaultDisk,
     instance: InstanceId,
-    sink: Sink,
-    load: &mut dyn FnMut(Stored),
-) -> Result<Opened, StoreError> {
+    sink: CommitReportSink,
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<OpenedStore, StoreError> {
     let mut engine = FaultEngine::open(disk, true)?;
     let begun = take_over::begin_ownership(
         &mut engine,
@@ -62,14 +62,14 @@ pub fn open_threaded(
         instance,
         load,
     )?;
-    let limits = GroupLimits::default();
-    let journal = Grouped::start(
+    let limits = FlushLimits::default();
+    let journal = ThreadedJournal::start(
         engine,
         faulty_engine::PLACE,
         limits,
         sink,
-        Box::new(Unattended),
+        Box::new(NoJournalHooks),
         begun.tally,
     )?;
-    Ok(Opened::new(Arc::new(journal), begun))
+    Ok(OpenedStore::new(Arc::new(journal), begun))
 }

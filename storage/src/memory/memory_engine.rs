@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::MemoryValues;
-use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
-use crate::port::{Key, StoreError, StoreSize};
+use crate::engine_port::{
+    BytesVisitor, EngineReader, EngineTransaction, EntryVisitor, StorageEngine, StoreWrites,
+};
+use crate::port::{StoreError, StoreKey, StoreSize};
 
 /// The data of a store in memory, which outlive its journal.
 #[derive(Debug, Clone, Default)]
@@ -31,12 +33,12 @@ impl MemoryEngine {
     }
 }
 
-impl Engine for MemoryEngine {
+impl StorageEngine for MemoryEngine {
     fn exclusively(
         &mut self,
-        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+        work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        work(&mut MemoryTxn(&mut self.0.lock_values()))
+        work(&mut MemoryTransaction(&mut self.0.lock_values()))
     }
 
     fn reader(&self) -> Arc<dyn EngineReader> {
@@ -44,25 +46,25 @@ impl Engine for MemoryEngine {
     }
 }
 
-struct MemoryTxn<'a>(&'a mut MemoryValues);
+struct MemoryTransaction<'a>(&'a mut MemoryValues);
 
-impl Txn for MemoryTxn<'_> {
+impl EngineTransaction for MemoryTransaction<'_> {
     fn is_memory(&self) -> bool {
         true
     }
 
-    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+    fn get(&mut self, key: &[u8], see: BytesVisitor<'_>) -> Result<(), StoreError> {
         self.0.get(key).map_or(Ok(()), see)
     }
 
-    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+    fn commit(&mut self, writes: StoreWrites) -> Result<u64, StoreError> {
         apply(self.0, writes);
         Ok(0)
     }
 }
 
 /// Applies writes to values in memory.
-pub(crate) fn apply(values: &mut MemoryValues, writes: Writes) {
+pub(crate) fn apply(values: &mut MemoryValues, writes: StoreWrites) {
     for (key, bytes) in writes {
         match bytes {
             Some(bytes) => values.insert(&key.0, bytes.into()),
@@ -72,7 +74,7 @@ pub(crate) fn apply(values: &mut MemoryValues, writes: Writes) {
 }
 
 /// Shows values to a visitor until it has seen enough.
-pub(crate) fn visit_values(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
+pub(crate) fn visit_values(found: Vec<(StoreKey, Box<[u8]>)>, visit: EntryVisitor<'_>) {
     for (key, stored) in found {
         if visit(&key.0, &stored).is_break() {
             return;
@@ -85,7 +87,7 @@ impl EngineReader for MemoryDisk {
         true
     }
 
-    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
         let found = self.lock_values().values_below(prefix);
         visit_values(found, visit);
         Ok(())

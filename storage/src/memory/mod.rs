@@ -13,8 +13,8 @@ pub(crate) use memory_engine::MemoryEngine;
 pub(crate) use memory_engine::{apply, visit_values};
 pub(crate) use values::MemoryValues;
 
-use crate::inline_journal::Inline;
-use crate::port::{Opened, Sink, StoreError, Stored};
+use crate::inline_journal::InlineJournal;
+use crate::port::{CommitReportSink, OpenedStore, StoreError, StoredValue};
 use crate::store_floor::KnownFloor;
 use crate::take_over;
 
@@ -26,7 +26,11 @@ const MAX_UNITS: usize = 512;
 ///
 /// # Errors
 /// Fails only if the store is damaged, which memory never is.
-pub fn open(disk: &MemoryDisk, instance: InstanceId, sink: Sink) -> Result<Opened, StoreError> {
+pub fn open(
+    disk: &MemoryDisk,
+    instance: InstanceId,
+    sink: CommitReportSink,
+) -> Result<OpenedStore, StoreError> {
     open_and_load(disk, instance, sink, &mut |_| {})
 }
 
@@ -37,9 +41,9 @@ pub fn open(disk: &MemoryDisk, instance: InstanceId, sink: Sink) -> Result<Opene
 pub fn open_and_load(
     disk: &MemoryDisk,
     instance: InstanceId,
-    sink: Sink,
-    load: &mut dyn FnMut(Stored),
-) -> Result<Opened, StoreError> {
+    sink: CommitReportSink,
+    load: &mut dyn FnMut(StoredValue),
+) -> Result<OpenedStore, StoreError> {
     let mut engine = MemoryEngine::new(disk.clone());
     let begun = take_over::begin_ownership(
         &mut engine,
@@ -48,6 +52,6 @@ pub fn open_and_load(
         instance,
         load,
     )?;
-    let journal = Arc::new(Inline::new(engine, "memory", MAX_UNITS, sink));
-    Ok(Opened::new(journal, begun))
+    let journal = Arc::new(InlineJournal::new(engine, "memory", MAX_UNITS, sink));
+    Ok(OpenedStore::new(journal, begun))
 }

@@ -8,15 +8,15 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::port::Key;
+use crate::port::StoreKey;
 
 /// Longest beginning: as long as `j/` and the number of a job.
 const BEGINNING: usize = 18;
 
 /// The beginning of a key, padded with zeros, and its length: in the order of keys.
-type Beginning = (u128, u16, u8);
+type KeyBeginning = (u128, u16, u8);
 
-fn beginning_of(key: &[u8]) -> Beginning {
+fn beginning_of(key: &[u8]) -> KeyBeginning {
     let length = key.len().min(BEGINNING);
     let mut bytes = [0; BEGINNING];
     bytes[..length].copy_from_slice(&key[..length]);
@@ -78,7 +78,7 @@ fn find_end(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usiz
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
 
-fn beginning_bytes((high, low, length): Beginning) -> Vec<u8> {
+fn beginning_bytes((high, low, length): KeyBeginning) -> Vec<u8> {
     let mut bytes = high.to_be_bytes().to_vec();
     bytes.extend_from_slice(&low.to_be_bytes());
     bytes.truncate(usize::from(length));
@@ -86,13 +86,13 @@ fn beginning_bytes((high, low, length): Beginning) -> Vec<u8> {
 }
 
 /// The ends of keys with the same beginning, in order, with the values.
-type Alike = Vec<(KeyTail, Box<[u8]>)>;
+type KeyTailValues = Vec<(KeyTail, Box<[u8]>)>;
 
 /// Mixes the few numbers of a beginning: nobody chooses keys to do harm.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mixer(u64);
+struct BeginningHasher(u64);
 
-impl Mixer {
+impl BeginningHasher {
     fn mix(&mut self, number: u64) {
         // The odd number next to 2^64 divided by the golden ratio spreads numbers that differ
         // little.
@@ -101,7 +101,7 @@ impl Mixer {
     }
 }
 
-impl Hasher for Mixer {
+impl Hasher for BeginningHasher {
     fn finish(&self) -> u64 {
         self.0 ^ (self.0 >> 32)
     }
@@ -127,9 +127,9 @@ impl Hasher for Mixer {
 /// Bytes by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryValues {
-    alike: HashMap<Beginning, Alike, BuildHasherDefault<Mixer>>,
+    alike: HashMap<KeyBeginning, KeyTailValues, BuildHasherDefault<BeginningHasher>>,
     /// Beginnings in order: needed only to read many keys.
-    order: BTreeSet<Beginning>,
+    order: BTreeSet<KeyBeginning>,
 }
 
 impl MemoryValues {
@@ -170,17 +170,17 @@ impl MemoryValues {
     }
 
     /// Returns everything that begins with `prefix`, in order.
-    pub(crate) fn values_below(&self, prefix: &[u8]) -> Vec<(Key, Box<[u8]>)> {
+    pub(crate) fn values_below(&self, prefix: &[u8]) -> Vec<(StoreKey, Box<[u8]>)> {
         let (head, tail) = prefix.split_at(prefix.len().min(BEGINNING));
         let mut found = Vec::new();
-        let mut add = |number: &Beginning| {
+        let mut add = |number: &KeyBeginning| {
             let begin = beginning_bytes(*number);
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
                 let alike = alike.filter(|(end, _)| end.use_bytes(|end| end.starts_with(tail)));
                 found.extend(alike.map(|(end, bytes)| {
-                    let key = Key(end.use_bytes(|end| [&begin, end].concat().into()));
+                    let key = StoreKey(end.use_bytes(|end| [&begin, end].concat().into()));
                     (key, bytes.clone())
                 }));
             }

@@ -25,7 +25,7 @@ const HALF_BYTES: usize = 512;
 
 /// The content of a half.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Half {
+struct FloorFileHalf {
     cospan_floor: u32,
     instance: String,
     epoch: u64,
@@ -38,7 +38,7 @@ struct Half {
     checksum: u32,
 }
 
-impl Half {
+impl FloorFileHalf {
     /// Computes the checksum of everything except itself.
     fn checksum(&self) -> u32 {
         let text = format!(
@@ -66,7 +66,7 @@ impl Half {
 
 /// The content of the file.
 #[derive(Debug, Clone)]
-pub(crate) struct KeptFloor {
+pub(crate) struct FloorFileContent {
     pub(crate) instance: InstanceId,
     pub(crate) known: KnownFloor,
     written: u64,
@@ -78,7 +78,7 @@ pub(crate) struct FloorFile {
     file: File,
     path: PathBuf,
     written: u64,
-    pub(crate) kept: Option<KeptFloor>,
+    pub(crate) kept: Option<FloorFileContent>,
 }
 
 impl FloorFile {
@@ -112,7 +112,7 @@ impl FloorFile {
     }
 
     /// Reads the file, if there is one; its user is not disturbed.
-    pub(crate) fn read_kept(path: &Path) -> Result<Option<KeptFloor>, StoreError> {
+    pub(crate) fn read_kept(path: &Path) -> Result<Option<FloorFileContent>, StoreError> {
         match File::open(path) {
             Ok(file) => read_newest_half(path, &file),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -149,7 +149,7 @@ impl FloorFile {
         floor: StoreFloor,
     ) -> Result<(), StoreError> {
         self.written = self.written.wrapping_add(1);
-        let mut half = Half {
+        let mut half = FloorFileHalf {
             cospan_floor: SHAPE,
             instance: instance.to_string(),
             epoch: floor.epoch.0,
@@ -164,7 +164,7 @@ impl FloorFile {
             .map_err(|source| io_error(&self.path, "written as the store's floor", source))
     }
 
-    fn write_half(&self, half: &Half) -> io::Result<()> {
+    fn write_half(&self, half: &FloorFileHalf) -> io::Result<()> {
         let mut text = serde_json::to_vec(half)?;
         text.resize(HALF_BYTES - 1, b' ');
         text.push(b'\n');
@@ -180,7 +180,7 @@ impl FloorFile {
 }
 
 /// Returns the newer of the halves that are whole; `None` if nothing was ever written.
-fn read_newest_half(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
+fn read_newest_half(path: &Path, file: &File) -> Result<Option<FloorFileContent>, StoreError> {
     let mut bytes = [0; 2 * HALF_BYTES];
     let length = read_up_to(file, &mut bytes)
         .map_err(|source| io_error(path, "read as the store's floor", source))?;
@@ -188,8 +188,8 @@ fn read_newest_half(path: &Path, file: &File) -> Result<Option<KeptFloor>, Store
         return Ok(None);
     }
     let halves = bytes[..length].chunks(HALF_BYTES);
-    let read = halves.filter_map(|half| serde_json::from_slice::<Half>(half).ok());
-    let whole: Vec<Half> = read
+    let read = halves.filter_map(|half| serde_json::from_slice::<FloorFileHalf>(half).ok());
+    let whole: Vec<FloorFileHalf> = read
         .filter(|half| half.checksum() == half.checksum)
         .collect();
     let Some(half) = whole.into_iter().max_by_key(|half| half.written) else {
@@ -209,7 +209,7 @@ fn read_newest_half(path: &Path, file: &File) -> Result<Option<KeptFloor>, Store
         floor: half.to_floor(),
         by: path.display().to_string(),
     };
-    Ok(Some(KeptFloor {
+    Ok(Some(FloorFileContent {
         instance,
         known,
         written: half.written,

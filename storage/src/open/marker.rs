@@ -21,7 +21,7 @@ pub(super) const FILE: &str = "cospan-store.json";
 
 /// The content of the marker.
 #[derive(Debug, Clone)]
-pub(crate) struct Marker {
+pub(crate) struct StoreMarker {
     engine: String,
     pub(crate) instance: InstanceId,
     pub(crate) epoch: Epoch,
@@ -31,7 +31,7 @@ pub(crate) struct Marker {
 }
 
 #[derive(Serialize, Deserialize)]
-struct File {
+struct MarkerFileContent {
     cospan_store: u32,
     engine: String,
     instance: String,
@@ -43,7 +43,7 @@ struct File {
     checksum: u32,
 }
 
-impl File {
+impl MarkerFileContent {
     /// Computes the checksum of everything that the store depends on.
     fn checksum(&self) -> u32 {
         let text = format!(
@@ -54,7 +54,7 @@ impl File {
     }
 }
 
-impl Marker {
+impl StoreMarker {
     /// Reads the marker; `None` if the directory has no store yet.
     pub(crate) fn read(directory: &LockedDirectory) -> Result<Option<Self>, StoreError> {
         let path = directory.path().join(FILE);
@@ -71,7 +71,7 @@ impl Marker {
             }
             Err(source) => return Err(io_error(&path, "read", source)),
         };
-        let file: File = serde_json::from_slice(&bytes)
+        let file: MarkerFileContent = serde_json::from_slice(&bytes)
             .map_err(|error| marker_damage(&path, error.to_string()))?;
         if file.cospan_store > FORMAT {
             let found = file.cospan_store;
@@ -168,7 +168,7 @@ impl Marker {
 
     /// Replaces the file, durably.
     pub(crate) fn write(&self, directory: &LockedDirectory) -> Result<(), StoreError> {
-        let mut file = File {
+        let mut file = MarkerFileContent {
             cospan_store: FORMAT,
             engine: self.engine.clone(),
             instance: self.instance.to_string(),

@@ -9,24 +9,24 @@ use super::directory::LOCK_FILE;
 use super::{EngineKind, io_error};
 use crate::port::StoreError;
 
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// The directory and the files of a store, as they were at its opening.
-pub(super) struct StorePlaces {
-    each: Vec<StorePlace>,
+pub(super) struct OpenedStoreFiles {
+    each: Vec<OpenedStoreFile>,
     /// The parent of the directory. If it is there, a missing store is gone rather than out of
     /// reach.
     above: Option<PathBuf>,
 }
 
-struct StorePlace {
+struct OpenedStoreFile {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
     /// Open file, to check whether it still has a name anywhere.
     file: File,
 }
 
-impl StorePlaces {
+impl OpenedStoreFiles {
     pub(super) fn open_places(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
         let names = [LOCK_FILE, engine.data_file()].map(|name| directory.join(name));
         let places = std::iter::once(directory.to_path_buf()).chain(names);
@@ -34,7 +34,7 @@ impl StorePlaces {
             let file = File::open(&path).map_err(|source| io_error(&path, "looked at", source))?;
             let identity = file_identity(file.metadata())
                 .map_err(|source| io_error(&path, "looked at", source))?;
-            Ok(StorePlace {
+            Ok(OpenedStoreFile {
                 path,
                 identity,
                 file,
@@ -68,13 +68,13 @@ impl StorePlaces {
 
     /// Returns true if the place that gave this error is certainly gone, rather than out of reach.
     fn is_gone(&self, error: &io::Error) -> bool {
-        self.each.iter().any(StorePlace::is_removed)
+        self.each.iter().any(OpenedStoreFile::is_removed)
             || error.kind() == ErrorKind::NotFound
                 && self.above.as_ref().is_some_and(|above| above.exists())
     }
 }
 
-impl StorePlace {
+impl OpenedStoreFile {
     fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }
@@ -86,6 +86,6 @@ impl StorePlace {
     }
 }
 
-fn file_identity(found: io::Result<std::fs::Metadata>) -> io::Result<Identity> {
+fn file_identity(found: io::Result<std::fs::Metadata>) -> io::Result<FileIdentity> {
     found.map(|found| (found.dev(), found.ino()))
 }

@@ -5,36 +5,36 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::Seq;
 
-use super::still_there::StorePlaces;
-use super::{EngineKind, FloorFile, LockedDirectory, Marker};
+use super::still_there::OpenedStoreFiles;
+use super::{EngineKind, FloorFile, LockedDirectory, StoreMarker};
 use crate::port::StoreError;
-use crate::store_floor::JobTally;
-use crate::threaded_journal::Attendant;
+use crate::store_floor::StoreJobCounts;
+use crate::threaded_journal::JournalHooks;
 
 /// Longest time by which the floor is behind after a power cut.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) struct Keeper {
+pub(super) struct StoreDirectoryHooks {
     directory: LockedDirectory,
-    marker: Marker,
+    marker: StoreMarker,
     floor: Option<FloorFile>,
-    places: StorePlaces,
-    tally: JobTally,
+    places: OpenedStoreFiles,
+    tally: StoreJobCounts,
     synced_at: Instant,
     is_synced: bool,
 }
 
-impl Keeper {
+impl StoreDirectoryHooks {
     /// Begins to keep a store that was just opened; writes marker and floor.
     pub(super) fn begin_keeping(
         directory: LockedDirectory,
-        marker: Marker,
+        marker: StoreMarker,
         floor: Option<FloorFile>,
         engine: EngineKind,
-        tally: JobTally,
+        tally: StoreJobCounts,
     ) -> Result<Self, StoreError> {
         marker.write(&directory)?;
-        let places = StorePlaces::open_places(directory.path(), engine)?;
+        let places = OpenedStoreFiles::open_places(directory.path(), engine)?;
         let synced_at = Instant::now();
         let mut keeper = Self {
             directory,
@@ -61,12 +61,12 @@ impl Keeper {
     }
 }
 
-impl Attendant for Keeper {
+impl JournalHooks for StoreDirectoryHooks {
     fn check_place(&self) -> Result<(), StoreError> {
         self.places.check_places()
     }
 
-    fn on_committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
+    fn on_committed(&mut self, seq: Seq, tally: StoreJobCounts) -> Result<(), StoreError> {
         let reserved = tally.next_job > self.tally.next_job;
         self.marker.seq = seq;
         self.tally = tally;

@@ -3,20 +3,20 @@
 
 use cospan_domain::ids::InstanceId;
 
-use super::frame::{self, FrameParts};
-use super::job::{Archived, Block};
-use super::keys::{self, JobPart};
-use crate::port::{Stored, Version};
+use super::frame::{self, PartialRecord};
+use super::job::{ArchivedRecord, ComponentBlock};
+use super::keys::{self, JobRecordPart};
+use crate::port::{KeyVersion, StoredValue};
 
 /// Takes the values of a store in order of their keys, and returns them adopted.
 #[derive(Debug)]
-pub(crate) struct Adoption {
+pub(crate) struct RecordAdopter {
     from: InstanceId,
     /// Values of the current record.
-    record: Vec<Stored>,
+    record: Vec<StoredValue>,
 }
 
-impl Adoption {
+impl RecordAdopter {
     /// Adopts the records of this control plane.
     pub(crate) fn new(from: InstanceId) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Adoption {
     }
 
     /// Takes the next value; returns the values of complete records.
-    pub(crate) fn take_value(&mut self, stored: Stored) -> Vec<Stored> {
+    pub(crate) fn take_value(&mut self, stored: StoredValue) -> Vec<StoredValue> {
         let same = self
             .record
             .first()
@@ -42,27 +42,27 @@ impl Adoption {
 
     /// Returns the remaining values. A record that we do not know stays as it is: it is reported
     /// when the store is opened.
-    pub(crate) fn take_rest(&mut self) -> Vec<Stored> {
+    pub(crate) fn take_rest(&mut self) -> Vec<StoredValue> {
         let record = std::mem::take(&mut self.record);
         self.sign_record(&record).unwrap_or(record)
     }
 
-    fn sign_record(&self, record: &[Stored]) -> Option<Vec<Stored>> {
+    fn sign_record(&self, record: &[StoredValue]) -> Option<Vec<StoredValue>> {
         let (base, _) = keys::split_chunk(&record.first()?.key)?;
-        let mut parts = FrameParts::default();
+        let mut parts = PartialRecord::default();
         for stored in record {
             let (_, chunk) = keys::split_chunk(&stored.key)?;
             parts.take_value(&stored.key, chunk, &stored.value).ok()?;
         }
         let values = if base.as_bytes().starts_with(keys::ARCHIVE) {
-            let mut archived: Archived = parts.read_record(base).ok()?;
+            let mut archived: ArchivedRecord = parts.read_record(base).ok()?;
             archived
                 .components
                 .iter_mut()
                 .for_each(|component| component.sign_attempts(self.from));
             frame::to_values(base, &archived).ok()?
         } else {
-            let mut block: Block = parts.read_record(base).ok()?;
+            let mut block: ComponentBlock = parts.read_record(base).ok()?;
             block
                 .components
                 .iter_mut()
@@ -73,8 +73,8 @@ impl Adoption {
         let values = values.into_iter().enumerate().map(|(chunk, value)| {
             let version = record
                 .get(chunk)
-                .map_or(Version(1), |stored| stored.version);
-            Stored {
+                .map_or(KeyVersion(1), |stored| stored.version);
+            StoredValue {
                 key: keys::chunk_key(base, chunk),
                 version,
                 value,
@@ -84,17 +84,17 @@ impl Adoption {
     }
 }
 
-fn base_of(stored: &Stored) -> Option<&str> {
+fn base_of(stored: &StoredValue) -> Option<&str> {
     keys::split_chunk(&stored.key).map(|(base, _)| base)
 }
 
 /// Returns true if a value is part of a record of components.
-fn has_attempts(stored: &Stored) -> bool {
+fn has_attempts(stored: &StoredValue) -> bool {
     let Some((base, _)) = keys::split_chunk(&stored.key) else {
         return false;
     };
     let block =
-        keys::parse_job_part(base).is_some_and(|(_, part)| matches!(part, JobPart::Block(_)));
+        keys::parse_job_part(base).is_some_and(|(_, part)| matches!(part, JobRecordPart::Block(_)));
     block || base.as_bytes().starts_with(keys::ARCHIVE)
 }
 
@@ -105,11 +105,11 @@ mod tests {
     use cospan_domain::placed::Placement;
     use cospan_domain::units::{DurationMs, Timestamp};
 
-    use super::super::v1::{Convert, component};
+    use super::super::v1::{WireConversion, component};
     use super::*;
 
     /// Components whose records take more than one value together.
-    fn record(attempt: u32) -> Vec<Stored> {
+    fn record(attempt: u32) -> Vec<StoredValue> {
         let how = AttemptEnding::Failed("x".repeat(2_000).into());
         let component = Component {
             attempt: Attempt(attempt),
@@ -127,18 +127,18 @@ mod tests {
             ..Component::default()
         };
         let components: Vec<component::Component> = vec![component.to_wire(); 60];
-        store(&Block { components })
+        store(&ComponentBlock { components })
     }
 
-    fn store(block: &Block) -> Vec<Stored> {
+    fn store(block: &ComponentBlock) -> Vec<StoredValue> {
         let base = keys::block_key(JobId(7), 0);
         let values = frame::to_values(&base, block)
             .unwrap()
             .into_iter()
             .enumerate();
-        let version = |chunk: usize| Version(chunk as u64 + 3);
+        let version = |chunk: usize| KeyVersion(chunk as u64 + 3);
         values
-            .map(|(at, value)| Stored {
+            .map(|(at, value)| StoredValue {
                 key: keys::chunk_key(&base, at),
                 version: version(at),
                 value,
@@ -146,9 +146,9 @@ mod tests {
             .collect()
     }
 
-    fn adopt(from: InstanceId, values: Vec<Stored>) -> Vec<Stored> {
-        let mut adoption = Adoption::new(from);
-        let mut taken: Vec<Stored> = values
+    fn adopt(from: InstanceId, values: Vec<StoredValue>) -> Vec<StoredValue> {
+        let mut adoption = RecordAdopter::new(from);
+        let mut taken: Vec<StoredValue> = values
             .into_iter()
             .flat_map(|stored| adoption.take_value(stored))
             .collect();
@@ -156,12 +156,12 @@ mod tests {
         taken
     }
 
-    fn read(values: &[Stored]) -> Vec<Component> {
-        let mut parts = FrameParts::default();
+    fn read(values: &[StoredValue]) -> Vec<Component> {
+        let mut parts = PartialRecord::default();
         for (chunk, stored) in values.iter().enumerate() {
             parts.take_value(&stored.key, chunk, &stored.value).unwrap();
         }
-        let block: Block = parts.read_record("block").unwrap();
+        let block: ComponentBlock = parts.read_record("block").unwrap();
         block
             .components
             .into_iter()
@@ -185,7 +185,7 @@ mod tests {
             .map(|component| component.to_wire())
             .collect();
         again.iter_mut().for_each(|component| component.attempt = 6);
-        let twice = read(&adopt(second, store(&Block { components: again })));
+        let twice = read(&adopt(second, store(&ComponentBlock { components: again })));
         assert_eq!(
             [1, 4, 5, 6, 7].map(|attempt: u32| twice[59].instance_of(Attempt(attempt), third)),
             [first, first, second, second, third]
@@ -194,16 +194,16 @@ mod tests {
 
     #[test]
     fn what_is_no_record_of_components_stays_as_it_is() {
-        let values: Vec<Stored> = [
+        let values: Vec<StoredValue> = [
             "f/a",
             "j/0000000000000007/b0000",
             "j/0000000000000007/h",
             "x",
         ]
         .into_iter()
-        .map(|key| Stored {
+        .map(|key| StoredValue {
             key: key.into(),
-            version: Version(2),
+            version: KeyVersion(2),
             value: (*b"1 1 no").into(),
         })
         .collect();

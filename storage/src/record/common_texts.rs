@@ -9,17 +9,17 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::job::spec::JobSpec;
 
-use super::frame::{self, FrameParts, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record};
 use super::job::visit_values;
 use super::v1::program_words::StoredWord;
 use super::v1::spec::JobSpec as Wire;
-use super::v1::{Convert, RecordProblem};
+use super::v1::{RecordProblem, WireConversion};
 use super::{RecordError, keys};
-use crate::port::{Journal, Key, KeyChange, StoreError, Stored};
+use crate::port::{Journal, KeyChange, StoreError, StoreKey, StoredValue};
 
 /// The texts that several jobs of a request share, or that one job repeats.
 #[derive(Debug, Default)]
-pub(super) struct Commons {
+pub(super) struct RequestCommonTexts {
     /// The first job of the request, after which they are named.
     first: JobId,
     /// Their numbers, by the address of their bytes.
@@ -27,7 +27,7 @@ pub(super) struct Commons {
     texts: Vec<Arc<str>>,
 }
 
-impl Commons {
+impl RequestCommonTexts {
     /// Finds the texts that jobs of one submission share.
     pub(super) fn from_jobs(jobs: &[&Job]) -> Self {
         let Some(first) = jobs.first() else {
@@ -97,12 +97,12 @@ impl Commons {
 
 /// Texts read from the store, for the jobs that have them.
 #[derive(Debug, Default)]
-pub(super) struct CommonTexts {
-    parts: BTreeMap<(JobId, u32), FrameParts>,
+pub(super) struct LoadedCommonTexts {
+    parts: BTreeMap<(JobId, u32), PartialRecord>,
     texts: BTreeMap<(JobId, u32), Arc<str>>,
 }
 
-impl CommonTexts {
+impl LoadedCommonTexts {
     /// Reads those texts of a request from the store that a specification names. The request may
     /// have far more, for other jobs.
     pub(super) fn named_in(
@@ -125,7 +125,7 @@ impl CommonTexts {
     }
 
     /// Takes the next value.
-    pub(super) fn take_value(&mut self, stored: &Stored) -> Result<(), StoreError> {
+    pub(super) fn take_value(&mut self, stored: &StoredValue) -> Result<(), StoreError> {
         let Some((of, chunk)) = parse_key(&stored.key) else {
             let problem = "it names no text".into();
             return Err(damaged_record(&format!("{:?}", stored.key), problem));
@@ -166,7 +166,7 @@ impl CommonTexts {
 
 /// Parses a key: the request of the text, its number, and the number of the value within its
 /// record.
-pub(super) fn parse_key(key: &Key) -> Option<((JobId, u32), usize)> {
+pub(super) fn parse_key(key: &StoreKey) -> Option<((JobId, u32), usize)> {
     let (base, chunk) = keys::split_chunk(key)?;
     Some((keys::parse_common(base)?, chunk))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RecordError;
-use super::frame::{self, FrameParts, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record};
 use super::job::{list_from_wire, list_to_wire, read_cut_spec, visit_values};
 use super::keys;
 use super::spec_text::CutSpec;
@@ -19,7 +19,7 @@ pub(super) const MAX_VALUES: usize = 4;
 
 /// The events of one unit.
 #[derive(Serialize, Deserialize)]
-struct Events<E = v1::event::JobEvent> {
+struct UnitEvents<E = v1::event::JobEvent> {
     revision: u64,
     events: Vec<E>,
 }
@@ -54,7 +54,7 @@ pub(super) fn write_events(
 ) -> Result<(), RecordError> {
     let begin = to.len();
     let base = keys::events_key(new.id, new.revision);
-    let mut record = Events {
+    let mut record = UnitEvents {
         revision: new.revision,
         events: list_to_wire(events),
     };
@@ -80,7 +80,7 @@ pub fn read_history(
 ) -> Result<Vec<(u64, Vec<JobEvent>)>, StoreError> {
     let mut history = Vec::new();
     for (base, parts) in event_records(journal, id)? {
-        let record: Events = parts.read_record(&base)?;
+        let record: UnitEvents = parts.read_record(&base)?;
         let events =
             list_from_wire(record.events).map_err(|problem| damaged_record(&base, problem))?;
         history.push((record.revision, events));
@@ -99,7 +99,7 @@ pub fn read_history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts
         let record = match split_record(parts.text()) {
             Some((revision, events)) => (revision, events.to_owned()),
             None => {
-                let record: Events<Box<RawValue>> = parts.read_record(&base)?;
+                let record: UnitEvents<Box<RawValue>> = parts.read_record(&base)?;
                 let texts: Vec<&str> = record.events.iter().map(|event| event.get()).collect();
                 (record.revision, texts.join(","))
             }
@@ -136,15 +136,15 @@ fn split_record(record: &[u8]) -> Option<(u64, &str)> {
 fn event_records(
     journal: &dyn Journal,
     id: JobId,
-) -> Result<Vec<(String, FrameParts)>, StoreError> {
-    let mut records: Vec<(String, FrameParts)> = Vec::new();
+) -> Result<Vec<(String, PartialRecord)>, StoreError> {
+    let mut records: Vec<(String, PartialRecord)> = Vec::new();
     visit_values(
         journal,
         &keys::history_prefix(id),
         &mut |stored, base, chunk| {
             // In order: the values of one record follow each other.
             if records.last().is_none_or(|(last, _)| last != base) {
-                records.push((base.into(), FrameParts::default()));
+                records.push((base.into(), PartialRecord::default()));
             }
             let Some((_, parts)) = records.last_mut() else {
                 return Ok(());
@@ -169,13 +169,13 @@ mod tests {
             &["1", ",\"events\":[", "2"],
         ];
         for events in lists {
-            let record = Events {
+            let record = UnitEvents {
                 revision: 47,
                 events: events.to_vec(),
             };
             let mut text = Vec::new();
             json::append(&mut text, &record).unwrap();
-            let read: Events<Box<RawValue>> = serde_json::from_slice(&text).unwrap();
+            let read: UnitEvents<Box<RawValue>> = serde_json::from_slice(&text).unwrap();
             let read: Vec<&str> = read.events.iter().map(|event| event.get()).collect();
             assert_eq!(split_record(&text), Some((47, &*read.join(","))));
         }

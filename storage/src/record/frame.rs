@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, json, keys};
-use crate::port::{Key, KeyChange, StoreError, Version};
+use crate::port::{KeyChange, KeyVersion, StoreError, StoreKey};
 
 /// The version that is written.
 const SCHEMA: u32 = 1;
@@ -93,7 +93,7 @@ pub(super) fn write_record(
     base: &str,
     record: &impl Serialize,
     before: usize,
-    expected: Option<Version>,
+    expected: Option<KeyVersion>,
 ) -> Result<(), RecordError> {
     let begin = to.len();
     each_value(base, record, &mut |value| {
@@ -112,13 +112,13 @@ pub(super) fn write_record(
 }
 
 /// Removes a record of `count` values.
-pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<KeyChange> {
+pub(super) fn remove(base: &str, count: usize, expected: Option<KeyVersion>) -> Vec<KeyChange> {
     (0..count)
         .map(|i| delete(keys::chunk_key(base, i), expected.filter(|_| i == 0)))
         .collect()
 }
 
-fn delete(key: Key, expected: Option<Version>) -> KeyChange {
+fn delete(key: StoreKey, expected: Option<KeyVersion>) -> KeyChange {
     KeyChange {
         key,
         expected,
@@ -128,17 +128,17 @@ fn delete(key: Key, expected: Option<Version>) -> KeyChange {
 
 /// The values of a record that is being read, in their order.
 #[derive(Debug, Default)]
-pub(super) struct FrameParts {
+pub(super) struct PartialRecord {
     json: Vec<u8>,
     /// Values still to come.
     missing: usize,
 }
 
-impl FrameParts {
+impl PartialRecord {
     /// Takes the next value. `chunk` is its number.
     pub(super) fn take_value(
         &mut self,
-        key: &Key,
+        key: &StoreKey,
         chunk: usize,
         value: &[u8],
     ) -> Result<(), StoreError> {
@@ -196,7 +196,7 @@ fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
         .then_some((schema, count, fields.next()?))
 }
 
-fn damaged_key(key: &Key, problem: &str) -> StoreError {
+fn damaged_key(key: &StoreKey, problem: &str) -> StoreError {
     damaged_record(&format!("{key:?}"), problem.into())
 }
 

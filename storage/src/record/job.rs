@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RecordError;
-use super::common_texts::{CommonTexts, Commons};
+use super::common_texts::{LoadedCommonTexts, RequestCommonTexts};
 use super::events::{self, EventTexts};
-use super::frame::{self, FrameParts, damaged_record};
+use super::frame::{self, PartialRecord, damaged_record};
 use super::json::WrittenJson;
-use super::keys::{self, BLOCK, HISTORY, JobPart};
-pub use super::spec_text::SpecTexts;
-use super::spec_text::{CutSpec, LastSpec, parse_spec, to_text};
-use super::v1::job_head::JobHead;
-use super::v1::{self, Convert, RecordProblem};
-use crate::port::{Journal, KeyChange, MAX_CHANGES, StoreError, Stored, Version};
+use super::keys::{self, BLOCK, HISTORY, JobRecordPart};
+pub use super::spec_text::SpecTextCache;
+use super::spec_text::{CutSpec, LastReadSpec, parse_spec, to_text};
+use super::v1::job_head::StoredJobHead;
+use super::v1::{self, RecordProblem, WireConversion};
+use crate::port::{Journal, KeyChange, KeyVersion, MAX_CHANGES, StoreError, StoredValue};
 
 /// Largest specification that is accepted, in bytes as written: what a job needs when it is placed,
 /// and the event of that, must fit into one unit.
@@ -29,9 +29,9 @@ pub const MAX_SPEC_BYTES: usize = 2 << 20;
 
 /// A job at its submission.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Birth {
+pub(super) struct SubmissionRecord {
     pub(super) spec: v1::spec::JobSpec,
-    pub(super) head: JobHead,
+    pub(super) head: StoredJobHead,
     /// The first job of the request that has the texts of the specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
@@ -39,19 +39,19 @@ pub(super) struct Birth {
 
 /// A birth whose specification stays text when read: equal ones are parsed once.
 #[derive(Deserialize)]
-struct BirthText<'a> {
+struct SubmissionRecordText<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
-    head: JobHead,
+    head: StoredJobHead,
     #[serde(default)]
     common: Option<u64>,
 }
 
 /// A birth whose specification is already text when written: equal ones are written once.
 #[derive(Serialize)]
-struct BirthWritten<'a> {
+struct WrittenSubmissionRecord<'a> {
     spec: WrittenJson<'a>,
-    head: JobHead,
+    head: StoredJobHead,
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
 }
@@ -66,11 +66,11 @@ pub(super) fn read_cut_spec(
         return Ok(None);
     }
     let what = keys::spec_key(job.id);
-    let mut parts = FrameParts::default();
+    let mut parts = PartialRecord::default();
     visit_values(journal, &what, &mut |stored, _, chunk| {
         parts.take_value(&stored.key, chunk, &stored.value)
     })?;
-    let birth: BirthText = parts.read_record(&what)?;
+    let birth: SubmissionRecordText = parts.read_record(&what)?;
     Ok(birth.common.map(|common| CutSpec {
         text: birth.spec.get().to_owned(),
         common,
@@ -78,23 +78,23 @@ pub(super) fn read_cut_spec(
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Block {
+pub(super) struct ComponentBlock {
     pub(super) components: Vec<v1::component::Component>,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Archived {
+pub(super) struct ArchivedRecord {
     #[serde(flatten)]
-    birth: Birth,
+    birth: SubmissionRecord,
     pub(super) components: Vec<v1::component::Component>,
     events: Vec<v1::event::JobEvent>,
 }
 
 /// An archived job whose events are, or stay, text: they are kept as they were written.
 #[derive(Serialize)]
-struct ArchivedText<'a> {
+struct WrittenArchivedRecord<'a> {
     spec: WrittenJson<'a>,
-    head: &'a JobHead,
+    head: &'a StoredJobHead,
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
     components: Vec<v1::component::Component>,
@@ -119,8 +119,8 @@ pub fn submission_changes(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
     add_submission(
         &mut changes,
         job,
-        &mut SpecTexts::default(),
-        &Commons::default(),
+        &mut SpecTextCache::default(),
+        &RequestCommonTexts::default(),
     )?;
     Ok(changes)
 }
@@ -137,8 +137,8 @@ fn unwritable_error(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
 pub(super) fn add_submission(
     changes: &mut Vec<KeyChange>,
     job: &Job,
-    texts: &mut SpecTexts,
-    commons: &Commons,
+    texts: &mut SpecTextCache,
+    commons: &RequestCommonTexts,
 ) -> Result<(), RecordError> {
     let (cut, elsewhere) = match commons.cut_spec(&job.spec) {
         None => (None, 0),
@@ -147,14 +147,14 @@ pub(super) fn add_submission(
             (Some(CutSpec { text, common }), bytes)
         }
     };
-    let birth = BirthWritten {
+    let birth = WrittenSubmissionRecord {
         spec: match &cut {
             Some(cut) => WrittenJson(&cut.text),
             None => texts
                 .write_or_reuse(&job.spec)
                 .map_err(unwritable_error(job))?,
         },
-        head: JobHead::from_job(job),
+        head: StoredJobHead::from_job(job),
         common: cut.as_ref().map(|cut| cut.common),
     };
     let begin = changes.len();
@@ -163,7 +163,7 @@ pub(super) fn add_submission(
         &keys::spec_key(job.id),
         &birth,
         0,
-        Some(Version(0)),
+        Some(KeyVersion(0)),
     )?;
     let values = changes[begin..]
         .iter()
@@ -198,7 +198,7 @@ pub fn update_changes(
     frame::write_record(
         &mut changes,
         &keys::head_key(new.id),
-        &JobHead::from_job(new),
+        &StoredJobHead::from_job(new),
         1,
         expected,
     )?;
@@ -221,8 +221,8 @@ pub fn update_changes(
 }
 
 /// Returns the version of the head of a job in this revision; 0 while it is as submitted.
-pub fn head_version(job: &Job) -> Version {
-    Version(job.revision.saturating_sub(1))
+pub fn head_version(job: &Job) -> KeyVersion {
+    KeyVersion(job.revision.saturating_sub(1))
 }
 
 fn block_of(components: &[Component], index: usize) -> &[Component] {
@@ -255,7 +255,7 @@ fn write_block(
     frame::write_record(
         to,
         base,
-        &Block {
+        &ComponentBlock {
             components: list_to_wire(after),
         },
         count,
@@ -273,18 +273,20 @@ fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     }
     Ok(frame::to_values(
         base,
-        &Block {
+        &ComponentBlock {
             components: list_to_wire(block),
         },
     )?
     .len())
 }
 
-pub(super) fn list_to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
+pub(super) fn list_to_wire<T: WireConversion<W>, W>(values: &[T]) -> Vec<W> {
     values.iter().map(T::to_wire).collect()
 }
 
-pub(super) fn list_from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, RecordProblem> {
+pub(super) fn list_from_wire<T: WireConversion<W>, W>(
+    values: Vec<W>,
+) -> Result<Vec<T>, RecordProblem> {
     values.into_iter().map(T::from_wire).collect()
 }
 
@@ -320,9 +322,9 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     };
     let cut = events.cut_spec().map(|cut| cut.text.as_str());
     let spec = whole.as_deref().or(cut).unwrap_or_default();
-    let birth = BirthWritten {
+    let birth = WrittenSubmissionRecord {
         spec: WrittenJson(spec),
-        head: JobHead::from_job(job),
+        head: StoredJobHead::from_job(job),
         common,
     };
     let mut components: Vec<v1::component::Component> = list_to_wire(&job.components);
@@ -332,7 +334,7 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
     let events = events.event_list();
     let head = &birth.head;
     let events = WrittenJson(&events);
-    let archived = ArchivedText {
+    let archived = WrittenArchivedRecord {
         spec: WrittenJson(spec),
         head,
         common,
@@ -353,7 +355,7 @@ pub fn archive_units(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange
         value: None,
     });
     // The head at the submission may have been shorter or longer by a value.
-    let spec = Some(Version(1));
+    let spec = Some(KeyVersion(1));
     first.extend(frame::remove(&keys::spec_key(job.id), born + 1, spec));
     let mut first = check_unit_size(|| format!("the archive of job {}", job.id), first)?;
     let mut rest = remove_rest(job);
@@ -387,7 +389,7 @@ fn remove_rest(job: &Job) -> Vec<KeyChange> {
 /// # Errors
 /// Fails if the store cannot be read, or its content is not a job.
 pub fn read_job(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
-    let mut assembly = None::<Assembly>;
+    let mut assembly = None::<LoadedJobParts>;
     visit_values(
         journal,
         &keys::job_prefix(id),
@@ -402,7 +404,7 @@ pub fn read_job(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreEr
         return Ok(None);
     };
     let mut texts = assembly.read_common_texts(journal, id)?;
-    assembly.build_job(id, &mut LastSpec::default(), &mut texts)
+    assembly.build_job(id, &mut LastReadSpec::default(), &mut texts)
 }
 
 /// Reads one job from the archive; `None` if it is not there.
@@ -411,7 +413,7 @@ pub fn read_job(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreEr
 /// Fails if the store cannot be read, or its content is not a job.
 pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
     let what = keys::archived_key(id);
-    let mut parts = FrameParts::default();
+    let mut parts = PartialRecord::default();
     let mut found = false;
     visit_values(journal, &what, &mut |stored, _, chunk| {
         found = true;
@@ -420,17 +422,17 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
     if !found {
         return Ok(None);
     }
-    let mut record: Archived = parts.read_record(&what)?;
+    let mut record: ArchivedRecord = parts.read_record(&what)?;
     if let Some(first) = record.birth.common.map(JobId) {
         let spec = &mut record.birth.spec;
-        CommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
+        LoadedCommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
     }
     rebuild_archived(id, record)
         .map(Some)
         .map_err(|problem| damaged_record(&what, problem))
 }
 
-fn rebuild_archived(id: JobId, record: Archived) -> Result<ArchivedJob, RecordProblem> {
+fn rebuild_archived(id: JobId, record: ArchivedRecord) -> Result<ArchivedJob, RecordProblem> {
     let components = list_from_wire(record.components)?;
     let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
     let job = record.birth.head.into_job(id, spec, components)?;
@@ -444,7 +446,7 @@ fn rebuild_archived(id: JobId, record: Archived) -> Result<ArchivedJob, RecordPr
 pub(super) fn visit_values(
     journal: &dyn Journal,
     prefix: &str,
-    take: &mut dyn FnMut(&Stored, &str, usize) -> Result<(), StoreError>,
+    take: &mut dyn FnMut(&StoredValue, &str, usize) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut result = Ok(());
     journal.scan(prefix.as_bytes(), &mut |stored| {
@@ -466,30 +468,30 @@ pub(super) fn visit_values(
 
 /// The parts of one job that is being loaded.
 #[derive(Default)]
-pub(super) struct Assembly {
-    spec: Option<FrameParts>,
-    head: Option<(FrameParts, Version)>,
-    blocks: BTreeMap<usize, FrameParts>,
+pub(super) struct LoadedJobParts {
+    spec: Option<PartialRecord>,
+    head: Option<(PartialRecord, KeyVersion)>,
+    blocks: BTreeMap<usize, PartialRecord>,
 }
 
-impl Assembly {
+impl LoadedJobParts {
     /// Takes one of its values.
     pub(super) fn take_value(
         &mut self,
-        part: JobPart,
+        part: JobRecordPart,
         chunk: usize,
-        stored: &Stored,
+        stored: &StoredValue,
     ) -> Result<(), StoreError> {
         let parts = match part {
-            JobPart::Spec => self.spec.get_or_insert_default(),
-            JobPart::Head => {
+            JobRecordPart::Spec => self.spec.get_or_insert_default(),
+            JobRecordPart::Head => {
                 &mut self
                     .head
-                    .get_or_insert((FrameParts::default(), stored.version))
+                    .get_or_insert((PartialRecord::default(), stored.version))
                     .0
             }
-            JobPart::Block(index) => self.blocks.entry(index).or_default(),
-            JobPart::Events => return Ok(()),
+            JobRecordPart::Block(index) => self.blocks.entry(index).or_default(),
+            JobRecordPart::Events => return Ok(()),
         };
         parts.take_value(&stored.key, chunk, &stored.value)
     }
@@ -502,7 +504,7 @@ impl Assembly {
             .map(JobId))
     }
 
-    fn read_cut_birth(&self, id: JobId) -> Result<Option<BirthText<'_>>, StoreError> {
+    fn read_cut_birth(&self, id: JobId) -> Result<Option<SubmissionRecordText<'_>>, StoreError> {
         let parts = self.spec.as_ref().filter(|parts| is_cut(parts.text()));
         parts
             .map(|parts| parts.read_record(&keys::spec_key(id)))
@@ -514,14 +516,16 @@ impl Assembly {
         &self,
         journal: &dyn Journal,
         id: JobId,
-    ) -> Result<CommonTexts, StoreError> {
+    ) -> Result<LoadedCommonTexts, StoreError> {
         match self.read_cut_birth(id)? {
-            Some(BirthText {
+            Some(SubmissionRecordText {
                 spec,
                 common: Some(first),
                 ..
-            }) => CommonTexts::named_in(&mut parse_spec(spec.get(), id)?, journal, JobId(first)),
-            _ => Ok(CommonTexts::default()),
+            }) => {
+                LoadedCommonTexts::named_in(&mut parse_spec(spec.get(), id)?, journal, JobId(first))
+            }
+            _ => Ok(LoadedCommonTexts::default()),
         }
     }
 
@@ -529,16 +533,16 @@ impl Assembly {
     pub(super) fn build_job(
         self,
         id: JobId,
-        last: &mut LastSpec,
-        texts: &mut CommonTexts,
+        last: &mut LastReadSpec,
+        texts: &mut LoadedCommonTexts,
     ) -> Result<Option<Job>, StoreError> {
         let Some(parts) = self.spec else {
             return Ok(None);
         };
-        let birth: BirthText = parts.read_record(&keys::spec_key(id))?;
+        let birth: SubmissionRecordText = parts.read_record(&keys::spec_key(id))?;
         let (head, version) = match self.head {
             Some((parts, version)) => (parts.read_record(&keys::head_key(id))?, version),
-            None => (birth.head, Version(0)),
+            None => (birth.head, KeyVersion(0)),
         };
         let mut components = vec![Component::default(); head.components as usize];
         for (index, parts) in self.blocks {
@@ -568,11 +572,11 @@ fn is_cut(birth: &[u8]) -> bool {
 fn fill_block(
     components: &mut [Component],
     index: usize,
-    parts: &FrameParts,
+    parts: &PartialRecord,
     id: JobId,
 ) -> Result<(), StoreError> {
     let what = keys::block_key(id, index);
-    let record: Block = parts.read_record(&what)?;
+    let record: ComponentBlock = parts.read_record(&what)?;
     let from = (index * BLOCK).min(components.len());
     let to = (from + BLOCK).min(components.len());
     if record.components.len() != to - from {

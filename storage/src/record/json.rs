@@ -18,7 +18,7 @@ const RAW: &str = "$serde_json::private::RawValue";
 /// # Errors
 /// Fails if the record has something that JSON has no form for.
 pub(super) fn append(to: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Error> {
-    record.serialize(&mut Json { to, raw: false })
+    record.serialize(&mut JsonWriter { to, raw: false })
 }
 
 /// A text that is already JSON.
@@ -33,15 +33,15 @@ impl Serialize for WrittenJson<'_> {
 }
 
 /// Writes values one after the other.
-struct Json<'a> {
+struct JsonWriter<'a> {
     to: &'a mut Vec<u8>,
     /// True if the next text is already JSON.
     raw: bool,
 }
 
 /// Writes the content of brackets.
-struct Inside<'a, 'b> {
-    json: &'a mut Json<'b>,
+struct JsonBracketWriter<'a, 'b> {
+    json: &'a mut JsonWriter<'b>,
     first: bool,
     end: &'static [u8],
 }
@@ -57,7 +57,7 @@ fn needs_escapes(text: &[u8]) -> bool {
         .fold(false, |found, byte| found | is_escaped(*byte))
 }
 
-impl<'b> Json<'b> {
+impl<'b> JsonWriter<'b> {
     /// Writes the name of a field or variant, with what follows it.
     fn name(&mut self, name: &'static str, after: &[u8]) {
         debug_assert!(
@@ -84,9 +84,9 @@ impl<'b> Json<'b> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn open_brackets(&mut self, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
+    fn open_brackets(&mut self, begin: &[u8], end: &'static [u8]) -> JsonBracketWriter<'_, 'b> {
         self.to.extend_from_slice(begin);
-        Inside {
+        JsonBracketWriter {
             json: self,
             first: true,
             end,
@@ -98,14 +98,14 @@ impl<'b> Json<'b> {
         name: &'static str,
         begin: &[u8],
         end: &'static [u8],
-    ) -> Inside<'_, 'b> {
+    ) -> JsonBracketWriter<'_, 'b> {
         self.to.push(b'{');
         self.name(name, b"\":");
         self.open_brackets(begin, end)
     }
 }
 
-impl Inside<'_, '_> {
+impl JsonBracketWriter<'_, '_> {
     fn write_comma(&mut self) {
         if !std::mem::replace(&mut self.first, false) {
             self.json.to.push(b',');
@@ -138,9 +138,9 @@ impl Inside<'_, '_> {
 }
 
 /// Collects what is displayed.
-struct Displayed<'a>(&'a mut Vec<u8>);
+struct DisplayBuffer<'a>(&'a mut Vec<u8>);
 
-impl Write for Displayed<'_> {
+impl Write for DisplayBuffer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
@@ -156,16 +156,16 @@ macro_rules! numbers {
     )*};
 }
 
-impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
+impl<'a, 'b> ser::Serializer for &'a mut JsonWriter<'b> {
     type Ok = ();
     type Error = Error;
-    type SerializeSeq = Inside<'a, 'b>;
-    type SerializeTuple = Inside<'a, 'b>;
-    type SerializeTupleStruct = Inside<'a, 'b>;
-    type SerializeTupleVariant = Inside<'a, 'b>;
-    type SerializeMap = Inside<'a, 'b>;
-    type SerializeStruct = Inside<'a, 'b>;
-    type SerializeStructVariant = Inside<'a, 'b>;
+    type SerializeSeq = JsonBracketWriter<'a, 'b>;
+    type SerializeTuple = JsonBracketWriter<'a, 'b>;
+    type SerializeTupleStruct = JsonBracketWriter<'a, 'b>;
+    type SerializeTupleVariant = JsonBracketWriter<'a, 'b>;
+    type SerializeMap = JsonBracketWriter<'a, 'b>;
+    type SerializeStruct = JsonBracketWriter<'a, 'b>;
+    type SerializeStructVariant = JsonBracketWriter<'a, 'b>;
 
     numbers! {
         serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
@@ -201,7 +201,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
         let begin = self.to.len();
         self.to.push(b'"');
-        if write!(Displayed(self.to), "{value}").is_err() {
+        if write!(DisplayBuffer(self.to), "{value}").is_err() {
             return Err(Error::custom("it cannot be displayed"));
         }
         if needs_escapes(&self.to[begin + 1..]) {
@@ -265,15 +265,19 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         Ok(())
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Inside<'a, 'b>, Error> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_brackets(b"[", b"]"))
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Inside<'a, 'b>, Error> {
+    fn serialize_tuple(self, _: usize) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_brackets(b"[", b"]"))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Inside<'a, 'b>, Error> {
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_brackets(b"[", b"]"))
     }
 
@@ -283,15 +287,19 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         _: u32,
         name: &'static str,
         _: usize,
-    ) -> Result<Inside<'a, 'b>, Error> {
+    ) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_variant(name, b"[", b"]}"))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Inside<'a, 'b>, Error> {
+    fn serialize_map(self, _: Option<usize>) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_brackets(b"{", b"}"))
     }
 
-    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Inside<'a, 'b>, Error> {
+    fn serialize_struct(
+        self,
+        name: &'static str,
+        _: usize,
+    ) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(if name == RAW {
             self.open_brackets(b"", b"")
         } else {
@@ -305,7 +313,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
         _: u32,
         name: &'static str,
         _: usize,
-    ) -> Result<Inside<'a, 'b>, Error> {
+    ) -> Result<JsonBracketWriter<'a, 'b>, Error> {
         Ok(self.open_variant(name, b"{", b"}}"))
     }
 }
@@ -313,7 +321,7 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
 /// Lists of values, and lists of named values.
 macro_rules! lists {
     ($($list:ident::$method:ident),* ; $($named:ident),*) => {
-        $(impl ser::$list for Inside<'_, '_> {
+        $(impl ser::$list for JsonBracketWriter<'_, '_> {
             type Ok = ();
             type Error = Error;
 
@@ -325,7 +333,7 @@ macro_rules! lists {
                 self.close()
             }
         })*
-        $(impl ser::$named for Inside<'_, '_> {
+        $(impl ser::$named for JsonBracketWriter<'_, '_> {
             type Ok = ();
             type Error = Error;
 
@@ -350,7 +358,7 @@ lists! {
     SerializeStruct, SerializeStructVariant
 }
 
-impl ser::SerializeMap for Inside<'_, '_> {
+impl ser::SerializeMap for JsonBracketWriter<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -383,7 +391,7 @@ mod tests {
     use serde_json::value::{RawValue, to_raw_value};
 
     use super::*;
-    use crate::record::v1::convert::Text;
+    use crate::record::v1::convert::TextValue;
 
     #[derive(Serialize)]
     enum JsonShape {
@@ -394,35 +402,35 @@ mod tests {
     }
 
     #[derive(Serialize)]
-    struct Newtype(u16);
+    struct NewtypeShape(u16);
 
     #[derive(Serialize)]
-    struct Pair(i8, f64);
+    struct PairShape(i8, f64);
 
     #[derive(Serialize)]
-    struct Nothing;
+    struct UnitShape;
 
     #[derive(Serialize)]
-    struct All {
+    struct AllShapes {
         shapes: Vec<JsonShape>,
         #[serde(skip_serializing_if = "Option::is_none")]
         left_out: Option<u32>,
-        map: BTreeMap<String, Newtype>,
+        map: BTreeMap<String, NewtypeShape>,
         raw: Box<RawValue>,
-        text: Text<String>,
-        pair: Pair,
+        text: TextValue<String>,
+        pair: PairShape,
         #[serde(flatten)]
-        flat: Flat,
+        flat: FlatShape,
     }
 
     #[derive(Serialize)]
-    struct Flat {
-        nothing: Nothing,
+    struct FlatShape {
+        nothing: UnitShape,
         unit: (),
         float: f32,
     }
 
-    fn all(text: String, number: i64, float: f64) -> All {
+    fn all(text: String, number: i64, float: f64) -> AllShapes {
         let shape = |depth: usize| {
             let tuple = JsonShape::Tuple(number as u8, text.repeat(depth));
             JsonShape::Struct {
@@ -430,7 +438,7 @@ mod tests {
                 b: (depth > 0, '"'),
             }
         };
-        All {
+        AllShapes {
             shapes: vec![
                 shape(0),
                 JsonShape::Newtype(Some(number)),
@@ -439,13 +447,13 @@ mod tests {
             ],
             left_out: None,
             map: [text.clone(), format!("{text}2")]
-                .map(|key| (key, Newtype(7)))
+                .map(|key| (key, NewtypeShape(7)))
                 .into(),
             raw: to_raw_value(&shape(1)).unwrap(),
-            text: Text(text),
-            pair: Pair(number as i8, float),
-            flat: Flat {
-                nothing: Nothing,
+            text: TextValue(text),
+            pair: PairShape(number as i8, float),
+            flat: FlatShape {
+                nothing: UnitShape,
                 unit: (),
                 float: 0.1,
             },
@@ -467,7 +475,7 @@ mod tests {
         for code in 0..0x300 {
             let text = format!("a{}b", char::from_u32(code).unwrap());
             let mut written = Vec::new();
-            append(&mut written, &(text.as_str(), Text(text.clone()))).unwrap();
+            append(&mut written, &(text.as_str(), TextValue(text.clone()))).unwrap();
             let expected = serde_json::to_vec(&(text.as_str(), text.as_str())).unwrap();
             assert_eq!(written, expected, "{code}");
         }

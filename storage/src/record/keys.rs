@@ -19,7 +19,7 @@
 
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 
-use crate::port::Key;
+use crate::port::StoreKey;
 
 /// All live jobs.
 pub const JOBS: &[u8] = b"j/";
@@ -158,15 +158,15 @@ pub(crate) fn parse_common(base: &str) -> Option<(JobId, u32)> {
 }
 
 /// Returns the key of a record's value number `chunk`.
-pub(crate) fn chunk_key(base: &str, chunk: usize) -> Key {
+pub(crate) fn chunk_key(base: &str, chunk: usize) -> StoreKey {
     match chunk {
-        0 => Key::from(base),
-        _ => Key::from(format!("{base}+{chunk:02x}").as_str()),
+        0 => StoreKey::from(base),
+        _ => StoreKey::from(format!("{base}+{chunk:02x}").as_str()),
     }
 }
 
 /// Splits a key into its record's key and the number of the value within it.
-pub(crate) fn split_chunk(key: &Key) -> Option<(&str, usize)> {
+pub(crate) fn split_chunk(key: &StoreKey) -> Option<(&str, usize)> {
     let text = std::str::from_utf8(&key.0).ok()?;
     // Names of files and sites may contain a `+`; only records of jobs and their texts are cut.
     if ![JOBS, ARCHIVE, TEXTS]
@@ -183,7 +183,7 @@ pub(crate) fn split_chunk(key: &Key) -> Option<(&str, usize)> {
 
 /// The part of a job that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum JobPart {
+pub(crate) enum JobRecordPart {
     Spec,
     Head,
     Block(usize),
@@ -191,15 +191,15 @@ pub(crate) enum JobPart {
 }
 
 /// Parses a record's key: the job, and the part of it.
-pub(crate) fn parse_job_part(base: &str) -> Option<(JobId, JobPart)> {
+pub(crate) fn parse_job_part(base: &str) -> Option<(JobId, JobRecordPart)> {
     let (id, part) = base.strip_prefix("j/")?.split_once('/')?;
     let id = JobId(u64::from_str_radix(id, 16).ok()?);
     let (kind, number) = part.split_at_checked(1)?;
     let part = match (kind, number) {
-        ("s", "") => JobPart::Spec,
-        ("h", "") => JobPart::Head,
-        ("b", number) => JobPart::Block(usize::from_str_radix(number, 16).ok()?),
-        ("e", _) => JobPart::Events,
+        ("s", "") => JobRecordPart::Spec,
+        ("h", "") => JobRecordPart::Head,
+        ("b", number) => JobRecordPart::Block(usize::from_str_radix(number, 16).ok()?),
+        ("e", _) => JobRecordPart::Events,
         _ => return None,
     };
     Some((id, part))
@@ -220,10 +220,10 @@ mod tests {
     fn a_key_tells_whose_and_what_it_is() {
         let id = JobId(77);
         for (base, part) in [
-            (spec_key(id), JobPart::Spec),
-            (head_key(id), JobPart::Head),
-            (block_key(id, 15), JobPart::Block(15)),
-            (events_key(id, 130), JobPart::Events),
+            (spec_key(id), JobRecordPart::Spec),
+            (head_key(id), JobRecordPart::Head),
+            (block_key(id, 15), JobRecordPart::Block(15)),
+            (events_key(id, 130), JobRecordPart::Events),
         ] {
             for number in [0, 1, 30] {
                 let key = chunk_key(&base, number);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_plus_in_a_files_name_is_part_of_it() {
-        let key = Key::from(file_key(&"a+01".parse().unwrap()).as_str());
+        let key = StoreKey::from(file_key(&"a+01".parse().unwrap()).as_str());
         assert_eq!(split_chunk(&key), Some(("f/a+01", 0)));
     }
 

@@ -12,13 +12,13 @@ use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::CopyRecord;
 use cospan_domain::units::Bytes;
 
-use super::batch::{self, OpenBatch};
-use super::common_texts::{self, CommonTexts};
+use super::batch::{self, UnclosedBatch};
+use super::common_texts::{self, LoadedCommonTexts};
 use super::frame::damaged_record;
-use super::job::{Assembly, submission_changes};
+use super::job::{LoadedJobParts, submission_changes};
 use super::{keys, small_records, v1};
-use crate::port::{Key, StoreError, Stored};
-use workers::{Decoded, Decoder, JobValues, MemoryRoom, Workers};
+use crate::port::{StoreError, StoreKey, StoredValue};
+use workers::{DecodeWorkerPool, DecodedJobs, JobDecoder, JobMemoryBudget, JobValues};
 
 /// Everything that is live in a store.
 #[derive(Debug, Default)]
@@ -36,34 +36,34 @@ pub struct LoadedRecords {
     /// Number of values of archived jobs; they are read one at a time.
     pub archived_values: u64,
     /// Keys of jobs that are in the archive, or were never accepted; to be deleted.
-    pub remains: Vec<Key>,
+    pub remains: Vec<StoreKey>,
     /// Requests that were not completely written.
-    pub batches: Vec<OpenBatch>,
+    pub batches: Vec<UnclosedBatch>,
 }
 
 /// Builds the state from values, shown in the order of their keys.
 #[derive(Default)]
-pub struct Loader {
+pub struct RecordLoader {
     loaded: LoadedRecords,
     current: Option<JobValues>,
-    decoder: Decoder,
-    decoded: Decoded,
-    workers: Option<Workers>,
-    room: Arc<MemoryRoom>,
+    decoder: JobDecoder,
+    decoded: DecodedJobs,
+    workers: Option<DecodeWorkerPool>,
+    room: Arc<JobMemoryBudget>,
     /// Shared texts of jobs that are already here.
-    texts: CommonTexts,
+    texts: LoadedCommonTexts,
     /// Requests whose texts these jobs need.
     wanted: BTreeSet<JobId>,
 }
 
-impl Loader {
+impl RecordLoader {
     /// Makes a loader that decodes jobs on `count` threads besides the reading one: damage of a job
     /// is then reported at the end. If jobs would take more than `most` of memory, as estimated, it
     /// keeps no more of them, and ends with an error.
     pub fn with_threads(count: usize, most: Bytes) -> Self {
-        let room = Arc::new(MemoryRoom::new(most));
+        let room = Arc::new(JobMemoryBudget::new(most));
         Self {
-            workers: Some(Workers::start(count, &room)),
+            workers: Some(DecodeWorkerPool::start(count, &room)),
             room,
             ..Self::default()
         }
@@ -73,7 +73,7 @@ impl Loader {
     ///
     /// # Errors
     /// Fails if it is damaged, of a newer version, or not one of ours.
-    pub fn take_value(&mut self, stored: Stored) -> Result<(), StoreError> {
+    pub fn take_value(&mut self, stored: StoredValue) -> Result<(), StoreError> {
         let key = &*stored.key.0;
         if key.starts_with(keys::JOBS) {
             return self.take_job(stored);
@@ -112,7 +112,7 @@ impl Loader {
         Ok(())
     }
 
-    fn take_job(&mut self, stored: Stored) -> Result<(), StoreError> {
+    fn take_job(&mut self, stored: StoredValue) -> Result<(), StoreError> {
         let parsed = keys::split_chunk(&stored.key)
             .and_then(|(base, chunk)| Some((keys::parse_job_part(base)?, chunk)));
         let Some(((id, part), chunk)) = parsed else {
@@ -123,7 +123,7 @@ impl Loader {
         }
         let current = self.current.get_or_insert_with(|| JobValues {
             id,
-            assembly: Assembly::default(),
+            assembly: LoadedJobParts::default(),
             keys: Vec::new(),
         });
         current.assembly.take_value(part, chunk, &stored)?;
@@ -132,7 +132,7 @@ impl Loader {
     }
 
     /// Takes a text. Texts come behind all jobs; most are of jobs in the archive.
-    fn take_text(&mut self, stored: Stored) -> Result<(), StoreError> {
+    fn take_text(&mut self, stored: StoredValue) -> Result<(), StoreError> {
         self.decode_rest()?;
         let Some(((first, _), _)) = common_texts::parse_key(&stored.key) else {
             return Err(unknown_key_error(&stored.key));
@@ -151,7 +151,7 @@ impl Loader {
         self.finish_job()?;
         if let Some(workers) = self.workers.take() {
             self.decoded = workers.join_workers()?;
-            self.decoder = Decoder::with_room(self.room.clone());
+            self.decoder = JobDecoder::with_room(self.room.clone());
         }
         let waiting = self.decoded.waiting.iter().map(|(first, _)| *first);
         self.wanted.extend(waiting);
@@ -207,7 +207,7 @@ impl Loader {
     }
 }
 
-fn unknown_key_error(key: &Key) -> StoreError {
+fn unknown_key_error(key: &StoreKey) -> StoreError {
     damaged_record(
         &format!("{key:?}"),
         "no program of this version writes such a key".into(),

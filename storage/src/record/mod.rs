@@ -19,7 +19,7 @@ mod v1;
 
 use thiserror::Error;
 
-pub use load::{LoadedRecords, Loader};
+pub use load::{LoadedRecords, RecordLoader};
 
 /// The reason why a record cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

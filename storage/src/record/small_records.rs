@@ -9,13 +9,13 @@ use cospan_domain::transfer::copy_state::CopyRecord;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, FrameParts, damaged_record};
-use super::v1::{self, Convert};
+use super::frame::{self, PartialRecord, damaged_record};
+use super::v1::{self, WireConversion};
 use super::{RecordError, keys};
-use crate::port::{KeyChange, StoreError, Stored, Version};
+use crate::port::{KeyChange, KeyVersion, StoreError, StoredValue};
 
 #[derive(Serialize, Deserialize)]
-struct NextJob {
+struct NextJobRecord {
     next_job: u64,
 }
 
@@ -23,7 +23,7 @@ struct NextJob {
 ///
 /// # Errors
 /// Fails if it is larger than a value.
-pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
+pub fn put_copy(copy: &CopyRecord, expected: Option<KeyVersion>) -> Result<KeyChange, RecordError> {
     let record: v1::copy::CopyRecord = copy.to_wire();
     put(
         &keys::copy_key(&copy.content.digest, &copy.site),
@@ -33,7 +33,7 @@ pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChang
 }
 
 /// Returns the change that removes a copy's record.
-pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) -> KeyChange {
+pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<KeyVersion>) -> KeyChange {
     remove(&keys::copy_key(digest, site), expected)
 }
 
@@ -41,7 +41,7 @@ pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) 
 ///
 /// # Errors
 /// Fails if it is larger than a value.
-pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
+pub fn put_site(site: &SiteRecord, expected: Option<KeyVersion>) -> Result<KeyChange, RecordError> {
     let record: v1::site::SiteRecord = site.to_wire();
     put(&keys::site_key(&site.site), &record, expected)
 }
@@ -50,13 +50,13 @@ pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChang
 ///
 /// # Errors
 /// Fails if it is larger than a value.
-pub fn put_file(file: &FileRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
+pub fn put_file(file: &FileRecord, expected: Option<KeyVersion>) -> Result<KeyChange, RecordError> {
     let record: v1::catalogue::FileRecord = file.to_wire();
     put(&keys::file_key(&file.name), &record, expected)
 }
 
 /// Returns the change that removes a logical file's record.
-pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> KeyChange {
+pub fn remove_file(name: &LogicalName, expected: Option<KeyVersion>) -> KeyChange {
     remove(&keys::file_key(name), expected)
 }
 
@@ -65,12 +65,12 @@ pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> KeyChange {
 /// # Errors
 /// Never fails in practice: a number fits.
 pub fn put_next_job(next: JobId) -> Result<KeyChange, RecordError> {
-    put(keys::NEXT_JOB, &NextJob { next_job: next.0 }, None)
+    put(keys::NEXT_JOB, &NextJobRecord { next_job: next.0 }, None)
 }
 
 /// Returns the value that stores it, for a store that is made or mended as a whole.
 pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
-    let values = frame::to_values(keys::NEXT_JOB, &NextJob { next_job: next.0 });
+    let values = frame::to_values(keys::NEXT_JOB, &NextJobRecord { next_job: next.0 });
     let value = values.ok().and_then(|mut values| values.pop());
     value.ok_or_else(|| damaged_record(keys::NEXT_JOB, "it cannot be written".into()))
 }
@@ -78,7 +78,7 @@ pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
 fn put(
     key: &str,
     record: &impl Serialize,
-    expected: Option<Version>,
+    expected: Option<KeyVersion>,
 ) -> Result<KeyChange, RecordError> {
     let mut changes = Vec::with_capacity(1);
     frame::write_record(&mut changes, key, record, 0, expected)?;
@@ -93,7 +93,7 @@ fn put(
     }
 }
 
-fn remove(key: &str, expected: Option<Version>) -> KeyChange {
+fn remove(key: &str, expected: Option<KeyVersion>) -> KeyChange {
     KeyChange {
         key: keys::chunk_key(key, 0),
         expected,
@@ -102,8 +102,8 @@ fn remove(key: &str, expected: Option<Version>) -> KeyChange {
 }
 
 /// Reads a record that has one value.
-pub(super) fn read_object<T: Convert<W>, W: DeserializeOwned>(
-    stored: &Stored,
+pub(super) fn read_object<T: WireConversion<W>, W: DeserializeOwned>(
+    stored: &StoredValue,
 ) -> Result<T, StoreError> {
     let what = format!("{:?}", stored.key);
     let wire = parse::<W>(stored, &what)?;
@@ -111,12 +111,14 @@ pub(super) fn read_object<T: Convert<W>, W: DeserializeOwned>(
 }
 
 /// Reads the first free job id.
-pub(crate) fn read_next_job(stored: &Stored) -> Result<JobId, StoreError> {
-    Ok(JobId(parse::<NextJob>(stored, keys::NEXT_JOB)?.next_job))
+pub(crate) fn read_next_job(stored: &StoredValue) -> Result<JobId, StoreError> {
+    Ok(JobId(
+        parse::<NextJobRecord>(stored, keys::NEXT_JOB)?.next_job,
+    ))
 }
 
-fn parse<W: DeserializeOwned>(stored: &Stored, what: &str) -> Result<W, StoreError> {
-    let mut parts = FrameParts::default();
+fn parse<W: DeserializeOwned>(stored: &StoredValue, what: &str) -> Result<W, StoreError> {
+    let mut parts = PartialRecord::default();
     parts.take_value(&stored.key, 0, &stored.value)?;
     parts.read_record(what)
 }

@@ -8,11 +8,11 @@ use cospan_domain::job::spec::JobSpec;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-use super::common_texts::CommonTexts;
+use super::common_texts::LoadedCommonTexts;
 use super::frame::damaged_record;
 use super::json::{self, WrittenJson};
 use super::keys;
-use super::v1::Convert;
+use super::v1::WireConversion;
 use super::v1::spec::JobSpec as Wire;
 use crate::port::StoreError;
 
@@ -26,17 +26,17 @@ pub(super) struct CutSpec {
 /// The specification that was read last. Users submit the same job many times in a row, and reading
 /// its specification is most of the work of a start.
 #[derive(Default)]
-pub(super) struct LastSpec {
+pub(super) struct LastReadSpec {
     text: String,
     spec: Option<Arc<JobSpec>>,
 }
 
-impl LastSpec {
+impl LastReadSpec {
     pub(super) fn read_or_reuse(
         &mut self,
         text: &RawValue,
         id: JobId,
-        commons: Option<(&mut CommonTexts, JobId)>,
+        commons: Option<(&mut LoadedCommonTexts, JobId)>,
     ) -> Result<Arc<JobSpec>, StoreError> {
         if let Some((texts, first)) = commons {
             let mut wire = parse_spec(text.get(), id)?;
@@ -65,9 +65,9 @@ fn spec_from_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
 /// The specifications that were written last, as text. Users submit the same job many times in a
 /// row, and writing its specification is most of the work of storing it.
 #[derive(Debug, Default)]
-pub struct SpecTexts(VecDeque<(Arc<JobSpec>, String)>);
+pub struct SpecTextCache(VecDeque<(Arc<JobSpec>, String)>);
 
-impl SpecTexts {
+impl SpecTextCache {
     /// Number of remembered specifications.
     const KEPT: usize = 8;
     /// Largest remembered specification, in bytes.

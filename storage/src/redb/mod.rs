@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
-use crate::engine_port::{Engine, EngineReader, See, Txn, Visit, Writes};
+use crate::engine_port::{
+    BytesVisitor, EngineReader, EngineTransaction, EntryVisitor, StorageEngine, StoreWrites,
+};
 use crate::open::io_error;
 use crate::port::{StoreError, StoreSize};
 
@@ -14,9 +16,9 @@ const FILE: &str = "redb";
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("values");
 
 /// An open redb database.
-pub(crate) struct RedbEngine(Arc<RedbShared>);
+pub(crate) struct RedbEngine(Arc<RedbDatabase>);
 
-struct RedbShared {
+struct RedbDatabase {
     db: Database,
     path: PathBuf,
 }
@@ -28,7 +30,7 @@ impl RedbEngine {
         let path = path.join(FILE);
         let db = open_database(&path, cache_bytes)
             .map_err(|error| convert_error(&path, "opened", error))?;
-        Ok(Self(Arc::new(RedbShared { db, path })))
+        Ok(Self(Arc::new(RedbDatabase { db, path })))
     }
 }
 
@@ -43,13 +45,13 @@ fn open_database(path: &Path, cache_bytes: u64) -> Result<Database, redb::Error>
     Ok(db)
 }
 
-impl Engine for RedbEngine {
+impl StorageEngine for RedbEngine {
     fn exclusively(
         &mut self,
-        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+        work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.0.table()?;
-        work(&mut RedbTxn {
+        work(&mut RedbTransaction {
             shared: &self.0,
             table,
         })
@@ -62,13 +64,13 @@ impl Engine for RedbEngine {
 
 type RedbTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-struct RedbTxn<'a> {
-    shared: &'a RedbShared,
+struct RedbTransaction<'a> {
+    shared: &'a RedbDatabase,
     table: RedbTable,
 }
 
-impl Txn for RedbTxn<'_> {
-    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+impl EngineTransaction for RedbTransaction<'_> {
+    fn get(&mut self, key: &[u8], see: BytesVisitor<'_>) -> Result<(), StoreError> {
         let stored = self
             .table
             .get(key)
@@ -76,7 +78,7 @@ impl Txn for RedbTxn<'_> {
         stored.map_or(Ok(()), |stored| see(stored.value()))
     }
 
-    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+    fn commit(&mut self, writes: StoreWrites) -> Result<u64, StoreError> {
         let begun = Instant::now();
         write_changes(&self.shared.db, &writes)
             .map_err(|error| self.shared.to_store_error("written", error))?;
@@ -84,7 +86,7 @@ impl Txn for RedbTxn<'_> {
     }
 }
 
-fn write_changes(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
+fn write_changes(db: &Database, writes: &StoreWrites) -> Result<(), redb::Error> {
     let txn = db.begin_write()?;
     {
         let mut table = txn.open_table(TABLE)?;
@@ -99,7 +101,7 @@ fn write_changes(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
     Ok(())
 }
 
-impl RedbShared {
+impl RedbDatabase {
     fn table(&self) -> Result<RedbTable, StoreError> {
         let open =
             || -> Result<RedbTable, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
@@ -111,8 +113,8 @@ impl RedbShared {
     }
 }
 
-impl EngineReader for RedbShared {
-    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+impl EngineReader for RedbDatabase {
+    fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
         let table = self.table()?;
         let entries = table
             .range(prefix..)

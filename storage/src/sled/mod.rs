@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine_port::{Engine, EngineReader, See, Txn, Writes};
+use crate::engine_port::{
+    BytesVisitor, EngineReader, EngineTransaction, StorageEngine, StoreWrites,
+};
 use crate::open::io_error;
 use crate::port::StoreError;
-use snapshot::SledShared;
+use snapshot::SledDatabase;
 
 /// sled's unit of space on disk. sled puts a page that is larger than a quarter
 /// of this into a file of its own, which it never syncs. A page has at most 17
@@ -23,7 +25,7 @@ const SEGMENT_BYTES: usize = 8 << 20;
 
 /// An open sled database.
 pub(crate) struct SledEngine {
-    shared: Arc<SledShared>,
+    shared: Arc<SledDatabase>,
     file: File,
     path: PathBuf,
 }
@@ -41,7 +43,7 @@ impl SledEngine {
         sync_file(path, "conf").map_err(|source| io_error(path, "made durable", source))?;
         let file =
             sync_file(path, "db").map_err(|source| io_error(path, "made durable", source))?;
-        let shared = Arc::new(SledShared::new(db, path));
+        let shared = Arc::new(SledDatabase::new(db, path));
         Ok(Self {
             shared,
             file,
@@ -59,10 +61,10 @@ fn sync_file(path: &Path, name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-impl Engine for SledEngine {
+impl StorageEngine for SledEngine {
     fn exclusively(
         &mut self,
-        work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
+        work: &mut dyn FnMut(&mut dyn EngineTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         work(self)
     }
@@ -72,8 +74,8 @@ impl Engine for SledEngine {
     }
 }
 
-impl Txn for SledEngine {
-    fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
+impl EngineTransaction for SledEngine {
+    fn get(&mut self, key: &[u8], see: BytesVisitor<'_>) -> Result<(), StoreError> {
         let stored = self
             .shared
             .db
@@ -82,7 +84,7 @@ impl Txn for SledEngine {
         stored.map_or(Ok(()), |stored| see(&stored))
     }
 
-    fn commit(&mut self, writes: Writes) -> Result<u64, StoreError> {
+    fn commit(&mut self, writes: StoreWrites) -> Result<u64, StoreError> {
         let begun = Instant::now();
         let db = &self.shared.db;
         let file = &self.file;

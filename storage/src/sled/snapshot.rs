@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use sled::{Db, IVec};
 
 use super::store_error;
-use crate::engine_port::{EngineReader, Visit, Writes};
-use crate::port::{Key, StoreError, StoreSize};
+use crate::engine_port::{EngineReader, EntryVisitor, StoreWrites};
+use crate::port::{StoreError, StoreKey, StoreSize};
 
 /// Values that a walk reads before it lets the writer in again.
 const CHUNK: usize = 256;
@@ -21,33 +21,33 @@ const CHUNK: usize = 256;
 const AHEAD: usize = 2;
 
 /// The key at which reading continues.
-type From = Bound<Vec<u8>>;
+type SnapshotWalkPosition = Bound<Vec<u8>>;
 
 /// Keys and what is stored under them, in order.
 type SnapshotValues = Vec<(IVec, IVec)>;
 
 /// Values, and where to continue; `None` at the end.
-type SnapshotChunk = (SnapshotValues, Option<From>);
+type SnapshotChunk = (SnapshotValues, Option<SnapshotWalkPosition>);
 
 /// The old value of a key, as of the beginning of a walk; `None` if it was not there.
-type Before = BTreeMap<Key, Option<IVec>>;
+type ValuesBeforeWalk = BTreeMap<StoreKey, Option<IVec>>;
 
 /// The database, shared by its writer and its readers.
-pub(super) struct SledShared {
+pub(super) struct SledDatabase {
     pub(super) db: Db,
     path: PathBuf,
     /// Held by the writer until its write is durable, so that nobody reads what may still be lost.
-    gate: RwLock<SnapshotGate>,
-    walks: Mutex<Vec<Weak<Mutex<Before>>>>,
+    gate: RwLock<SledWriteState>,
+    walks: Mutex<Vec<Weak<Mutex<ValuesBeforeWalk>>>>,
 }
 
 #[derive(Default)]
-struct SnapshotGate {
+struct SledWriteState {
     /// A write failed: what the database shows may not be on disk.
     failed: bool,
 }
 
-impl SledShared {
+impl SledDatabase {
     pub(super) fn new(db: Db, path: &Path) -> Self {
         Self {
             db,
@@ -60,7 +60,7 @@ impl SledShared {
     /// Changes the database by `commit` while nobody reads.
     pub(super) fn change_exclusively(
         &self,
-        writes: &Writes,
+        writes: &StoreWrites,
         commit: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl SledShared {
         Ok(())
     }
 
-    fn save_for_walks(&self, writes: &Writes) -> Result<(), StoreError> {
+    fn save_for_walks(&self, writes: &StoreWrites) -> Result<(), StoreError> {
         let mut walks = lock(&self.walks);
         walks.retain(|walk| walk.strong_count() > 0);
         for walk in walks.iter().filter_map(Weak::upgrade) {
@@ -92,7 +92,7 @@ impl SledShared {
             .map_err(|error| store_error(&self.path, "read", error))
     }
 
-    fn begin_walk(&self) -> Arc<Mutex<Before>> {
+    fn begin_walk(&self) -> Arc<Mutex<ValuesBeforeWalk>> {
         let walk = Arc::default();
         let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         lock(&self.walks).push(Arc::downgrade(&walk));
@@ -103,9 +103,9 @@ impl SledShared {
     /// continue; `None` at the end.
     fn chunk(
         &self,
-        walk: &Mutex<Before>,
+        walk: &Mutex<ValuesBeforeWalk>,
         prefix: &[u8],
-        from: From,
+        from: SnapshotWalkPosition,
     ) -> Result<SnapshotChunk, StoreError> {
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if gate.failed {
@@ -140,7 +140,7 @@ impl SledShared {
     /// Returns all chunks below a prefix, up to the first that cannot be read.
     fn chunks<'a>(
         &'a self,
-        walk: &'a Mutex<Before>,
+        walk: &'a Mutex<ValuesBeforeWalk>,
         prefix: &'a [u8],
     ) -> impl Iterator<Item = Result<SnapshotValues, StoreError>> + use<'a> {
         let mut next = Some(Bound::Included(prefix.to_vec()));
@@ -155,7 +155,11 @@ impl SledShared {
 
     /// Walks over everything, which takes long and which a start waits for: while values are
     /// visited, another thread reads ahead.
-    fn walk_ahead(&self, walk: &Mutex<Before>, visit: Visit<'_>) -> Result<(), StoreError> {
+    fn walk_ahead(
+        &self,
+        walk: &Mutex<ValuesBeforeWalk>,
+        visit: EntryVisitor<'_>,
+    ) -> Result<(), StoreError> {
         std::thread::scope(|scope| {
             let (sender, chunks) = sync_channel(AHEAD);
             let thread = std::thread::Builder::new().name("store-reader".into());
@@ -184,7 +188,7 @@ impl SledShared {
     }
 }
 
-fn visit_values(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
+fn visit_values(found: SnapshotValues, visit: EntryVisitor<'_>) -> ControlFlow<()> {
     found
         .into_iter()
         .try_for_each(|(key, stored)| visit(&key, &stored))
@@ -193,9 +197,9 @@ fn visit_values(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
 /// Restores the old values within the chunk.
 fn restore_before(
     found: Vec<(IVec, IVec)>,
-    before: &Before,
+    before: &ValuesBeforeWalk,
     prefix: &[u8],
-    range: (From, From),
+    range: (SnapshotWalkPosition, SnapshotWalkPosition),
 ) -> Vec<(IVec, IVec)> {
     let mut found: BTreeMap<IVec, IVec> = found.into_iter().collect();
     let range = (bound_as_slice(&range.0), bound_as_slice(&range.1));
@@ -213,7 +217,7 @@ fn restore_before(
     found.into_iter().collect()
 }
 
-fn bound_as_slice(bound: &From) -> Bound<&[u8]> {
+fn bound_as_slice(bound: &SnapshotWalkPosition) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key),
         Bound::Excluded(key) => Bound::Excluded(key),
@@ -225,8 +229,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl EngineReader for SledShared {
-    fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+impl EngineReader for SledDatabase {
+    fn walk(&self, prefix: &[u8], visit: EntryVisitor<'_>) -> Result<(), StoreError> {
         let walk = self.begin_walk();
         if prefix.is_empty() {
             return self.walk_ahead(&walk, visit);

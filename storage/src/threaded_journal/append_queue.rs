@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::GroupLimits;
+use super::FlushLimits;
 use crate::decide_group::PendingUnit;
 
 /// Units in the order of append. Their number is not limited here: each appender has its own bound.
 pub(super) struct AppendQueue {
     state: Mutex<AppendQueueState>,
     wake: Condvar,
-    limits: GroupLimits,
+    limits: FlushLimits,
     idle: Duration,
 }
 
@@ -22,7 +22,7 @@ struct AppendQueueState {
 }
 
 impl AppendQueue {
-    pub(super) fn new(limits: GroupLimits, idle: Duration) -> Self {
+    pub(super) fn new(limits: FlushLimits, idle: Duration) -> Self {
         Self {
             state: Mutex::default(),
             wake: Condvar::new(),

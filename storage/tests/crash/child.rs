@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use cospan_storage::port::{AppendOutcome, CommitReport, Key, Stored, UnitToken};
+use cospan_storage::port::{AppendOutcome, CommitReport, StoreKey, StoredValue, UnitToken};
 use cospan_storage::{EngineKind, StoreOptions, open_and_load};
 
 use crate::history::unit;
@@ -53,8 +53,8 @@ fn append_and_tell() {
         &directory,
         &StoreOptions::new(engine),
         sink,
-        &mut |stored: Stored| {
-            if stored.key == Key::from("count") {
+        &mut |stored: StoredValue| {
+            if stored.key == StoreKey::from("count") {
                 last = std::str::from_utf8(&stored.value).unwrap().parse().unwrap();
             }
         },

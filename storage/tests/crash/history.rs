@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use cospan_storage::contract::{client::channel_sink, file_system_of};
 use cospan_storage::port::{
-    AppendOutcome, CommitReport, Key, KeyChange, StoreError, Stored, Unit, UnitToken, Version,
+    AppendOutcome, CommitReport, JournalUnit, KeyChange, KeyVersion, StoreError, StoreKey,
+    StoredValue, UnitToken,
 };
-use cospan_storage::{EngineKind, Opened, StoreOptions, open_and_load};
+use cospan_storage::{EngineKind, OpenedStore, StoreOptions, open_and_load};
 use tempfile::TempDir;
 
 /// Units whose value stays.
@@ -28,10 +29,10 @@ pub(crate) fn on_disk() -> TempDir {
 }
 
 /// Unit number `k`, from 1.
-pub(crate) fn unit(k: u64) -> Unit {
+pub(crate) fn unit(k: u64) -> JournalUnit {
     let put = |key: String, expected: u64, value: Box<[u8]>| KeyChange {
-        key: Key::from(key.as_str()),
-        expected: Some(Version(expected)),
+        key: StoreKey::from(key.as_str()),
+        expected: Some(KeyVersion(expected)),
         value: Some(value),
     };
     let mut changes = vec![
@@ -39,14 +40,14 @@ pub(crate) fn unit(k: u64) -> Unit {
         put("count".into(), k - 1, k.to_string().into_bytes().into()),
     ];
     if k > KEPT {
-        let key = Key::from(format!("n/{:08}", k - KEPT).as_str());
+        let key = StoreKey::from(format!("n/{:08}", k - KEPT).as_str());
         changes.push(KeyChange {
             key,
-            expected: Some(Version(1)),
+            expected: Some(KeyVersion(1)),
             value: None,
         });
     }
-    Unit { changes }
+    JournalUnit { changes }
 }
 
 /// What unit `k` wrote; some values are large.
@@ -61,7 +62,7 @@ fn value(k: u64) -> Box<[u8]> {
         .collect()
 }
 
-type Values = BTreeMap<Key, (Version, Box<[u8]>)>;
+type Values = BTreeMap<StoreKey, (KeyVersion, Box<[u8]>)>;
 
 /// What a store holds after unit `k`.
 fn after(k: u64) -> Values {
@@ -69,15 +70,15 @@ fn after(k: u64) -> Values {
     let mut values: Values = (first..=k)
         .map(|k| {
             (
-                Key::from(format!("n/{k:08}").as_str()),
-                (Version(1), value(k)),
+                StoreKey::from(format!("n/{k:08}").as_str()),
+                (KeyVersion(1), value(k)),
             )
         })
         .collect();
     if k > 0 {
         values.insert(
-            Key::from("count"),
-            (Version(k), k.to_string().into_bytes().into()),
+            StoreKey::from("count"),
+            (KeyVersion(k), k.to_string().into_bytes().into()),
         );
     }
     values
@@ -85,7 +86,7 @@ fn after(k: u64) -> Values {
 
 /// An opened store with such a history.
 pub(crate) struct Store {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedStore,
     /// The last unit that it holds.
     pub(crate) last: u64,
     reports: Arc<Mutex<std::sync::mpsc::Receiver<CommitReport>>>,
@@ -100,13 +101,13 @@ impl Store {
             path,
             &StoreOptions::new(engine),
             sink,
-            &mut |stored: Stored| {
+            &mut |stored: StoredValue| {
                 values.insert(stored.key, (stored.version, stored.value));
             },
         )?;
         let last = values
-            .get(&Key::from("count"))
-            .map_or(Some(0), |(_, value): &(Version, Box<[u8]>)| {
+            .get(&StoreKey::from("count"))
+            .map_or(Some(0), |(_, value): &(KeyVersion, Box<[u8]>)| {
                 std::str::from_utf8(value)
                     .ok()
                     .and_then(|text| text.parse().ok())

@@ -7,20 +7,22 @@ mod runner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::content::{Chunk, Content};
+use cospan_domain::content::{Content, FileChunk};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{
-    AbortCause, AfterAbort, AttemptEnding, AttemptOrigin, AttemptState, Began, Collected,
-    Component, Idempotency, Instants, Job, JobPhase, Restart, RestartStep, Setbacks, SiteCharge,
+    AbortCause, AbortConsequence, AttemptEnding, AttemptState, BegunAttempt, Component,
+    ComponentRestart, ImportedAttempts, Job, JobInstants, JobPhase, OutputCollection, RestartStep,
+    SetbackCounts, SiteCharge, SubmissionIdempotency,
 };
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    OutputSpec, Override, OverrideScope, Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, FileReference, FlexibleBounds, InputPortion, InputSpec,
+    JobSpec, OutputDestination, OutputSpec, OverrideScope, Priority, Program, ProgramOverride,
+    RequestType, UnreachableAction,
 };
-use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::labels::{LabelConstraint, LabelRule};
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
@@ -114,7 +116,7 @@ impl Draw {
         match self.n32() % 3 {
             0 => RequestType::Fixed,
             1 => RequestType::NonFixed,
-            _ => RequestType::Flexible(Flexible {
+            _ => RequestType::Flexible(FlexibleBounds {
                 min_component_size: self.n32(),
                 max_components: self.maybe(Self::n32),
                 splits: self.some(|draw| draw.some(Self::n32)),
@@ -132,9 +134,9 @@ impl Draw {
             wall_time: DurationMs(self.n64()),
             rerunnable: self.coin(),
             on_unreachable: if self.coin() {
-                OnUnreachable::Wait
+                UnreachableAction::Wait
             } else {
-                OnUnreachable::RerunAfter(DurationMs(self.n64()))
+                UnreachableAction::RerunAfter(DurationMs(self.n64()))
             },
             max_placement_tries: self.maybe(Self::n32),
             max_claim_tries: self.maybe(Self::n32),
@@ -160,10 +162,10 @@ impl Draw {
                 setup: self.some(Self::text),
             }
             .into(),
-            inputs: self.some(|draw| Input {
+            inputs: self.some(|draw| InputSpec {
                 file: draw.file_ref(),
                 path: draw.path(),
-                feed: draw.one(&[Feed::Whole, Feed::Chunk]),
+                feed: draw.one(&[InputPortion::Whole, InputPortion::Chunk]),
             }),
             outputs: self.some(|draw| OutputSpec {
                 path: draw.path(),
@@ -179,47 +181,47 @@ impl Draw {
         self.some(|draw| (draw.text(), draw.text()))
     }
 
-    fn constraint(&mut self) -> Constraint {
+    fn constraint(&mut self) -> LabelConstraint {
         let rule = match self.below(4) {
             0 => LabelRule::Is(self.text()),
             1 => LabelRule::IsNot(self.text()),
             2 => LabelRule::AtLeast(self.below(100) as u64),
             _ => LabelRule::OneOf(self.some(Self::text)),
         };
-        Constraint {
+        LabelConstraint {
             key: self.text(),
             rule,
         }
     }
 
-    fn executable(&mut self) -> Executable {
+    fn executable(&mut self) -> ExecutableSource {
         if self.coin() {
-            Executable::AtSite(self.text())
+            ExecutableSource::AtSite(self.text())
         } else {
-            Executable::Staged(self.file_ref())
+            ExecutableSource::Staged(self.file_ref())
         }
     }
 
-    fn file_ref(&mut self) -> FileRef {
-        FileRef {
+    fn file_ref(&mut self) -> FileReference {
+        FileReference {
             name: self.logical(),
             bound: self.maybe(Self::content),
         }
     }
 
-    fn collect(&mut self) -> Collect {
+    fn collect(&mut self) -> OutputDestination {
         if self.coin() {
-            Collect::Fetch
+            OutputDestination::Fetch
         } else {
-            Collect::ToSite {
+            OutputDestination::ToSite {
                 site: self.name(),
                 register: self.logical(),
             }
         }
     }
 
-    pub(crate) fn chunk(&mut self) -> Chunk {
-        Chunk {
+    pub(crate) fn chunk(&mut self) -> FileChunk {
+        FileChunk {
             of: self.content(),
             offset: Bytes(self.n64()),
             length: Bytes(self.n64()),
@@ -234,8 +236,8 @@ impl Draw {
         }
     }
 
-    fn change(&mut self) -> Override {
-        Override {
+    fn change(&mut self) -> ProgramOverride {
+        ProgramOverride {
             executable: self.maybe(Self::executable),
             arguments: self.maybe(|draw| draw.some(Self::text)),
             environment: self.pairs(),
@@ -251,7 +253,7 @@ impl Draw {
             id,
             spec: Arc::new(self.spec(components)),
             owner: self.name(),
-            idempotency: self.maybe(|draw| Idempotency {
+            idempotency: self.maybe(|draw| SubmissionIdempotency {
                 key: draw.name(),
                 body: draw.digest(),
             }),
@@ -267,7 +269,7 @@ impl Draw {
             inputs_here: false,
             start_at: None,
             components: Vec::new(),
-            setbacks: Setbacks::default(),
+            setbacks: SetbackCounts::default(),
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
@@ -311,8 +313,8 @@ impl Draw {
         next
     }
 
-    fn setbacks(&mut self) -> Setbacks {
-        Setbacks {
+    fn setbacks(&mut self) -> SetbackCounts {
+        SetbackCounts {
             claims: self.n32(),
             rounds: self.n32(),
             site_errors: self.n32(),
@@ -324,8 +326,8 @@ impl Draw {
         }
     }
 
-    fn instants(&mut self) -> Instants {
-        Instants {
+    fn instants(&mut self) -> JobInstants {
+        JobInstants {
             first_placed: self.maybe(Self::at),
             placed: self.maybe(Self::at),
             first_start_estimate: self.maybe(Self::at),
@@ -394,15 +396,15 @@ impl Draw {
         }
     }
 
-    fn after(&mut self) -> AfterAbort {
+    fn after(&mut self) -> AbortConsequence {
         match self.below(3) {
-            0 => AfterAbort::Requeue {
+            0 => AbortConsequence::Requeue {
                 not_before: self.at(),
             },
-            1 => AfterAbort::Fail {
+            1 => AbortConsequence::Fail {
                 reason: self.text(),
             },
-            _ => AfterAbort::Cancel { by: self.name() },
+            _ => AbortConsequence::Cancel { by: self.name() },
         }
     }
 
@@ -414,11 +416,11 @@ impl Draw {
             given_back: self.coin(),
             charge: self.maybe(Self::charge),
             avoid: self.some(Self::name),
-            collected: self.some(|draw| Collected {
+            collected: self.some(|draw| OutputCollection {
                 content: draw.maybe(Self::content),
                 done: draw.coin(),
             }),
-            began: self.maybe(|draw| Began {
+            began: self.maybe(|draw| BegunAttempt {
                 site: draw.name(),
                 attempt: Attempt(draw.n32()),
                 at: draw.maybe(Self::at),
@@ -426,7 +428,7 @@ impl Draw {
             start_by: self.maybe(Self::at),
             held_since: self.maybe(Self::at),
             not_before: self.maybe(Self::at),
-            restart: self.maybe(|draw| Restart {
+            restart: self.maybe(|draw| ComponentRestart {
                 step: draw.one(&[
                     RestartStep::ToPlace,
                     RestartStep::Staging,
@@ -436,7 +438,7 @@ impl Draw {
                 tries: draw.n32(),
                 not_before: draw.at(),
             }),
-            origins: self.some(|draw| AttemptOrigin {
+            origins: self.some(|draw| ImportedAttempts {
                 instance: InstanceId::from_random(draw.n64()),
                 last: Attempt(draw.n32()),
             }),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::Job;
-use cospan_storage::port::{Key, KeyChange, Stored, Version};
-use cospan_storage::record::Loader;
+use cospan_storage::port::{KeyChange, KeyVersion, StoreKey, StoredValue};
+use cospan_storage::record::RecordLoader;
 use cospan_storage::record::job::{submission_changes, update_changes};
 use cospan_storage::record::small_records::{put_copy, put_file, put_next_job, put_site};
 use serde_json::Value;
@@ -52,7 +52,7 @@ fn written_now() -> BTreeMap<String, (u64, String)> {
     }
     let mut values = BTreeMap::new();
     let journal = &place.opened.journal;
-    let visit = &mut |stored: Stored| {
+    let visit = &mut |stored: StoredValue| {
         let text = |bytes: Box<[u8]>| String::from_utf8(bytes.into()).unwrap();
         values.insert(text(stored.key.0), (stored.version.0, text(stored.value)));
         std::ops::ControlFlow::Continue(())
@@ -67,13 +67,13 @@ fn golden(name: &str) -> BTreeMap<String, (u64, String)> {
 
 /// What is loaded from values, as text.
 fn loaded(values: &BTreeMap<String, (u64, String)>) -> String {
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     for (key, (version, value)) in values {
-        let key = Key::from(key.as_str());
-        let version = Version(*version);
+        let key = StoreKey::from(key.as_str());
+        let version = KeyVersion(*version);
         let value = value.as_bytes().into();
         loader
-            .take_value(Stored {
+            .take_value(StoredValue {
                 key,
                 version,
                 value,

@@ -6,18 +6,21 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Epoch, JobId, Round};
 use cospan_domain::job::job_event::{JobEvent, JobEventKind};
 use cospan_domain::job::job_state::{Component, Job};
-use cospan_domain::job::spec::{Override, OverrideScope};
-use cospan_domain::placed::{ContentSource, DominantRefusal, PlacedBy, PlacementRule, ReasonCode};
+use cospan_domain::job::spec::{OverrideScope, ProgramOverride};
+use cospan_domain::placed::{
+    ContentSource, DominantRefusal, PlacementOrigin, PlacementRule, ReasonCode,
+};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{
-    AppendOutcome, Journal, Key, KeyChange, StoreError, StoreSize, Stored, Unit, UnitToken,
+    AppendOutcome, Journal, JournalUnit, KeyChange, StoreError, StoreKey, StoreSize, StoredValue,
+    UnitToken,
 };
 use cospan_storage::record::events::{EventTexts, read_history, read_history_texts};
 use cospan_storage::record::job::{
-    SpecTexts, archive_units, head_version, read_archived, read_job, submission_changes,
+    SpecTextCache, archive_units, head_version, read_archived, read_job, submission_changes,
     update_changes,
 };
-use cospan_storage::record::{Loader, batch, keys};
+use cospan_storage::record::{RecordLoader, batch, keys};
 use proptest::prelude::*;
 
 use crate::draw::Draw;
@@ -36,12 +39,12 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     let needs: u64 = jobs.iter().map(|job| job.spec.footprint().0).sum();
     assert_eq!(
         place
-            .load_by(Loader::with_threads(2, Bytes(needs)))
+            .load_by(RecordLoader::with_threads(2, Bytes(needs)))
             .jobs
             .len(),
         1_000
     );
-    let mut loader = Loader::with_threads(2, Bytes(needs - 1));
+    let mut loader = RecordLoader::with_threads(2, Bytes(needs - 1));
     let visit = &mut |stored| {
         loader.take_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
@@ -69,16 +72,16 @@ fn threads_load_what_one_loads() {
     let jobs = place.load().jobs;
     assert_eq!(jobs.len(), 1_000);
     for threads in 1..4 {
-        assert!(place.load_by(Loader::with_threads(threads, ALL)).jobs == jobs);
+        assert!(place.load_by(RecordLoader::with_threads(threads, ALL)).jobs == jobs);
     }
     let value = Some(b"1 1 {".as_slice().into());
-    let key = Key::from(keys::head_key(JobId(500)).as_str());
+    let key = StoreKey::from(keys::head_key(JobId(500)).as_str());
     place.commit(vec![cospan_storage::port::KeyChange {
         key,
         expected: None,
         value,
     }]);
-    let mut loader = Loader::with_threads(2, ALL);
+    let mut loader = RecordLoader::with_threads(2, ALL);
     let visit = &mut |stored| {
         loader.take_value(stored).unwrap();
         std::ops::ControlFlow::Continue(())
@@ -246,7 +249,7 @@ fn a_stale_revision_is_a_conflict() {
     let again = place.run(submission_changes(&job).unwrap());
     assert_eq!(
         again,
-        AppendOutcome::Conflict(Key::from(keys::spec_key(job.id).as_str()))
+        AppendOutcome::Conflict(StoreKey::from(keys::spec_key(job.id).as_str()))
     );
     let one = draw.next(&job);
     let other = draw.next(&job);
@@ -254,7 +257,7 @@ fn a_stale_revision_is_a_conflict() {
     let outcome = place.run(update_changes(&job, &other, &[]).unwrap());
     assert_eq!(
         outcome,
-        AppendOutcome::Conflict(Key::from(keys::head_key(job.id).as_str()))
+        AppendOutcome::Conflict(StoreKey::from(keys::head_key(job.id).as_str()))
     );
     assert_eq!(head_version(&one).0, 1);
     assert_eq!(place.load().jobs, [one]);
@@ -365,7 +368,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
 #[test]
 fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
     let mut draw = Draw::new(11);
-    let mut texts = SpecTexts::default();
+    let mut texts = SpecTextCache::default();
     let first = draw.submitted(JobId(1), 1);
     let other = draw.submitted(JobId(2), 1);
     let jobs: Vec<Job> = (3..30)
@@ -396,7 +399,7 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
         let mut draw = Draw::new(id);
         let job = draw.submitted(JobId(id), 1);
         place.commit(submission_changes(&job).unwrap());
-        let by = Some(PlacedBy {
+        let by = Some(PlacementOrigin {
             policy: "worst-fit".parse().unwrap(),
             rule,
             refused,
@@ -445,10 +448,10 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
             program.environment.insert("AGAIN".into(), value.clone());
             program.setup = vec![mine.clone(), "short".into()];
         });
-        let change = Override {
+        let change = ProgramOverride {
             arguments: Some(vec![other.clone(), mine]),
             environment: [("BIG".into(), value.clone())].into(),
-            ..Override::default()
+            ..ProgramOverride::default()
         };
         component.restart = Some(change.clone().into());
         component.at = [(OverrideScope::Site("delft".parse().unwrap()), change)].into();
@@ -460,7 +463,7 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
 fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(5), 50);
-    let units = batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    let units = batch::submission_units(jobs.iter(), &mut SpecTextCache::default()).unwrap();
     let changes = units.iter().flat_map(|unit| &unit.changes);
     let bytes: usize = changes
         .filter_map(|change| Some(change.value.as_ref()?.len()))
@@ -471,8 +474,8 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
     }
     for threads in 0..3 {
         let loader = match threads {
-            0 => Loader::default(),
-            _ => Loader::with_threads(threads, ALL),
+            0 => RecordLoader::default(),
+            _ => RecordLoader::with_threads(threads, ALL),
         };
         let loaded = place.load_by(loader).jobs;
         assert!(loaded == jobs);
@@ -491,7 +494,7 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
 fn what_they_have_in_common_outlives_them_for_the_archive() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(6), 5);
-    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTextCache::default()).unwrap() {
         place.commit(unit.changes);
     }
     for job in &jobs[1..4] {
@@ -517,17 +520,17 @@ fn what_they_have_in_common_outlives_them_for_the_archive() {
 }
 
 /// A store that notes what was read of it.
-struct Noting<'a>(&'a dyn Journal, std::sync::Mutex<Vec<Key>>);
+struct Noting<'a>(&'a dyn Journal, std::sync::Mutex<Vec<StoreKey>>);
 
 impl Journal for Noting<'_> {
-    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: JournalUnit) {
         self.0.append(epoch, token, unit);
     }
 
     fn scan(
         &self,
         prefix: &[u8],
-        visit: &mut dyn FnMut(Stored) -> std::ops::ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredValue) -> std::ops::ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.0.scan(prefix, &mut |stored| {
             self.1.lock().unwrap().push(stored.key.clone());
@@ -555,12 +558,12 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
             .program
             .change_program(|program| program.setup = vec![theirs.clone()]);
     }
-    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTextCache::default()).unwrap() {
         place.commit(unit.changes);
     }
     let texts_of = |journal: &Noting<'_>| {
         let keys = std::mem::take(&mut *journal.1.lock().unwrap());
-        let text = |key: &Key| key.0.starts_with(b"t/") && !key.0.contains(&b'+');
+        let text = |key: &StoreKey| key.0.starts_with(b"t/") && !key.0.contains(&b'+');
         keys.iter().filter(|key| text(key)).count()
     };
     let journal = Noting(&*place.opened.journal, std::sync::Mutex::default());
@@ -582,19 +585,19 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
 fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(7), 3);
-    for unit in batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+    for unit in batch::submission_units(jobs.iter(), &mut SpecTextCache::default()).unwrap() {
         place.commit(unit.changes);
     }
     let lost = place.keys("t/").into_iter();
     let lost: Vec<_> = lost
         .map(|key| KeyChange {
-            key: Key::from(key.as_str()),
+            key: StoreKey::from(key.as_str()),
             expected: None,
             value: None,
         })
         .collect();
     place.commit(lost);
-    let mut loader = Loader::default();
+    let mut loader = RecordLoader::default();
     let mut problem = None;
     let visit = &mut |stored| {
         problem = loader.take_value(stored).err().or(problem.take());
@@ -610,7 +613,7 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
 fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
     let place = Place::new();
     let jobs = runs(&mut Draw::new(8), 300);
-    let mut units = batch::submission_units(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    let mut units = batch::submission_units(jobs.iter(), &mut SpecTextCache::default()).unwrap();
     assert!(units.len() > 1);
     units.pop();
     units

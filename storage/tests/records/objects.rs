@@ -1,7 +1,7 @@
 //! Copies, sites, files, ids.
 
 use cospan_domain::ids::JobId;
-use cospan_storage::port::{AppendOutcome, Key, KeyChange, Version};
+use cospan_storage::port::{AppendOutcome, KeyChange, KeyVersion, StoreKey};
 use cospan_storage::record::small_records::{
     put_copy, put_file, put_next_job, put_site, remove_copy, remove_file,
 };
@@ -21,9 +21,9 @@ proptest! {
         let file = draw.file();
         let place = Place::new();
         place.commit(vec![
-            put_copy(&copy, Some(Version(0))).unwrap(),
-            put_site(&site, Some(Version(0))).unwrap(),
-            put_file(&file, Some(Version(0))).unwrap(),
+            put_copy(&copy, Some(KeyVersion(0))).unwrap(),
+            put_site(&site, Some(KeyVersion(0))).unwrap(),
+            put_file(&file, Some(KeyVersion(0))).unwrap(),
             put_next_job(JobId(seed)).unwrap(),
         ]);
         let loaded = place.load();
@@ -32,8 +32,8 @@ proptest! {
         prop_assert_eq!(&loaded.files, std::slice::from_ref(&file));
         prop_assert_eq!(loaded.next_job, Some(JobId(seed)));
         place.commit(vec![
-            remove_copy(&copy.content.digest, &copy.site, Some(Version(1))),
-            remove_file(&file.name, Some(Version(1))),
+            remove_copy(&copy.content.digest, &copy.site, Some(KeyVersion(1))),
+            remove_file(&file.name, Some(KeyVersion(1))),
         ]);
         let loaded = place.load();
         prop_assert!(loaded.copies.is_empty() && loaded.files.is_empty());
@@ -45,11 +45,11 @@ fn a_record_that_has_moved_on_is_a_conflict() {
     let mut draw = Draw::new(1);
     let site = draw.site();
     let place = Place::new();
-    place.commit(vec![put_site(&site, Some(Version(0))).unwrap()]);
-    let outcome = place.run(vec![put_site(&site, Some(Version(0))).unwrap()]);
+    place.commit(vec![put_site(&site, Some(KeyVersion(0))).unwrap()]);
+    let outcome = place.run(vec![put_site(&site, Some(KeyVersion(0))).unwrap()]);
     assert_eq!(
         outcome,
-        AppendOutcome::Conflict(Key::from(format!("s/{}", site.site).as_str()))
+        AppendOutcome::Conflict(StoreKey::from(format!("s/{}", site.site).as_str()))
     );
 }
 
@@ -69,11 +69,11 @@ fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
         let place = Place::new();
         let value = Some(value.as_bytes().into());
         place.commit(vec![KeyChange {
-            key: Key::from(key),
+            key: StoreKey::from(key),
             expected: None,
             value,
         }]);
-        let mut loader = cospan_storage::record::Loader::default();
+        let mut loader = cospan_storage::record::RecordLoader::default();
         let mut problem = None;
         place
             .opened

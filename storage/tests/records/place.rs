@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use cospan_domain::ids::InstanceId;
-use cospan_storage::Opened;
+use cospan_storage::OpenedStore;
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::port::{AppendOutcome, CommitReport, KeyChange, Stored, Unit, UnitToken};
-use cospan_storage::record::{LoadedRecords, Loader};
+use cospan_storage::port::{
+    AppendOutcome, CommitReport, JournalUnit, KeyChange, StoredValue, UnitToken,
+};
+use cospan_storage::record::{LoadedRecords, RecordLoader};
 
 pub(crate) struct Place {
     pub(crate) disk: MemoryDisk,
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedStore,
     outcomes: Arc<Mutex<Vec<AppendOutcome>>>,
 }
 
@@ -38,7 +40,7 @@ impl Place {
     pub(crate) fn run(&self, changes: Vec<KeyChange>) -> AppendOutcome {
         self.opened
             .journal
-            .append(self.opened.epoch, UnitToken(0), Unit { changes });
+            .append(self.opened.epoch, UnitToken(0), JournalUnit { changes });
         self.outcomes.lock().unwrap().pop().unwrap()
     }
 
@@ -52,15 +54,15 @@ impl Place {
 
     /// What an opening would load.
     pub(crate) fn load(&self) -> LoadedRecords {
-        self.load_by(Loader::default())
+        self.load_by(RecordLoader::default())
     }
 
-    pub(crate) fn load_by(&self, mut loader: Loader) -> LoadedRecords {
+    pub(crate) fn load_by(&self, mut loader: RecordLoader) -> LoadedRecords {
         memory::open_and_load(
             &self.disk.copy(),
             InstanceId::from_random(1),
             Arc::new(|_| {}),
-            &mut |stored: Stored| loader.take_value(stored).unwrap(),
+            &mut |stored: StoredValue| loader.take_value(stored).unwrap(),
         )
         .unwrap();
         loader.finish().unwrap()

@@ -7,20 +7,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cospan_domain::acquisition::{PartitionAccount, SitePartitions};
 use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
-use cospan_domain::labels::Labels;
+use cospan_domain::labels::SiteLabels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs, Timestamp};
 use cospan_sites::port::{
-    AtGate, Attempts, Capabilities, CopyBlame, CopyRequest, CopyStatus, Excerpt, ExitCause, Files,
-    Gate, GateDecision, GateState, Inspected, Observation, PartialAnswer, PayloadExit, Readable,
-    Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
+    AcceptedAttempt, AttemptAtGate, AttemptObservation, AttemptSubmitRequest, BatchSystemSilence,
+    CopyBlame, CopyRequest, CopyStatus, ExitCause, FileExcerpt, Gate, GateDecision, GateState,
+    InspectedFile, PayloadExit, ReadableFile, Site, SiteAttemptCalls, SiteCapabilities,
+    SiteDescription, SiteError, SiteFileCalls, SiteStatus, TagLookupAnswer,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// What a test may read and set.
-pub(crate) struct Inside {
+pub(crate) struct FakeSiteState {
     /// It answers.
     pub(crate) up: bool,
     /// It takes status queries, and never answers one.
@@ -50,7 +51,11 @@ pub(crate) struct Inside {
     /// Hosts that it was told to measure the way to, and when.
     pub(crate) measured: Vec<(HostName, Instant)>,
     /// Files that can be inspected here.
-    pub(crate) files: BTreeMap<FilePlace, Inspected>,
+    pub(crate) files: BTreeMap<FilePlace, InspectedFile>,
+    /// Files that are read for ever.
+    pub(crate) endless: BTreeSet<FilePlace>,
+    /// Those of them that are being read.
+    pub(crate) inspecting: Vec<FilePlace>,
     /// Contents of its store.
     pub(crate) store: BTreeSet<Digest>,
     /// How long a copy to here takes.
@@ -72,7 +77,7 @@ pub(crate) struct Inside {
     /// Partial data that was discarded, by nonce.
     pub(crate) discarded: BTreeSet<String>,
     /// What it says of attempts.
-    pub(crate) attempts: BTreeMap<AttemptTag, Observation>,
+    pub(crate) attempts: BTreeMap<AttemptTag, AttemptObservation>,
     /// Gates that it was told to open, in order.
     pub(crate) opened: Vec<AttemptTag>,
     /// What attempts left that are over, and whether it can be removed.
@@ -92,12 +97,12 @@ pub(crate) struct FakeSite {
     name: SiteName,
     /// Told whenever the site is about to answer that a copy is whole.
     pub(crate) whole: Notify,
-    inside: Mutex<Inside>,
+    inside: Mutex<FakeSiteState>,
 }
 
 impl FakeSite {
     pub(crate) fn new(name: &SiteName) -> Self {
-        let inside = Inside {
+        let inside = FakeSiteState {
             up: true,
             hanging: false,
             half_silent: false,
@@ -113,6 +118,8 @@ impl FakeSite {
             round_trips: BTreeMap::new(),
             measured: Vec::new(),
             files: BTreeMap::new(),
+            endless: BTreeSet::new(),
+            inspecting: Vec::new(),
             store: BTreeSet::new(),
             copy_time: Duration::from_secs(10),
             delete_time: Duration::ZERO,
@@ -135,12 +142,12 @@ impl FakeSite {
         }
     }
 
-    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+    pub(crate) fn inside(&self) -> MutexGuard<'_, FakeSiteState> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a call sees, if the site answers.
-    fn answering(&self) -> Result<MutexGuard<'_, Inside>, SiteError> {
+    fn answering(&self) -> Result<MutexGuard<'_, FakeSiteState>, SiteError> {
         let mut inside = self.inside();
         if !inside.up {
             return Err(SiteError::NotSent("it is down".into()));
@@ -153,7 +160,7 @@ impl FakeSite {
     }
 }
 
-impl Inside {
+impl FakeSiteState {
     /// Copies whose time has come are whole now.
     fn go_on(&mut self) {
         for copy in self.copies.values() {
@@ -193,8 +200,20 @@ impl Inside {
     }
 }
 
+/// The reading of an endless file; it ends when this is dropped.
+struct EndlessReading<'a>(&'a FakeSite, &'a FilePlace);
+
+impl Drop for EndlessReading<'_> {
+    fn drop(&mut self) {
+        let inspecting = &mut self.0.inside().inspecting;
+        if let Some(at) = inspecting.iter().position(|place| place == self.1) {
+            inspecting.remove(at);
+        }
+    }
+}
+
 #[async_trait]
-impl Attempts for FakeSite {
+impl SiteAttemptCalls for FakeSite {
     async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         if self.inside().hanging {
             self.inside().hung += 1;
@@ -210,14 +229,14 @@ impl Attempts for FakeSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts,
-            silence: half_silent.then(|| PartialAnswer {
+            silence: half_silent.then(|| BatchSystemSilence {
                 age: None,
                 why: "frozen".into(),
             }),
         })
     }
 
-    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &AttemptSubmitRequest) -> Result<AcceptedAttempt, SiteError> {
         let time = self.answering()?.submit_time;
         tokio::time::sleep(time).await;
         let mut inside = self.answering()?;
@@ -230,20 +249,20 @@ impl Attempts for FakeSite {
         }
         let host = Arc::from("n1");
         let at = Timestamp(1);
-        let at_gate = AtGate {
+        let at_gate = AttemptAtGate {
             host,
             since: at,
             held_at: at,
         };
         inside
             .attempts
-            .insert(order.tag, Observation::Ready(at_gate));
-        Ok(Submitted {
+            .insert(order.tag, AttemptObservation::Ready(at_gate));
+        Ok(AcceptedAttempt {
             lrm_id: LrmId::new("7").expect("a number"),
         })
     }
 
-    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookupAnswer, SiteError> {
         Err(SiteError::Refused("it keeps files only".into()))
     }
 
@@ -288,7 +307,9 @@ impl Gate for FakeSite {
                         began_at: at,
                         ended_at: at,
                     };
-                    inside.attempts.insert(tag, Observation::Exited(exit));
+                    inside
+                        .attempts
+                        .insert(tag, AttemptObservation::Exited(exit));
                 }
                 Ok(GateState::Opened)
             }
@@ -299,8 +320,14 @@ impl Gate for FakeSite {
 }
 
 #[async_trait]
-impl Files for FakeSite {
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+impl SiteFileCalls for FakeSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<InspectedFile, SiteError> {
+        let is_endless = self.answering()?.endless.contains(place);
+        if is_endless {
+            self.inside().inspecting.push(place.clone());
+            let _reading = EndlessReading(self, place);
+            std::future::pending::<()>().await;
+        }
         let found = self.answering()?.files.get(place).cloned();
         found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
     }
@@ -363,7 +390,7 @@ impl Files for FakeSite {
         Ok(())
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
+    async fn read(&self, _: &ReadableFile, _: Bytes, _: u32) -> Result<FileExcerpt, SiteError> {
         Err(SiteError::Refused("it is not read here".into()))
     }
 }
@@ -391,8 +418,8 @@ impl Site for FakeSite {
         Ok(SiteDescription {
             total: all.clone(),
             largest_component: all,
-            labels: Labels::default(),
-            capabilities: Capabilities::default(),
+            labels: SiteLabels::default(),
+            capabilities: SiteCapabilities::default(),
             lanes: inside.lane.clone().map(|own| SitePartitions {
                 own,
                 ..SitePartitions::default()

@@ -13,10 +13,12 @@ use cospan_domain::ids::{
     Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
     SiteName,
 };
-use cospan_domain::job::job_state::{AttemptState, Collected, Component, Job, JobPhase, Setbacks};
+use cospan_domain::job::job_state::{
+    AttemptState, Component, Job, JobPhase, OutputCollection, SetbackCounts,
+};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, OutputSpec,
-    Priority, Program, RequestType,
+    ComponentSpec, ExecutableSource, FileReference, InputPortion, InputSpec, JobSpec,
+    OutputDestination, OutputSpec, Priority, Program, RequestType, UnreachableAction,
 };
 use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
@@ -24,22 +26,22 @@ use cospan_domain::site::site_state::SiteRecord;
 use cospan_domain::transfer::copy_state::{CopyPhase, CopyRecord};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{Inspected, Site};
+use cospan_sites::port::{InspectedFile, Site};
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::record::Loader;
+use cospan_storage::record::RecordLoader;
 use prometheus::Registry;
 
 use super::{CopyKey, DataManager, TransferActor, blank_of};
-use crate::actor_context::{Shared, SharedParts};
-use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
-use crate::actor_settings::{Settings, Staging};
+use crate::actor_context::{SharedState, SharedStateParts};
+use crate::actor_registry::{ActorDirectory, DirtyFlag, LookAgain, RegisteredActor};
+use crate::actor_settings::{ActorSettings, StagingLimits};
 use crate::catalogue::InformationActor;
 use crate::clock::RuntimeClock;
-use crate::journal::{Append, JournalActor, JournalChange, view_of};
-use crate::metrics::Metrics;
-use crate::notifier::tests::Letters;
+use crate::journal::{AppendChange, JournalActor, JournalChange, view_of};
+use crate::metrics::ControlPlaneMetrics;
+use crate::notifier::tests::FakeNoticeSender;
 use crate::site::ClusterActor;
-use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
+use crate::supervision::{ActorBuilder, ActorId, Escalation, LifeGuard, Supervisor};
 use crate::wiring::{self, report_channel};
 pub(crate) use memory_site::FakeSite;
 
@@ -85,21 +87,21 @@ pub(crate) fn content(seed: u8) -> Content {
 }
 
 /// Builds the actors that move files; the others have no part in this world.
-struct Workshop(Arc<Shared>);
+struct TransferActorBuilder(Arc<SharedState>);
 
-fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(Dirty) -> A)
+fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(DirtyFlag) -> A)
 where
     K: Ord + Clone,
     A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
-    let dirty = Dirty::default();
+    let dirty = DirtyFlag::default();
     directory.enter_actor(
         key,
         RegisteredActor::new(make(dirty.clone()).start(), dirty),
     );
 }
 
-impl Builder for Workshop {
+impl ActorBuilder for TransferActorBuilder {
     fn build(&self, id: &ActorId, mut guard: LifeGuard, _: bool) {
         let shared = self.0.clone();
         let actors = &self.0.actors;
@@ -134,25 +136,25 @@ impl Builder for Workshop {
         }
     }
 
-    fn judge(&self, id: &ActorId, _: SupervisorVerdict) {
+    fn judge(&self, id: &ActorId, _: Escalation) {
         panic!("{id} died too often");
     }
 }
 
 /// Everything.
 pub(crate) struct MemoryWorld {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) sites: Sites,
-    pub(crate) letters: Arc<Letters>,
+    pub(crate) shared: Arc<SharedState>,
+    pub(crate) sites: FakeSites,
+    pub(crate) letters: Arc<FakeNoticeSender>,
     /// Why the process would have ended.
     pub(crate) fatal: Arc<Mutex<Vec<String>>>,
     disk: MemoryDisk,
 }
 
-type Sites = BTreeMap<SiteName, Arc<FakeSite>>;
-type Reports = tokio::sync::mpsc::UnboundedReceiver<crate::journal::JournalReport>;
+type FakeSites = BTreeMap<SiteName, Arc<FakeSite>>;
+type JournalReportReceiver = tokio::sync::mpsc::UnboundedReceiver<crate::journal::JournalReport>;
 
-fn fake_sites(names: &[&str]) -> Sites {
+fn fake_sites(names: &[&str]) -> FakeSites {
     names
         .iter()
         .map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))))
@@ -171,7 +173,7 @@ impl MemoryWorld {
     }
 
     /// The same, with other settings.
-    pub(crate) fn complete_set(names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn complete_set(names: &[&str], change: impl FnOnce(&mut ActorSettings)) -> Self {
         let disk = MemoryDisk::default();
         let now = Timestamp(1_000_000);
         let sites = fake_sites(names);
@@ -185,25 +187,25 @@ impl MemoryWorld {
     }
 
     /// The same, where copies are bounded and kept.
-    pub(crate) fn staging(names: &[&str], at: &str, staging: Staging) -> Self {
+    pub(crate) fn staging(names: &[&str], at: &str, staging: StagingLimits) -> Self {
         Self::set(names, |settings| {
             settings.staging = BTreeMap::from([(site(at), staging)])
         })
     }
 
     /// The same, with other settings.
-    pub(crate) fn set(names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn set(names: &[&str], change: impl FnOnce(&mut ActorSettings)) -> Self {
         let sites = fake_sites(names);
         let mut settings = settings(sites.keys());
         change(&mut settings);
         Self::with(sites, settings, MemoryDisk::default(), Timestamp(1_000_000))
     }
 
-    fn with(sites: Sites, settings: Settings, disk: MemoryDisk, now: Timestamp) -> Self {
+    fn with(sites: FakeSites, settings: ActorSettings, disk: MemoryDisk, now: Timestamp) -> Self {
         Self::started(sites, settings, disk, now, |parts, reports| {
             let names: Vec<_> = parts.sites.iter().map(|site| site.name().clone()).collect();
-            let shared = Arc::new(Shared::new(parts));
-            let workshop = Box::new(Workshop(shared.clone()));
+            let shared = Arc::new(SharedState::new(parts));
+            let workshop = Box::new(TransferActorBuilder(shared.clone()));
             let clock = shared.clock.clone();
             let chance = shared.chance.clone();
             let supervisor =
@@ -222,24 +224,24 @@ impl MemoryWorld {
     }
 
     fn started(
-        sites: Sites,
-        settings: Settings,
+        sites: FakeSites,
+        settings: ActorSettings,
         disk: MemoryDisk,
         now: Timestamp,
-        start: impl FnOnce(SharedParts, Reports) -> Arc<Shared>,
+        start: impl FnOnce(SharedStateParts, JournalReportReceiver) -> Arc<SharedState>,
     ) -> Self {
         let (sink, reports) = report_channel();
-        let mut loader = Loader::default();
+        let mut loader = RecordLoader::default();
         let instance = InstanceId::from_random(7);
         let opened = memory::open_and_load(&disk, instance, sink, &mut |stored| {
             loader.take_value(stored).expect("a record")
         });
         let opened = opened.expect("a store in memory");
         let view = view_of(loader.finish().expect("records"));
-        let letters = Arc::new(Letters::default());
+        let letters = Arc::new(FakeNoticeSender::default());
         let fatal = Arc::<Mutex<Vec<String>>>::default();
         let problems = fatal.clone();
-        let parts = SharedParts {
+        let parts = SharedStateParts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
             settings,
@@ -247,7 +249,7 @@ impl MemoryWorld {
             former: opened.former,
             epoch: opened.epoch,
             view,
-            metrics: Arc::new(Metrics::new(&Registry::new()).expect("metrics")),
+            metrics: Arc::new(ControlPlaneMetrics::new(&Registry::new()).expect("metrics")),
             sites: sites
                 .values()
                 .map(|site| site.clone() as Arc<dyn Site>)
@@ -283,14 +285,14 @@ impl MemoryWorld {
         })
     }
 
-    async fn left(self) -> (Sites, Settings, MemoryDisk, Timestamp) {
+    async fn left(self) -> (FakeSites, ActorSettings, MemoryDisk, Timestamp) {
         // Its actors keep their timers, but no call of theirs reaches a site.
         for site in self.sites.keys() {
             self.shared.actors.clusters.remove_actor(site);
         }
         self.settle().await;
         let now = self.shared.clock.now();
-        let settings = Settings::clone(&self.shared.settings);
+        let settings = ActorSettings::clone(&self.shared.settings);
         (self.sites, settings, self.disk, now)
     }
 
@@ -333,7 +335,7 @@ impl MemoryWorld {
     pub(crate) async fn append(&self, change: JournalChange) {
         self.shared
             .journal()
-            .send(Append(change))
+            .send(AppendChange(change))
             .await
             .expect("a journal")
             .expect("durable");
@@ -344,7 +346,7 @@ impl MemoryWorld {
         let place = FilePlace::User(path(text));
         let replicas = at.iter().map(|at| (site(at), place.clone())).collect();
         for at in at {
-            let found = Inspected {
+            let found = InspectedFile {
                 content,
                 directory: false,
             };
@@ -413,7 +415,7 @@ impl MemoryWorld {
     pub(crate) async fn collect(&self, id: u64, content: Content, from: &str, to: &str) {
         let mut job = queued(id, content);
         let mut spec = JobSpec::clone(&job.spec);
-        let collect = Collect::ToSite {
+        let collect = OutputDestination::ToSite {
             site: site(to),
             register: name("result"),
         };
@@ -440,7 +442,7 @@ impl MemoryWorld {
             placement: Some(placement),
             attempt: Attempt(3),
             run: AttemptState::Idle,
-            collected: vec![Collected {
+            collected: vec![OutputCollection {
                 content: Some(content),
                 done: false,
             }],
@@ -473,13 +475,13 @@ impl MemoryWorld {
 /// A job in its queue that reads content under the name `input`.
 pub(crate) fn queued(id: u64, content: Content) -> Job {
     let program = Program {
-        executable: Executable::AtSite("true".into()),
+        executable: ExecutableSource::AtSite("true".into()),
         arguments: Vec::new(),
         environment: BTreeMap::new(),
         directory: None,
         setup: Vec::new(),
     };
-    let file = FileRef {
+    let file = FileReference {
         name: name("input"),
         bound: Some(content),
     };
@@ -489,10 +491,10 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         resources: Resources::default(),
         constraints: Vec::new(),
         program: program.into(),
-        inputs: vec![Input {
+        inputs: vec![InputSpec {
             file,
             path: path("input"),
-            feed: Feed::Whole,
+            feed: InputPortion::Whole,
         }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
@@ -507,7 +509,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(60),
         rerunnable: true,
-        on_unreachable: OnUnreachable::Wait,
+        on_unreachable: UnreachableAction::Wait,
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
@@ -530,7 +532,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         inputs_here: false,
         start_at: None,
         components: Vec::new(),
-        setbacks: Setbacks::default(),
+        setbacks: SetbackCounts::default(),
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
@@ -543,11 +545,11 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
     }
 }
 
-fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
+fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> ActorSettings {
     let pairs = sites
         .clone()
         .flat_map(|from| sites.clone().map(move |to| (from, to)));
-    Settings {
+    ActorSettings {
         job: Default::default(),
         limits: Default::default(),
         default_policies: Default::default(),
@@ -578,7 +580,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(3_600),
-        job_memory: crate::actor_settings::JobMemory::UNBOUNDED,
+        job_memory: crate::actor_settings::JobMemoryLimits::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: ["team", "gone"]

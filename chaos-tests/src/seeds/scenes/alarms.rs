@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome, SiteOrder};
-use cospan_actors::job::SilentAttempt;
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobCommandOutcome, OperatorCommand};
+use cospan_actors::job::SilentSiteComponent;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_state::PhaseKind;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::site::contact::Contact;
-use cospan_domain::site::site_state::{NotificationId, NotificationKind};
+use cospan_domain::site::contact::SiteContact;
+use cospan_domain::site::site_state::{SiteNotificationId, SiteNotificationKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -52,14 +52,14 @@ async fn submit_at_first(scene: &StagedScene, run_time: DurationMs) -> Result<Jo
     let mut spec: JobSpec = build_job(&[3], run_time, DAY, 0)?;
     spec.request = cospan_domain::job::spec::RequestType::Fixed;
     spec.components[0].site = Some(site_name(0)?);
-    spec.on_unreachable = cospan_domain::job::spec::OnUnreachable::Wait;
+    spec.on_unreachable = cospan_domain::job::spec::UnreachableAction::Wait;
     scene.submit(spec).await
 }
 
 /// A message, when it came to be owed, and when it was owed no more.
 type OwedMessage = (
-    NotificationId,
-    NotificationKind,
+    SiteNotificationId,
+    SiteNotificationKind,
     Timestamp,
     Option<Timestamp>,
 );
@@ -160,7 +160,7 @@ fn alarm_messages(chance: &mut StdRng) -> Result<Vec<String>> {
 
 fn outcome_of(
     id: JobId,
-    outcome: JobOutcome,
+    outcome: JobCommandOutcome,
 ) -> Result<ApiAnswer, cospan_actors::api::command::ApiRefusal> {
     Ok(ApiAnswer::Jobs(vec![(id, outcome)]))
 }
@@ -182,14 +182,14 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.wait_until(DAY, |scene: &StagedScene| {
             let standing = scene.plane_run.plane.site_standing(&site);
-            standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
+            standing.is_some_and(|site| matches!(site.report.contact, SiteContact::Unreachable { .. }))
         }).await?;
         let explained = scene.plane_run.plane.explain_job(&*scene.job_record(id)?).silence;
         let why = "which does not answer";
-        let attempt = SilentAttempt { component: "part-0".into(), site: site.clone(), why };
+        let attempt = SilentSiteComponent { component: "part-0".into(), site: site.clone(), why };
         scene.check_same("what may run unheard", explained.attempts, vec![attempt]);
         scene.check_same("whether we are cut off", explained.isolated, false);
-        let waits = JobOutcome::Waits(format!(
+        let waits = JobCommandOutcome::Waits(format!(
             "component part-0 may still run at {site}, which does not answer; it is ended once that \
              site answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`"
         ));
@@ -201,10 +201,10 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check_same("another cancellation", answer, outcome_of(id, waits));
         check_at_rest(&scene).await;
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
-        scene.check_same("giving it up", answer, outcome_of(id, JobOutcome::Done));
+        scene.check_same("giving it up", answer, outcome_of(id, JobCommandOutcome::Done));
         scene.check_same("how it ends", scene.job_record(id)?.phase.kind(), PhaseKind::Cancelled);
         let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
-        let should = JobOutcome::Unchanged("it is cancelled".into());
+        let should = JobCommandOutcome::Unchanged("it is cancelled".into());
         scene.check_same("giving it up again", answer, outcome_of(id, should));
         check_at_rest(&scene).await;
         Ok(())
@@ -218,13 +218,13 @@ async fn check_too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Resu
         .plane
         .site_standing(site)
         .map(|site| site.report.contact);
-    let Some(Contact::Answering { last_at }) = contact else {
+    let Some(SiteContact::Answering { last_at }) = contact else {
         scene.check(false, || format!("{contact:?} just after it fell silent"));
         return Ok(());
     };
     let heard = scene.now().since(last_at);
     let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
-    let should = JobOutcome::Waits(format!(
+    let should = JobCommandOutcome::Waits(format!(
         "not given up: component part-0 at {site}, which answered {heard} ago; repeat in a minute \
          if it is not over then"
     ));
@@ -242,7 +242,9 @@ fn site_commands(chance: &mut StdRng) -> Result<Vec<String>> {
         let first = site_name(0)?;
         let nowhere = SiteName::new("nowhere")?;
         scene.pass(DurationMs(1_000)).await;
-        let answer = scene.ask(ApiRequest::Site(nowhere, SiteOrder::Drain)).await;
+        let answer = scene
+            .ask(ApiRequest::Site(nowhere, OperatorCommand::Drain))
+            .await;
         let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);
         let text = format!("no site is called nowhere; there are: {known}");
         scene.check_same(
@@ -269,10 +271,10 @@ fn site_commands(chance: &mut StdRng) -> Result<Vec<String>> {
         );
         let before = scene.changes().len();
         for (order, undone) in [
-            (SiteOrder::Freeze, SiteOrder::Thaw),
-            (SiteOrder::Drain, SiteOrder::Undrain),
+            (OperatorCommand::Freeze, OperatorCommand::Thaw),
+            (OperatorCommand::Drain, OperatorCommand::Undrain),
         ] {
-            let leaves = order == SiteOrder::Drain;
+            let leaves = order == OperatorCommand::Drain;
             let answer = scene
                 .ask(ApiRequest::Site(first.clone(), order.clone()))
                 .await;

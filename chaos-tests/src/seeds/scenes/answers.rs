@@ -2,11 +2,11 @@
 //! costs one durable change a job where anything is done, and none where nothing is.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobCommandOutcome};
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::job_state::JobPhase;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::queue::ClassRule;
+use cospan_domain::queue::JobClassRule;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -28,9 +28,9 @@ pub(super) fn play_answers(chance: &mut StdRng) -> Result<Vec<String>> {
     let pause = DurationMs(chance.random_range(100..=20_000));
     let cancels = chance.random_bool(0.5);
     let mut stage = SceneStage::with_processors(&[processors], chance.random())?;
-    stage.settings.classes = vec![ClassRule {
+    stage.settings.classes = vec![JobClassRule {
         highest: Some(Priority::High),
-        ..ClassRule::default()
+        ..JobClassRule::default()
     }];
     stage.play_scene(move |scene| async move {
         let spec = build_job(&[processors], run_time, run_time + DurationMs(60_000), 0)?;
@@ -45,26 +45,26 @@ pub(super) fn play_answers(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn done_outcome() -> JobOutcome {
-    JobOutcome::Done
+fn done_outcome() -> JobCommandOutcome {
+    JobCommandOutcome::Done
 }
 
-fn unchanged_outcome(text: &str) -> JobOutcome {
-    JobOutcome::Unchanged(text.into())
+fn unchanged_outcome(text: &str) -> JobCommandOutcome {
+    JobCommandOutcome::Unchanged(text.into())
 }
 
 /// Checks that a command has these answers, at once, and that so many are done.
 async fn check_answers(
     scene: &StagedScene,
     what: ApiRequest,
-    should: Vec<(JobId, JobOutcome)>,
+    should: Vec<(JobId, JobCommandOutcome)>,
 ) -> Result<()> {
     let at = scene.now();
     let before = scene.changes().len();
     let name = format!("{what:?}");
     let count = should
         .iter()
-        .filter(|(_, outcome)| *outcome == JobOutcome::Done)
+        .filter(|(_, outcome)| *outcome == JobCommandOutcome::Done)
         .count();
     let answer = scene.ask(what).await?;
     scene.check_same(&name, answer, ApiAnswer::Jobs(should));
@@ -118,12 +118,12 @@ async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Resu
     Ok(())
 }
 
-fn already_so() -> JobOutcome {
+fn already_so() -> JobCommandOutcome {
     unchanged_outcome("it is so already")
 }
 
-fn nobody() -> (JobId, JobOutcome) {
-    (NOBODY, JobOutcome::NotFound)
+fn nobody() -> (JobId, JobCommandOutcome) {
+    (NOBODY, JobCommandOutcome::NotFound)
 }
 
 /// Checks priorities: those that a rule does not allow are refused, and say what to do about it.
@@ -146,7 +146,7 @@ async fn check_priorities(scene: &StagedScene, runs: JobId, waits: JobId) -> Res
     )
     .await?;
     check_at_rest(scene).await;
-    let refused = JobOutcome::Refused(
+    let refused = JobCommandOutcome::Refused(
         "the priority super-high is above high, the highest that [[priority]] number 1 of the \
          configuration allows this job; ask for at most high, or ask an administrator"
             .into(),

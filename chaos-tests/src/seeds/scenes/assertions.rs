@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cospan_actors::journal::JournalChange;
-use cospan_actors::metrics::Metrics;
+use cospan_actors::metrics::ControlPlaneMetrics;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_event::JobEvent;
 use cospan_domain::job::job_state::Job;
@@ -92,7 +92,7 @@ impl StagedScene {
         first.ok_or_else(|| anyhow::anyhow!("{event} was never told of job {job}"))
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
+    pub(super) fn metrics(&self) -> &ControlPlaneMetrics {
         &self.plane_run.plane.shared().metrics
     }
 

@@ -3,8 +3,8 @@
 //! to measure a link.
 
 use anyhow::Result;
-use cospan_actors::actor_settings::Staging;
-use cospan_domain::job::spec::Feed;
+use cospan_actors::actor_settings::StagingLimits;
+use cospan_domain::job::spec::InputPortion;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -23,7 +23,7 @@ pub(super) fn play_chunks(chance: &mut StdRng) -> Result<Vec<String>> {
     let keeps = DurationMs(1_000 * chance.random_range(1..20));
     stage.settings.transfer.ready_keep = keeps;
     for site in 1..3 {
-        let staging = Staging {
+        let staging = StagingLimits {
             budget: None,
             replicas: Bytes(u64::MAX),
         };
@@ -44,7 +44,7 @@ pub(super) fn play_chunks(chance: &mut StdRng) -> Result<Vec<String>> {
             .components
             .iter_mut()
             .flat_map(|component| &mut component.inputs);
-        inputs.for_each(|input| input.feed = Feed::Chunk);
+        inputs.for_each(|input| input.feed = InputPortion::Chunk);
         let id = scene.submit(spec).await?;
         let over = scene.until_ended(&[id]).await?.since(begun).0;
         scene.pass(keeps + DurationMs(1_000)).await;

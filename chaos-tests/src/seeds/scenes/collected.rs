@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use cospan_domain::ids::{LogicalName, RelPath};
-use cospan_domain::job::spec::{Collect, OutputSpec};
+use cospan_domain::job::spec::{OutputDestination, OutputSpec};
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -23,7 +23,7 @@ pub(super) fn play_collected(chance: &mut StdRng) -> Result<Vec<String>> {
         for number in 0..count {
             let register = LogicalName::new(&format!("result-{number}"))?;
             let path = RelPath::new(&format!("result-{number}.dat"))?;
-            let collect = Collect::ToSite {
+            let collect = OutputDestination::ToSite {
                 site: site_name(to)?,
                 register,
             };

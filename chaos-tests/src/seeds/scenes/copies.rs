@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use cospan_domain::ids::SiteName;
-use cospan_domain::transfer::measured_bandwidth::RateParameters;
+use cospan_domain::transfer::measured_bandwidth::BandwidthParameters;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -58,7 +58,7 @@ impl CopyTale {
 
     /// Returns true if copies take long enough to be measured.
     fn is_measured(&self) -> bool {
-        self.seen_after() >= RateParameters::default().min_time
+        self.seen_after() >= BandwidthParameters::default().min_time
     }
 
     /// Returns the measured bandwidth of the near link, in bits a second.

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::job::spec::UnreachableAction;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -61,7 +61,7 @@ pub(super) fn play_cut_off(chance: &mut StdRng) -> Result<Vec<String>> {
 fn long_job(processors: u32, patience: DurationMs) -> Result<cospan_domain::job::spec::JobSpec> {
     let time = DurationMs::from_secs(86_400);
     let mut spec = build_job(&[processors], time, time, 0)?;
-    spec.on_unreachable = OnUnreachable::RerunAfter(patience);
+    spec.on_unreachable = UnreachableAction::RerunAfter(patience);
     Ok(spec)
 }
 

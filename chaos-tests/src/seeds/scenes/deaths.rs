@@ -4,8 +4,8 @@
 //! panic; adapters of sites panic in any.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
-use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome};
+use cospan_actors::supervision::{ActorId, ActorKind, Escalation};
 use cospan_domain::ids::{Digest, JobId, RelPath};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 
 use super::log::TimedItem;
 use super::stage::{BEGINS, SceneStage, StagedScene, file_name, fixed_at, site_name, with_input};
-use cospan_simulator::actor_lives::Lived;
+use cospan_simulator::actor_lives::RecordedActorEvent;
 use cospan_simulator::fault_kinds::FaultKind;
 use cospan_simulator::jobs::build_job;
 
@@ -79,13 +79,11 @@ fn draw_tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
 
 impl DeathTale {
     /// Returns the number of deaths within a minute that is too many, and what follows.
-    fn death_limit(&self) -> (usize, SupervisorVerdict) {
+    fn death_limit(&self) -> (usize, Escalation) {
         match self.kind {
-            ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => {
-                (3, SupervisorVerdict::Hold)
-            }
-            ActorKind::Journal => (1, SupervisorVerdict::Exit),
-            _ => (5, SupervisorVerdict::Exit),
+            ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => (3, Escalation::Hold),
+            ActorKind::Journal => (1, Escalation::Exit),
+            _ => (5, Escalation::Exit),
         }
     }
 
@@ -138,23 +136,27 @@ impl DeathJudge<'_> {
             .map(|plane_run| plane_run.lived)
             .unwrap_or_default();
         let lived = lived.into_iter().filter(|(at, _)| *at >= begun);
-        let mut lived = lived.filter(|(_, lived)| !matches!(lived, Lived::Planted(_)));
+        let mut lived = lived.filter(|(_, lived)| !matches!(lived, RecordedActorEvent::Planted(_)));
         let mut at = first;
         for _ in 0..times {
-            self.check_lived(lived.next(), at, Lived::Died(tale.who.clone()));
+            self.check_lived(lived.next(), at, RecordedActorEvent::Died(tale.who.clone()));
             self.all += 1;
             self.deaths.push(at);
             self.deaths.retain(|death| at.since(*death) <= MINUTE);
             let (limit, verdict) = tale.death_limit();
             if self.deaths.len() >= limit {
-                self.check_lived(lived.next(), at, Lived::Judged(tale.who.clone(), verdict));
+                self.check_lived(
+                    lived.next(),
+                    at,
+                    RecordedActorEvent::Judged(tale.who.clone(), verdict),
+                );
                 scene.check_same("no more", lived.next(), None);
                 return Ok(true);
             }
             let least = least_pause(self.deaths.len());
             let built = lived.next();
             let told = format!("{built:?} after {least} from {at:?}");
-            let Some((when, Lived::Built(who, true))) = built else {
+            let Some((when, RecordedActorEvent::Built(who, true))) = built else {
                 scene.check(false, || told);
                 return Ok(false);
             };
@@ -169,7 +171,12 @@ impl DeathJudge<'_> {
         Ok(false)
     }
 
-    fn check_lived(&self, found: Option<(Timestamp, Lived)>, at: Timestamp, lived: Lived) {
+    fn check_lived(
+        &self,
+        found: Option<(Timestamp, RecordedActorEvent)>,
+        at: Timestamp,
+        lived: RecordedActorEvent,
+    ) {
         self.scene.check_same("lived", found, Some((at, lived)));
     }
 
@@ -270,7 +277,7 @@ async fn check_held(
             .as_ref()
             .map(|held| format!("{held:?}").contains(reason));
         scene.check_same("reason", told, Some(true));
-        let done = Ok(ApiAnswer::Jobs(vec![(id, JobOutcome::Done)]));
+        let done = Ok(ApiAnswer::Jobs(vec![(id, JobCommandOutcome::Done)]));
         scene.check_same(
             "release",
             scene.ask(ApiRequest::Release(vec![id])).await,
@@ -295,7 +302,10 @@ async fn check_held(
         .map(|plane_run| plane_run.lived)
         .unwrap_or_default();
     let after: Vec<_> = lived.into_iter().filter(|(at, _)| *at > died).collect();
-    let again = (died + MINUTE, Lived::Built(tale.who.clone(), false));
+    let again = (
+        died + MINUTE,
+        RecordedActorEvent::Built(tale.who.clone(), false),
+    );
     scene.check_same("another life", after, vec![again]);
     Ok(())
 }
@@ -326,9 +336,9 @@ fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
     })?;
     let text = format!("{}: died too often", kind.as_str());
     let last = [
-        Lived::Died(tale.who.clone()),
-        Lived::Judged(tale.who.clone(), SupervisorVerdict::Exit),
-        Lived::Fatal(text),
+        RecordedActorEvent::Died(tale.who.clone()),
+        RecordedActorEvent::Judged(tale.who.clone(), Escalation::Exit),
+        RecordedActorEvent::Fatal(text),
     ];
     let last = last.map(|lived| (at, lived)).to_vec();
     let end = lived[lived.len().saturating_sub(3)..].to_vec();
@@ -338,7 +348,7 @@ fn play_process_end(chance: &mut StdRng) -> Result<Vec<String>> {
     }
     let deaths = lived
         .iter()
-        .filter(|(_, lived)| matches!(lived, Lived::Died(_)))
+        .filter(|(_, lived)| matches!(lived, RecordedActorEvent::Died(_)))
         .count();
     if deaths != times {
         wrong.push(format!("ends after {deaths} deaths, not {times}"));
@@ -369,7 +379,7 @@ fn play_adapter_panics(chance: &mut StdRng) -> Result<Vec<String>> {
         let cluster = ActorId::Cluster(site_name(0)?);
         let died = lived
             .iter()
-            .filter(|(_, l)| *l == Lived::Died(cluster.clone()))
+            .filter(|(_, l)| *l == RecordedActorEvent::Died(cluster.clone()))
             .count();
         let times = [20, 130, 1_000]
             .into_iter()
@@ -380,15 +390,18 @@ fn play_adapter_panics(chance: &mut StdRng) -> Result<Vec<String>> {
         let born = lived
             .iter()
             .rev()
-            .find(|(_, l)| matches!(l, Lived::Built(id, _) if *id == cluster));
+            .find(|(_, l)| matches!(l, RecordedActorEvent::Built(id, _) if *id == cluster));
         let born = born.map(|(at, lived)| (*at, lived.clone()));
         let last = lived
             .iter()
             .rev()
-            .find(|(_, l)| *l == Lived::Died(cluster.clone()));
+            .find(|(_, l)| *l == RecordedActorEvent::Died(cluster.clone()));
         let last = last.map(|(at, _)| *at).unwrap_or_default();
         if times == 3 {
-            let again = (last + MINUTE, Lived::Built(cluster.clone(), false));
+            let again = (
+                last + MINUTE,
+                RecordedActorEvent::Built(cluster.clone(), false),
+            );
             scene.check_same("left alone", born.clone(), Some(again));
         }
         let born = born.map(|(at, _)| at).unwrap_or_default();

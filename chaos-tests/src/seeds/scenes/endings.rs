@@ -3,8 +3,8 @@
 //! see what that waits for.
 
 use anyhow::{Result, bail};
-use cospan_actors::actor_settings::Settings;
-use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
+use cospan_actors::actor_settings::ActorSettings;
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobCommandOutcome};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
@@ -71,7 +71,7 @@ pub(super) fn play_endings(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-async fn command_outcome(scene: &StagedScene, what: ApiRequest) -> Result<JobOutcome> {
+async fn command_outcome(scene: &StagedScene, what: ApiRequest) -> Result<JobCommandOutcome> {
     match scene.ask(what).await? {
         ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
         other => bail!("an order came to {other:?}"),
@@ -99,7 +99,7 @@ async fn check_while_waiting(scene: &StagedScene) -> Result<()> {
     scene.check_same(
         "answer",
         command_outcome(scene, ApiRequest::Cancel(vec![id])).await?,
-        JobOutcome::Done,
+        JobCommandOutcome::Done,
     );
     scene.check_same(
         "course",
@@ -111,7 +111,7 @@ async fn check_while_waiting(scene: &StagedScene) -> Result<()> {
     scene.check_same(
         "answer",
         again,
-        JobOutcome::Unchanged("it is cancelled".into()),
+        JobCommandOutcome::Unchanged("it is cancelled".into()),
     );
     check_cancelled(scene);
     Ok(())
@@ -121,7 +121,7 @@ async fn check_while_waiting(scene: &StagedScene) -> Result<()> {
 async fn check_while_running(
     scene: &StagedScene,
     pause: DurationMs,
-    settings: &Settings,
+    settings: &ActorSettings,
 ) -> Result<()> {
     let interval = settings.poll_interval.0;
     let soon = (settings.job.go_grace.0 / 4).min(interval);
@@ -130,7 +130,7 @@ async fn check_while_running(
     scene.pass(pause).await;
     let at = begun + pause.0;
     let answer = command_outcome(scene, ApiRequest::Cancel(vec![id])).await?;
-    scene.check_same("answer", answer, JobOutcome::Done);
+    scene.check_same("answer", answer, JobCommandOutcome::Done);
     let over = scene.await_end(id).await?.since(BEGINS).0;
     let mut seen = begun + 2 * soon;
     while seen < at {
@@ -190,7 +190,11 @@ async fn check_while_silent(
         site_name(0)?,
         DurationMs(at - answered)
     );
-    scene.check_same("answer before it is lost", answer, JobOutcome::Waits(told));
+    scene.check_same(
+        "answer before it is lost",
+        answer,
+        JobCommandOutcome::Waits(told),
+    );
     scene
         .plane_run
         .sleep_until(BEGINS + DurationMs(tries.lost))
@@ -202,7 +206,7 @@ async fn check_while_silent(
          answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`",
         site_name(0)?
     );
-    scene.check_same("answer", answer, JobOutcome::Waits(told));
+    scene.check_same("answer", answer, JobCommandOutcome::Waits(told));
     let silent_until = tries.asked.last().copied().unwrap_or_default();
     let over = scene.await_end(id).await?.since(BEGINS).0;
     let orders = scene.call_times_since(BEGINS, 0, "decide-gate")?;
@@ -246,7 +250,7 @@ async fn check_abandoned(
     let at = at.min(tries.back - 1).max(tries.lost + 1);
     scene.plane_run.sleep_until(BEGINS + DurationMs(at)).await;
     let answer = command_outcome(scene, ApiRequest::Abandon(vec![id])).await?;
-    scene.check_same("answer", answer, JobOutcome::Done);
+    scene.check_same("answer", answer, JobCommandOutcome::Done);
     let course = scene.durable_course(id, BEGINS + DurationMs(at));
     let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];
     scene.check_same("course", course, expected);

@@ -23,9 +23,9 @@ use cospan_simulator::clock::count_runtime_rest;
 use cospan_simulator::control_plane_run::{RunEnd, RunPlan};
 use cospan_simulator::jobs::build_job;
 use cospan_simulator::kill_switch::KillPoint;
-use cospan_simulator::world::World;
+use cospan_simulator::world::SimulatedWorld;
 use cospan_simulator::world::site_faults::SiteFault;
-use cospan_simulator::world::world_history::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::world_history::{WorldLedgerEntry, WorldLedgerEvent};
 
 /// The only job.
 const ID: JobId = JobId(1);
@@ -195,7 +195,7 @@ async fn fault_last_site(
 }
 
 /// Waits, to the millisecond, until a condition holds in the world.
-async fn await_world(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
+async fn await_world(scene: &StagedScene, so: impl Fn(&SimulatedWorld) -> bool) -> Result<()> {
     let end = scene.now() + DAY;
     while !scene.plane_run.world.read(&so) {
         if scene.now() > end {
@@ -213,18 +213,20 @@ fn stop_plane(lasts: DurationMs) {
 }
 
 /// Returns the times at which gates of the first round were opened, until now.
-fn gates_opened(world: &World) -> Vec<Timestamp> {
+fn gates_opened(world: &SimulatedWorld) -> Vec<Timestamp> {
     world
         .ledger()
         .entries()
         .iter()
-        .filter(|entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Opened(Round(1), _)))
+        .filter(|entry: &&WorldLedgerEntry| {
+            matches!(entry.deed, WorldLedgerEvent::Opened(Round(1), _))
+        })
         .map(|entry| entry.at)
         .collect()
 }
 
 /// Returns true if the gates of the first round were not opened within the time that calls take.
-fn is_apart(world: &World, story: GateStory) -> bool {
+fn is_apart(world: &SimulatedWorld, story: GateStory) -> bool {
     let opened = gates_opened(world);
     opened.len() < story.parts
         || opened
@@ -240,14 +242,14 @@ struct AdmittedAttempt {
     exited: Option<i32>,
 }
 
-fn attempt_lives(world: &World) -> BTreeMap<AttemptTag, AdmittedAttempt> {
+fn attempt_lives(world: &SimulatedWorld) -> BTreeMap<AttemptTag, AdmittedAttempt> {
     let mut lives: BTreeMap<AttemptTag, AdmittedAttempt> = BTreeMap::new();
     for entry in world.ledger().entries() {
         let life = lives.entry(entry.tag).or_default();
         match entry.deed {
-            LedgerEvent::Opened(round, _) => life.round = round,
-            LedgerEvent::Began => life.began = Some(entry.at),
-            LedgerEvent::Exited(code) => life.exited = Some(code),
+            WorldLedgerEvent::Opened(round, _) => life.round = round,
+            WorldLedgerEvent::Began => life.began = Some(entry.at),
+            WorldLedgerEvent::Exited(code) => life.exited = Some(code),
             _ => {}
         }
     }

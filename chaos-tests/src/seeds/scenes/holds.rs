@@ -15,13 +15,13 @@ pub(super) use dying::wrong;
 
 #[cfg(cospan_chaos)]
 mod dying {
-    use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
+    use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobCommandOutcome};
     use cospan_actors::chaos::{CrashPoint, set_panic_hook};
     use cospan_actors::coallocator::{StartEstimate, WaitCause};
     use cospan_actors::supervision::ActorKind;
     use cospan_domain::ids::JobId;
     use cospan_domain::job::job_state::{JobPhase, PhaseKind};
-    use cospan_domain::queue::Condition;
+    use cospan_domain::queue::WaitingCondition;
     use cospan_domain::units::DurationMs;
     use rand::Rng;
 
@@ -76,7 +76,7 @@ mod dying {
     }
 
     fn done(id: JobId) -> ApiAnswer {
-        ApiAnswer::Jobs(vec![(id, JobOutcome::Done)])
+        ApiAnswer::Jobs(vec![(id, JobCommandOutcome::Done)])
     }
 
     async fn check_held(scene: &StagedScene, id: JobId, waits: bool) -> Result<()> {
@@ -102,8 +102,15 @@ mod dying {
         };
         scene.check_same("where it stands", job.phase.kind(), kind);
         if waits {
-            let standing = plane.queue_standing(id).await.map(|standing| standing.condition);
-            scene.check_same("whether it is tried", standing, Some(Condition::Frozen));
+            let standing = plane
+                .queue_standing(id)
+                .await
+                .map(|standing| standing.condition);
+            scene.check_same(
+                "whether it is tried",
+                standing,
+                Some(WaitingCondition::Frozen),
+            );
         }
         let at = scene.now();
         let answer = scene.ask(ApiRequest::Thaw(vec![id])).await;
@@ -119,7 +126,7 @@ mod dying {
         scene.check_same("a release", answer, Ok(done(id)));
         scene.check_same("why it is held", scene.job_record(id)?.held.clone(), None);
         let answer = scene.ask(ApiRequest::Release(vec![id])).await;
-        let so = JobOutcome::Unchanged("it is so already".into());
+        let so = JobCommandOutcome::Unchanged("it is so already".into());
         scene.check_same(
             "another release",
             answer,

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, Submission, SubmittedJob};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob};
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -59,22 +59,22 @@ fn spec(drawn: DrawnKeys, processors: u32) -> Result<Arc<JobSpec>> {
     )?))
 }
 
-fn with_key(spec: Arc<JobSpec>, name: &str, body: u8) -> Result<Submission> {
+fn with_key(spec: Arc<JobSpec>, name: &str, body: u8) -> Result<JobSubmission> {
     let key = IdempotencyKey::new(name)?;
-    let idempotency = Some(Idempotency {
+    let idempotency = Some(SubmissionIdempotency {
         key,
         body: Digest([body; 32]),
     });
-    Ok(Submission {
+    Ok(JobSubmission {
         idempotency,
-        ..Submission::from_spec(spec)
+        ..JobSubmission::from_spec(spec)
     })
 }
 
 async fn submit_with_key(
     scene: &StagedScene,
     key: &str,
-    jobs: Vec<Submission>,
+    jobs: Vec<JobSubmission>,
 ) -> Result<Vec<SubmittedJob>> {
     match scene.ask_as(key, ApiRequest::Submit(jobs)).await? {
         ApiAnswer::Submitted(jobs) => Ok(jobs),
@@ -112,7 +112,7 @@ fn reserved_numbers(scene: &StagedScene) -> Vec<u64> {
 
 async fn play_first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
-    let plain = vec![Submission::from_spec(spec(drawn, 1)?); drawn.first as usize];
+    let plain = vec![JobSubmission::from_spec(spec(drawn, 1)?); drawn.first as usize];
     let jobs = submit_with_key(&scene, "alice", plain).await?;
     scene.check_same("numbers", jobs, (1..=drawn.first).map(fresh).collect());
     let next = drawn.first + 1;
@@ -139,7 +139,7 @@ async fn play_first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
         .iter()
         .any(|(_, change)| matches!(**change, JournalChange::NewJobs(_)));
     scene.check(!writes, || "what was repeated is written again".into());
-    let other = Submission {
+    let other = JobSubmission {
         idempotency: with_key(spec(drawn, 2)?, "new", 1)?.idempotency,
         ..changed
     };
@@ -153,7 +153,7 @@ async fn play_first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     let mixed = vec![
         with_key(spec(drawn, 1)?, "two", 2)?,
         one.clone(),
-        Submission::from_spec(spec(drawn, 1)?),
+        JobSubmission::from_spec(spec(drawn, 1)?),
     ];
     let jobs = submit_with_key(&scene, "alice", mixed).await?;
     scene.check_same(
@@ -183,7 +183,7 @@ async fn play_first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
 /// Checks that one key with another body is refused, with all that came with it.
 async fn check_clashes(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()> {
     let other = with_key(spec(drawn, 2)?, "one", 3)?;
-    let with = vec![Submission::from_spec(spec(drawn, 1)?), other];
+    let with = vec![JobSubmission::from_spec(spec(drawn, 1)?), other];
     let answer = scene.ask(ApiRequest::Submit(with)).await;
     scene.check_same(
         "another body",
@@ -228,7 +228,7 @@ async fn play_second_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     let jobs = submit_with_key(
         &scene,
         "alice",
-        vec![Submission::from_spec(spec(drawn, 1)?)],
+        vec![JobSubmission::from_spec(spec(drawn, 1)?)],
     )
     .await?;
     scene.check_same(

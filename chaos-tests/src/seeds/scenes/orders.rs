@@ -3,7 +3,7 @@
 //! meanwhile is written along with the next command.
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobCommandOutcome};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::DurationMs;
@@ -57,7 +57,7 @@ fn command_number(id: JobId, number: usize) -> ApiRequest {
     }
 }
 
-fn job_outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
+fn job_outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobCommandOutcome> {
     match answer? {
         ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
         other => bail!("an order came to {other:?}"),
@@ -84,10 +84,10 @@ async fn check_at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Resu
             _ => (&mut high, false, "PriorityChanged"),
         };
         let expected = if std::mem::replace(state, to) == to {
-            JobOutcome::Unchanged("it is so already".into())
+            JobCommandOutcome::Unchanged("it is so already".into())
         } else {
             names.push(name);
-            JobOutcome::Done
+            JobCommandOutcome::Done
         };
         scene.check_same("answer", job_outcome(answer)?, expected);
     }
@@ -117,9 +117,9 @@ async fn check_while_starting(scene: &StagedScene, id: JobId, class: Priority) -
     };
     let changes = class == Priority::High;
     let expected = if changes {
-        JobOutcome::Done
+        JobCommandOutcome::Done
     } else {
-        JobOutcome::Unchanged("it is so already".into())
+        JobCommandOutcome::Unchanged("it is so already".into())
     };
     let answer = job_outcome(scene.ask(ask).await)?;
     scene.check_same("answer", answer, expected);

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, RelPath};
-use cospan_domain::job::spec::{Collect, JobSpec, OutputSpec};
+use cospan_domain::job::spec::{JobSpec, OutputDestination, OutputSpec};
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -64,7 +64,7 @@ fn output_job(run: DurationMs, to: usize) -> Result<JobSpec> {
     let mut spec = fixed_at(build_job(&[1], run, run, 0)?, 1)?;
     let site = site_name(to)?;
     let register = LogicalName::new("result")?;
-    let collect = Collect::ToSite { site, register };
+    let collect = OutputDestination::ToSite { site, register };
     spec.components[0].outputs.push(OutputSpec {
         path: RelPath::new("out")?,
         collect,

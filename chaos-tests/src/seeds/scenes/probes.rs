@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobSubmission};
 use cospan_domain::ids::JobId;
 use cospan_domain::site::site_state::Breaker;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
@@ -95,7 +95,7 @@ async fn submit(scene: &StagedScene, time: DurationMs) -> Result<JobId> {
 }
 
 async fn submit_as(scene: &StagedScene, key: &str, time: DurationMs) -> Result<JobId> {
-    let submission = Submission::from_spec(Arc::new(build_job(&[1], time, time, 0)?));
+    let submission = JobSubmission::from_spec(Arc::new(build_job(&[1], time, time, 0)?));
     match scene
         .ask_as(key, ApiRequest::Submit(vec![submission]))
         .await?

@@ -8,8 +8,8 @@ use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::job_event::JobEventKind;
 use cospan_domain::job::job_state::{Job, JobPhase, JobReservations, PhaseKind};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::reservation::{SearchState, StartWindow};
-use cospan_domain::site::site_command::Operation;
+use cospan_domain::reservation::{ReservationSearchState, StartWindow};
+use cospan_domain::site::site_command::OperatorCommand;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -17,7 +17,7 @@ use rand::rngs::StdRng;
 use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::build_job;
-use cospan_simulator::world::world_history::LedgerEvent;
+use cospan_simulator::world::world_history::WorldLedgerEvent;
 use cospan_simulator::world::world_site::LocalJob;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
@@ -52,29 +52,29 @@ fn start_terms(after: DurationMs) -> ReservationTerms {
 }
 
 /// Draws a command that closes a site to new work, and one that opens it again.
-fn draw_closing(chance: &mut StdRng) -> (Operation, Operation) {
+fn draw_closing(chance: &mut StdRng) -> (OperatorCommand, OperatorCommand) {
     let from = BEGINS;
     let until = BEGINS + DAY;
-    let window = Operation::SetWindow {
+    let window = OperatorCommand::SetWindow {
         from,
         until,
         reason: "new disks".into(),
     };
     match chance.random_range(0..4) {
-        0 => (Operation::Drain, Operation::Undrain),
-        1 => (Operation::Freeze, Operation::Thaw),
-        2 => (window, Operation::RemoveWindow { from }),
+        0 => (OperatorCommand::Drain, OperatorCommand::Undrain),
+        1 => (OperatorCommand::Freeze, OperatorCommand::Thaw),
+        2 => (window, OperatorCommand::RemoveWindow { from }),
         _ => (
-            Operation::Force {
+            OperatorCommand::Force {
                 usable: false,
                 until,
             },
-            Operation::Unforce,
+            OperatorCommand::Unforce,
         ),
     }
 }
 
-async fn command_site(scene: &StagedScene, site: usize, order: Operation) -> Result<()> {
+async fn command_site(scene: &StagedScene, site: usize, order: OperatorCommand) -> Result<()> {
     scene.ask(ApiRequest::Site(site_name(site)?, order)).await?;
     Ok(())
 }
@@ -92,7 +92,7 @@ fn is_confirmed(job: &Job) -> bool {
         .filter(|reservation| !reservation.spent);
     reservation.is_some_and(|held: &JobReservations| {
         let beside = held.other.as_ref().map(|other| &other.search);
-        beside.unwrap_or(&held.search).standing() == SearchState::Confirmed
+        beside.unwrap_or(&held.search).standing() == ReservationSearchState::Confirmed
     })
 }
 
@@ -137,7 +137,7 @@ fn begin_times(scene: &StagedScene) -> Vec<Timestamp> {
     scene.plane_run.world.read(|world| {
         let entries = world.ledger().entries().iter();
         entries
-            .filter(|entry| entry.deed == LedgerEvent::Began)
+            .filter(|entry| entry.deed == WorldLedgerEvent::Began)
             .map(|entry| entry.at)
             .collect()
     })
@@ -226,7 +226,7 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
                 scene.job_record(id).is_ok_and(|job| is_confirmed(&job))
             })
             .await?;
-        command_site(&scene, 0, Operation::Freeze).await?;
+        command_site(&scene, 0, OperatorCommand::Freeze).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
         scene.ask(ApiRequest::Thaw(vec![id])).await?;
@@ -236,7 +236,7 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
             placed_since(&scene, id, thawed),
             Vec::new(),
         );
-        command_site(&scene, 0, Operation::Thaw).await?;
+        command_site(&scene, 0, OperatorCommand::Thaw).await?;
         check_begins_in_time(&scene, id, start_terms(LATER)).await
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobSubmission};
 #[cfg(cospan_chaos)]
 use cospan_actors::chaos::{CrashPoint, set_panic_hook};
 use cospan_actors::journal::JournalChange;
@@ -15,12 +15,12 @@ use cospan_actors::supervision::ActorKind;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
 use cospan_domain::job::job_state::Job;
-use cospan_domain::job::spec::{FileRef, Input, JobSpec, RequestType};
+use cospan_domain::job::spec::{FileReference, InputSpec, JobSpec, RequestType};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
 
 use super::stage::{file_name, site_name};
-use cospan_simulator::call_faults::Called;
+use cospan_simulator::call_faults::RecordedCall;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::site_faults::SiteFault;
 
@@ -145,9 +145,9 @@ impl StagedScene {
     /// It is refused.
     pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
         match self
-            .ask(ApiRequest::Submit(vec![Submission::from_spec(Arc::new(
-                spec,
-            ))]))
+            .ask(ApiRequest::Submit(vec![JobSubmission::from_spec(
+                Arc::new(spec),
+            )]))
             .await?
         {
             ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
@@ -258,7 +258,7 @@ impl StagedScene {
     }
 
     /// Lists all calls that reached a site so far.
-    pub(super) fn calls(&self) -> Vec<Called> {
+    pub(super) fn calls(&self) -> Vec<RecordedCall> {
         self.plane_run.call_faults.recorded_calls()
     }
 
@@ -280,12 +280,12 @@ impl StagedScene {
 /// Lets every component of a job read this file.
 pub(super) fn with_input(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
     for component in &mut spec.components {
-        let file = FileRef {
+        let file = FileReference {
             name: file_name(file)?,
             bound: None,
         };
         let path = RelPath::new("input")?;
-        component.inputs.push(Input {
+        component.inputs.push(InputSpec {
             file,
             path,
             feed: Default::default(),

@@ -3,10 +3,10 @@
 //! and the job waits for it, or is run elsewhere when its patience ends.
 
 use anyhow::Result;
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::spec::OnUnreachable;
+use cospan_domain::job::spec::UnreachableAction;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -35,7 +35,7 @@ pub(super) struct SilentTries {
 impl SilentTries {
     /// Works out the tries of a site that is asked first at `first`, and answers from `ends` on:
     /// after a failure it is asked again after 1, 2, 4, 8, and then 15 seconds.
-    pub(super) fn work_out_tries(first: u64, ends: u64, settings: &Settings) -> Self {
+    pub(super) fn work_out_tries(first: u64, ends: u64, settings: &ActorSettings) -> Self {
         let takes = settings.information.query_timeout.0.min(DEADLINE);
         let since = first + takes;
         let mut lost = None;
@@ -106,12 +106,16 @@ pub(super) fn play_silence(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play_scene(move |scene| async move { play_story(&scene, &story, &settings).await })
 }
 
-async fn play_story(scene: &StagedScene, story: &SilenceStory, settings: &Settings) -> Result<()> {
+async fn play_story(
+    scene: &StagedScene,
+    story: &SilenceStory,
+    settings: &ActorSettings,
+) -> Result<()> {
     let mut spec = build_job(&[story.processors], story.run_time, story.run_time, 0)?;
     spec.on_unreachable = match story.patience {
-        SilencePatience::Wait => OnUnreachable::Wait,
-        SilencePatience::Long => OnUnreachable::RerunAfter(DurationMs::from_secs(3_600)),
-        SilencePatience::Short(time) => OnUnreachable::RerunAfter(time),
+        SilencePatience::Wait => UnreachableAction::Wait,
+        SilencePatience::Long => UnreachableAction::RerunAfter(DurationMs::from_secs(3_600)),
+        SilencePatience::Short(time) => UnreachableAction::RerunAfter(time),
     };
     let begun = scene.now().since(BEGINS).0;
     let id = scene.submit(spec).await?;
@@ -209,8 +213,8 @@ fn check_lost(
             .silence
             .warning(&job);
         let prospect = match job.spec.on_unreachable {
-            OnUnreachable::Wait => String::new(),
-            OnUnreachable::RerunAfter(time) => format!(", and is given up after {time}"),
+            UnreachableAction::Wait => String::new(),
+            UnreachableAction::RerunAfter(time) => format!(", and is given up after {time}"),
         };
         let expected = format!(
             "component part-0 may still run at {site}, which does not answer; it goes on once \

@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
 pub(super) use super::scene::{StagedScene, fixed_at, with_input};
 #[cfg(cospan_chaos)]
-use cospan_simulator::actor_lives::Lived;
+use cospan_simulator::actor_lives::RecordedActorEvent;
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
 use cospan_simulator::settings::default_settings;
-use cospan_simulator::world::batch::Discipline;
+use cospan_simulator::world::batch::QueueDiscipline;
 use cospan_simulator::world::world_site::{ClusterSpec, LocalJob};
-use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
+use cospan_simulator::world::{LinkSpec, SimulatedWorld, WrapperDelays};
 use cospan_simulator::world_handle::WorldHandle;
 
 /// Start time of every scene.
@@ -33,7 +33,7 @@ pub(super) struct SceneStage {
     pub(super) sites: Vec<(SiteName, u32)>,
     /// Files by path, each with the sites that have it.
     pub(super) files: Vec<(RelPath, Content, Vec<SiteName>)>,
-    pub(super) settings: Settings,
+    pub(super) settings: ActorSettings,
     /// True if sites send hints of changes, false if they are only asked.
     pub(super) hints: bool,
     /// Fault rates of calls and of the disk.
@@ -45,7 +45,7 @@ pub(super) struct SceneStage {
     /// Sites that grant reservations, by number.
     pub(super) granting: BTreeSet<usize>,
     /// Timing of the wrappers.
-    pub(super) pace: SimulatedPace,
+    pub(super) pace: WrapperDelays,
     /// Seed of all chance on the stage.
     pub(super) seed: u64,
 }
@@ -74,14 +74,14 @@ impl SceneStage {
         let links = links
             .map(|(from, to)| ((from.clone(), to.clone()), BANDWIDTH))
             .collect();
-        let settings = Settings {
+        let settings = ActorSettings {
             links,
             ..default_settings()
         };
-        let pace = SimulatedPace {
+        let pace = WrapperDelays {
             gate_max: DurationMs::ZERO,
             launch_max: DurationMs::ZERO,
-            ..SimulatedPace::default()
+            ..WrapperDelays::default()
         };
         let (files, locals, granting, ways, fault_rates) = Default::default();
         let hints = true;
@@ -143,7 +143,7 @@ impl SceneStage {
                     name: name.clone(),
                     nodes: 1,
                     processors_per_node: *processors,
-                    discipline: Discipline::Fcfs,
+                    discipline: QueueDiscipline::Fcfs,
                     local_jobs: locals.map(|(_, job)| *job).collect(),
                     queues: false,
                     reserves: self.granting.contains(&number),
@@ -153,7 +153,7 @@ impl SceneStage {
                 }
             })
             .collect();
-        let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
+        let world = SimulatedWorld::new(sites, &links, self.pace, self.seed, BEGINS);
         let call_faults = CallFaultModel::new(self.fault_rates.clone(), self.seed);
         call_faults.start_recording_calls();
         SimEnvironment {
@@ -212,7 +212,7 @@ impl SceneStage {
     pub(super) fn play_to_death<W>(
         self,
         act: impl FnOnce(StagedScene) -> W + 'static,
-    ) -> Result<(Timestamp, Vec<(Timestamp, Lived)>)>
+    ) -> Result<(Timestamp, Vec<(Timestamp, RecordedActorEvent)>)>
     where
         W: Future<Output = Result<()>> + 'static,
     {
@@ -287,7 +287,7 @@ pub(super) struct Set {
 
 impl Set {
     /// Returns the settings of the next control plane.
-    pub(super) fn settings(&mut self) -> &mut Settings {
+    pub(super) fn settings(&mut self) -> &mut ActorSettings {
         &mut self.environment.settings
     }
 

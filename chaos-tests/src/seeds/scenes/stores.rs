@@ -2,7 +2,7 @@
 //! which they go, and what happens when a store was emptied by somebody else.
 
 use anyhow::Result;
-use cospan_actors::actor_settings::Staging;
+use cospan_actors::actor_settings::StagingLimits;
 use cospan_actors::transfer::unlisted_copy_sites;
 use cospan_domain::ids::{Digest, JobId};
 use cospan_domain::units::{Bytes, DurationMs};
@@ -69,7 +69,7 @@ fn play_budget(chance: &mut StdRng) -> Result<Vec<String>> {
     stage
         .settings
         .staging
-        .insert(site_name(1)?, Staging { budget, replicas });
+        .insert(site_name(1)?, StagingLimits { budget, replicas });
     let run = DurationMs(chance.random_range(1_000..20_000));
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
@@ -142,7 +142,7 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
     stage
         .settings
         .staging
-        .insert(site_name(1)?, Staging { budget, replicas });
+        .insert(site_name(1)?, StagingLimits { budget, replicas });
     let keeps = DurationMs(1_000 * chance.random_range(5..60));
     stage.settings.transfer.ready_keep = keeps;
     let run = DurationMs(100);

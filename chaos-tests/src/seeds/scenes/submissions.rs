@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, SiteOrder, Submission};
+use cospan_actors::api::command::{
+    ApiAnswer, ApiRefusal, ApiRequest, JobSubmission, OperatorCommand,
+};
 use cospan_domain::ids::{JobId, KeyName, LogicalName, PolicyName, SiteName, TargetName};
 use cospan_domain::job::job_state::JobPhase;
-use cospan_domain::job::spec::{Feed, JobSpec, Priority, RequestType};
-use cospan_domain::queue::{AboveHighest, Asking, ClassRule};
+use cospan_domain::job::spec::{InputPortion, JobSpec, Priority, RequestType};
+use cospan_domain::queue::{ClassLimitError, ClassRequest, JobClassRule};
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -32,19 +34,19 @@ pub(super) fn play_submissions(chance: &mut StdRng) -> Result<Vec<String>> {
         (TargetName::new("desk")?, Arc::from("desk")),
         (TargetName::new("mail")?, Arc::from("mail")),
     ]);
-    let bob = ClassRule {
+    let bob = JobClassRule {
         owner: Some(key("bob")?),
-        ..ClassRule::default()
+        ..JobClassRule::default()
     };
     stage.settings.classes = vec![
-        ClassRule {
+        JobClassRule {
             highest: Some(Priority::SuperLow),
             ..bob
         },
-        ClassRule {
+        JobClassRule {
             max_wall_time: Some(DurationMs::from_secs(60)),
             class: Some(Priority::High),
-            ..ClassRule::default()
+            ..JobClassRule::default()
         },
     ];
     let largest = sizes.iter().copied().max().unwrap_or_default();
@@ -78,13 +80,13 @@ struct Front<'a> {
 }
 
 impl Front<'_> {
-    async fn answer(&self, key: &str, submission: Submission) -> Result<ApiRefusal> {
+    async fn answer(&self, key: &str, submission: JobSubmission) -> Result<ApiRefusal> {
         // Of the lowest priority, which no rule forbids anybody.
         let good = JobSpec {
             priority: Priority::SuperLow,
             ..small()?
         };
-        let good = Submission::from_spec(Arc::new(good));
+        let good = JobSubmission::from_spec(Arc::new(good));
         let mut all = vec![good.clone(); self.before];
         all.extend([submission, good]);
         let scene = self.scene;
@@ -112,7 +114,7 @@ impl Front<'_> {
 
     async fn check_invalid(&self, spec: JobSpec, problem: String) -> Result<()> {
         let refusal = self
-            .answer("alice", Submission::from_spec(Arc::new(spec)))
+            .answer("alice", JobSubmission::from_spec(Arc::new(spec)))
             .await?;
         let should = ApiRefusal::Invalid {
             index: self.before,
@@ -147,7 +149,7 @@ impl Front<'_> {
         let policy = Some(PolicyName::new("best-guess")?);
         let refused = self.answer(
             "alice",
-            Submission::from_spec(Arc::new(JobSpec { policy, ..small()? })),
+            JobSubmission::from_spec(Arc::new(JobSpec { policy, ..small()? })),
         );
         let refused = refused.await?.to_string();
         let begins = format!(
@@ -161,14 +163,14 @@ impl Front<'_> {
     /// Checks requests for what does not exist: room, a file, a site.
     async fn check_missing(&self, largest: u32) -> Result<()> {
         let spec = build_job(&[1, largest + 1], DurationMs(1), DurationMs(100_000), 0)?;
-        let huge = Submission::from_spec(Arc::new(spec));
+        let huge = JobSubmission::from_spec(Arc::new(spec));
         let refusal = self.answer("alice", huge.clone()).await?;
         let right = matches!(&refusal, ApiRefusal::Unplaceable { index, problem }
             if *index == self.before && problem.contains("component part-1 "));
         self.scene
             .check(right, || format!("a job that is too large: {refusal:?}"));
         let name = LogicalName::new("file-9")?;
-        let unknown = Submission::from_spec(Arc::new(with_input(small()?, 9)?));
+        let unknown = JobSubmission::from_spec(Arc::new(with_input(small()?, 9)?));
         let refusal = self.answer("alice", unknown).await?;
         let should = ApiRefusal::UnknownFile {
             index: self.before,
@@ -177,9 +179,9 @@ impl Front<'_> {
         self.scene
             .check_same("a file that is not registered", refusal, should);
         let mut spec = with_input(small()?, 0)?;
-        spec.components[0].inputs[0].feed = Feed::Chunk;
+        spec.components[0].inputs[0].feed = InputPortion::Chunk;
         self.scene.submit(spec).await?;
-        let waits = Submission {
+        let waits = JobSubmission {
             allow_unplaceable: true,
             ..huge
         };
@@ -206,11 +208,11 @@ impl Front<'_> {
             ..small()?
         };
         let refusal = self
-            .answer("bob", Submission::from_spec(Arc::new(low)))
+            .answer("bob", JobSubmission::from_spec(Arc::new(low)))
             .await?;
         let asked = Priority::Low;
         let highest = Priority::SuperLow;
-        let above = AboveHighest {
+        let above = ClassLimitError {
             asked,
             highest,
             rule: 1,
@@ -221,11 +223,11 @@ impl Front<'_> {
         };
         self.scene
             .check_same("a class above the highest", refusal, should);
-        let uncapped = Asking {
+        let uncapped = ClassRequest {
             names_none: false,
             uncapped: true,
         };
-        let none = Asking {
+        let none = ClassRequest {
             names_none: true,
             uncapped: false,
         };
@@ -249,9 +251,9 @@ impl Front<'_> {
             ),
         ];
         for (name, spec, asking, class) in cases {
-            let submission = Submission {
+            let submission = JobSubmission {
                 asking,
-                ..Submission::from_spec(Arc::new(spec))
+                ..JobSubmission::from_spec(Arc::new(spec))
             };
             let previewed = self
                 .scene
@@ -301,8 +303,8 @@ async fn check_closed_sites(scene: &StagedScene) -> Result<()> {
         ..small()?
     };
     spec.components[0].site = Some(site.clone());
-    let waits = Submission::from_spec(Arc::new(spec));
-    let leaves = Submission {
+    let waits = JobSubmission::from_spec(Arc::new(spec));
+    let leaves = JobSubmission {
         refuse_closed: true,
         ..waits.clone()
     };
@@ -310,7 +312,7 @@ async fn check_closed_sites(scene: &StagedScene) -> Result<()> {
     let plane = &scene.plane_run.plane;
     let is_open = plane.preview_job(&alice, leaves.clone()).is_ok();
     scene.check(is_open, || "a site that is open refuses a preview".into());
-    command_site(scene, &site, SiteOrder::Freeze).await?;
+    command_site(scene, &site, OperatorCommand::Freeze).await?;
     scene.pass(DurationMs(SHAPES.0 - 1)).await;
     let is_open = plane.preview_job(&alice, leaves.clone()).is_ok();
     scene.check(is_open, || {
@@ -334,7 +336,7 @@ async fn check_closed_sites(scene: &StagedScene) -> Result<()> {
     scene.check(matches!(job.phase, JobPhase::Queued { .. }), || {
         format!("{:?}", job.phase)
     });
-    command_site(scene, &site, SiteOrder::Thaw).await?;
+    command_site(scene, &site, OperatorCommand::Thaw).await?;
     let at = scene.now();
     let placed_at = scene
         .wait_until(DurationMs(60_000), |scene: &StagedScene| {
@@ -348,7 +350,7 @@ async fn check_closed_sites(scene: &StagedScene) -> Result<()> {
     Ok(())
 }
 
-async fn command_site(scene: &StagedScene, site: &SiteName, order: SiteOrder) -> Result<()> {
+async fn command_site(scene: &StagedScene, site: &SiteName, order: OperatorCommand) -> Result<()> {
     let answer = scene.ask(ApiRequest::Site(site.clone(), order)).await?;
     scene.check_same("an order about a site", answer, ApiAnswer::Done);
     Ok(())

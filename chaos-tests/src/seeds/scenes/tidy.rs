@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_actors::api::View;
+use cospan_actors::api::CommittedView;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::{Holding, holdings, needed_content};
+use cospan_domain::job::demands::{ComponentHolding, holdings, needed_content};
 use cospan_domain::job::job_state::{JobPhase, PhaseKind};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -33,7 +33,7 @@ pub(super) async fn check_at_rest(scene: &StagedScene) {
 }
 
 /// Checks that what the view derives is what its records say.
-pub(super) fn check_folded(scene: &StagedScene, view: &View) {
+pub(super) fn check_folded(scene: &StagedScene, view: &CommittedView) {
     check_holds(scene, view);
     check_needs(scene, view);
     let untold = view.jobs.values().filter(|job| job.has_unsent_messages());
@@ -49,26 +49,29 @@ pub(super) fn check_folded(scene: &StagedScene, view: &View) {
     });
 }
 
-fn check_holds(scene: &StagedScene, view: &View) {
-    let mut should: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
+fn check_holds(scene: &StagedScene, view: &CommittedView) {
+    let mut should: BTreeMap<(SiteName, JobId, u32), ComponentHolding> = BTreeMap::new();
     for job in view.jobs.values() {
         for holding in holdings(job) {
             should.insert((holding.site.clone(), job.id, holding.component.0), holding);
         }
     }
-    let mut is: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
+    let mut is: BTreeMap<(SiteName, JobId, u32), ComponentHolding> = BTreeMap::new();
     for (site, held) in &view.holdings {
         scene.check(!held.is_empty(), || {
             format!("nothing is held at {site}, and it is listed")
         });
         for ((job, component), holding) in held {
-            is.insert((site.clone(), *job, component.0), Holding::clone(holding));
+            is.insert(
+                (site.clone(), *job, component.0),
+                ComponentHolding::clone(holding),
+            );
         }
     }
     scene.check_same("what jobs hold", is, should);
 }
 
-fn check_needs(scene: &StagedScene, view: &View) {
+fn check_needs(scene: &StagedScene, view: &CommittedView) {
     let mut jobs: BTreeMap<(Digest, SiteName), BTreeSet<JobId>> = BTreeMap::new();
     let mut staged: BTreeMap<SiteName, BTreeMap<Digest, Bytes>> = BTreeMap::new();
     for job in view.jobs.values() {
@@ -111,7 +114,7 @@ fn check_needs(scene: &StagedScene, view: &View) {
     scene.check_same("contents needed by site", contents.collect(), staged);
 }
 
-fn check_catalogued(scene: &StagedScene, view: &View) {
+fn check_catalogued(scene: &StagedScene, view: &CommittedView) {
     let mut names: BTreeMap<Digest, BTreeSet<LogicalName>> = BTreeMap::new();
     for file in view.files.values() {
         if let Some(entry) = &file.entry {
@@ -140,7 +143,7 @@ fn check_catalogued(scene: &StagedScene, view: &View) {
 }
 
 /// Checks that gauges of jobs and queues are what the view has.
-fn check_counted(scene: &StagedScene, view: &View) {
+fn check_counted(scene: &StagedScene, view: &CommittedView) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     for phase in PhaseKind::ALL {
         let gauge = metrics.jobs.with_label_values(&[phase.as_str()]).get();

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, Submission, SubmittedJob};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobSubmission, SubmittedJob};
 use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
-use cospan_domain::job::job_state::Idempotency;
+use cospan_domain::job::job_state::SubmissionIdempotency;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::SweepTask;
 use cospan_domain::units::DurationMs;
@@ -42,17 +42,17 @@ pub(super) fn play_together(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Makes a job for which there is no room.
-fn unplaceable_job(processors: u32) -> Result<Submission> {
+fn unplaceable_job(processors: u32) -> Result<JobSubmission> {
     let spec = build_job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
-    Ok(Submission {
+    Ok(JobSubmission {
         allow_unplaceable: true,
-        ..Submission::from_spec(Arc::new(spec))
+        ..JobSubmission::from_spec(Arc::new(spec))
     })
 }
 
 type JointAnswer = Result<ApiAnswer, ApiRefusal>;
 
-async fn ask_all(scene: &StagedScene, requests: Vec<Vec<Submission>>) -> Vec<JointAnswer> {
+async fn ask_all(scene: &StagedScene, requests: Vec<Vec<JobSubmission>>) -> Vec<JointAnswer> {
     join_all(
         requests
             .into_iter()
@@ -322,7 +322,7 @@ fn play_oversized(chance: &mut StdRng) -> Result<Vec<String>> {
             .change_program(|program| program.arguments.push(long));
         large.spec = Arc::new(spec);
         let key = IdempotencyKey::new("large")?;
-        let name = Some(Idempotency {
+        let name = Some(SubmissionIdempotency {
             key,
             body: Digest([1; 32]),
         });
@@ -358,7 +358,7 @@ fn play_oversized(chance: &mut StdRng) -> Result<Vec<String>> {
             .map(|id| id.0)
             .collect();
         scene.check_same("jobs that are kept", ids, vec![1, 2, last]);
-        let again = Submission {
+        let again = JobSubmission {
             idempotency: name,
             ..unplaceable_job(5)?
         };

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiRequest, SiteOrder, Submission};
+use cospan_actors::api::command::{ApiRequest, JobSubmission, OperatorCommand};
 use cospan_actors::coallocator::WaitCause;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::{Job, JobPhase};
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::queue::Condition;
+use cospan_domain::queue::WaitingCondition;
 use cospan_domain::runner::SweepTask;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -118,7 +118,7 @@ async fn check_standings(scene: &StagedScene, jobs: &[(Priority, JobId)]) -> Res
         scene.check_same(
             "where it stands",
             shown,
-            Some((*class, ahead, Condition::Ready, 0)),
+            Some((*class, ahead, WaitingCondition::Ready, 0)),
         );
         let wait = scene
             .plane_run
@@ -204,7 +204,7 @@ fn play_sweep(chance: &mut StdRng) -> Result<Vec<String>> {
                 at_once: Some(limit),
                 values,
             });
-            all.push(Submission::from_spec(Arc::new(spec)));
+            all.push(JobSubmission::from_spec(Arc::new(spec)));
         }
         scene.ask(ApiRequest::Submit(all)).await?;
         scene.pass(DurationMs(100)).await;
@@ -272,8 +272,8 @@ fn play_reopening(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = SceneStage::with_processors(&[4, 4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let orders = match chance.random_range(0..3) {
-        0 => Some((SiteOrder::Freeze, SiteOrder::Thaw)),
-        1 => Some((SiteOrder::Drain, SiteOrder::Undrain)),
+        0 => Some((OperatorCommand::Freeze, OperatorCommand::Thaw)),
+        1 => Some((OperatorCommand::Drain, OperatorCommand::Undrain)),
         _ => None,
     };
     let length = DurationMs(1_000 * chance.random_range(70..=200));
@@ -293,8 +293,8 @@ fn play_reopening(chance: &mut StdRng) -> Result<Vec<String>> {
         let unheard = orders.is_none();
         if unheard {
             // While a job waits sites are asked, and so it is found out that they are silent.
-            let waits = Submission::from_spec(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
-            let waits = Submission {
+            let waits = JobSubmission::from_spec(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
+            let waits = JobSubmission {
                 allow_unplaceable: true,
                 ..waits
             };

@@ -3,7 +3,7 @@
 //! was not there twice: then it is submitted again.
 
 use anyhow::Result;
-use cospan_actors::actor_settings::Settings;
+use cospan_actors::actor_settings::ActorSettings;
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -99,7 +99,7 @@ fn check_submitted_anew(
     id: JobId,
     begun: Timestamp,
     settle: DurationMs,
-    settings: &Settings,
+    settings: &ActorSettings,
 ) -> Result<()> {
     let settled = DEADLINE + settle.0;
     let interval = settings.job.look_up_interval.0;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, SiteOrder};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, OperatorCommand};
 use cospan_actors::journal::JournalChange;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
@@ -82,22 +82,30 @@ fn commands_of(
     scene: &StagedScene,
     verdict: ExpectedVerdict,
     lasts: DurationMs,
-) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
+) -> (&'static str, Vec<OperatorCommand>, Vec<OperatorCommand>) {
     let from = scene.now();
     let until = scene.now() + lasts;
     let later = until + DurationMs(50_000);
     match verdict {
-        ExpectedVerdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),
-        ExpectedVerdict::Drained => ("drained", vec![SiteOrder::Drain], vec![SiteOrder::Undrain]),
+        ExpectedVerdict::Frozen => (
+            "frozen",
+            vec![OperatorCommand::Freeze],
+            vec![OperatorCommand::Thaw],
+        ),
+        ExpectedVerdict::Drained => (
+            "drained",
+            vec![OperatorCommand::Drain],
+            vec![OperatorCommand::Undrain],
+        ),
         ExpectedVerdict::Window => ("maintenance", vec![cleaning_window(from, until)], vec![]),
         ExpectedVerdict::Forced => ("unusable", vec![unusable_until(until)], vec![]),
         ExpectedVerdict::Released => (
             "unusable",
             vec![unusable_until(later)],
-            vec![SiteOrder::Unforce],
+            vec![OperatorCommand::Unforce],
         ),
         ExpectedVerdict::Removed => {
-            let removal = SiteOrder::RemoveWindow { from };
+            let removal = OperatorCommand::RemoveWindow { from };
             (
                 "maintenance",
                 vec![cleaning_window(from, later)],
@@ -107,16 +115,16 @@ fn commands_of(
     }
 }
 
-fn cleaning_window(from: Timestamp, until: Timestamp) -> SiteOrder {
-    SiteOrder::SetWindow {
+fn cleaning_window(from: Timestamp, until: Timestamp) -> OperatorCommand {
+    OperatorCommand::SetWindow {
         from,
         until,
         reason: Arc::from("cleaning"),
     }
 }
 
-fn unusable_until(until: Timestamp) -> SiteOrder {
-    SiteOrder::Force {
+fn unusable_until(until: Timestamp) -> OperatorCommand {
+    OperatorCommand::Force {
         usable: false,
         until,
     }
@@ -124,7 +132,7 @@ fn unusable_until(until: Timestamp) -> SiteOrder {
 
 async fn give_command(
     scene: &StagedScene,
-    order: SiteOrder,
+    order: OperatorCommand,
 ) -> Result<Result<ApiAnswer, ApiRefusal>> {
     Ok(scene.ask(ApiRequest::Site(site_name(0)?, order)).await)
 }

@@ -1,16 +1,16 @@
 //! The cost of the job's input: the time until all of it is at the site, over the run time.
 
-use super::Goal;
-use crate::bid::{Decline, BidNeed, SiteMeans, Route};
+use super::RemedyGoal;
+use crate::bid::{BidRefusal, BidNeed, SiteSupply, InputRoute};
 use crate::units::{BitsPerSecond, Bytes};
 
 const MEGABIT: f64 = 1e6;
 
 /// Returns the transfer time over the run time. Inputs come one after the other.
-pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteSupply) -> Result<f64, BidRefusal> {
     let run_time = need.terms.run_time.as_secs_f64();
     if run_time <= 0.0 {
-        return Err(Decline::NoRunTime);
+        return Err(BidRefusal::NoRunTime);
     }
     // A sum of no floats would be -0.0.
     let all = offer.routes.iter().try_fold(0.0, |sum, route| Ok(sum + transfer_seconds(need, route)?))?;
@@ -18,17 +18,17 @@ pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
 }
 
 /// Returns the seconds until an input is at the site.
-fn transfer_seconds(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
+fn transfer_seconds(need: &BidNeed, route: &InputRoute) -> Result<f64, BidRefusal> {
     match route.rate() {
         None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds_at(rate))),
-        Some(BitsPerSecond(0)) => Err(Decline::NoBandwidth),
+        Some(BitsPerSecond(0)) => Err(BidRefusal::NoBandwidth),
         Some(rate) => Ok(route.seconds_at(rate)),
     }
 }
 
 /// Suggests a copy, which costs nothing, or a faster link for the input that costs most.
-pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
-    let sizes = offer.routes.iter().filter(|route: &&Route| matches!(route, Route::From { .. })).map(Route::size);
+pub(super) fn remedy(need: &BidNeed, offer: &SiteSupply, goal: &RemedyGoal<'_>) -> String {
+    let sizes = offer.routes.iter().filter(|route: &&InputRoute| matches!(route, InputRoute::From { .. })).map(InputRoute::size);
     match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
         None => "a faster placement.local_bandwidth".into(),
         Some(size) => {
@@ -40,11 +40,11 @@ pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Stri
 }
 
 /// Describes the link that the slowest input would need, in whole Mbit/s.
-fn describe_faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<String> {
+fn describe_faster_link(need: &BidNeed, offer: &SiteSupply, goal: &RemedyGoal<'_>) -> Option<String> {
     let timed = offer.routes.iter().filter_map(|route| Some((transfer_seconds(need, route).ok()?, route)));
     let away = timed.clone().filter(|(_, route)| route.rate().is_some());
     let (longest, slowest) = away.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let Route::From { site, .. } = slowest else { return None };
+    let InputRoute::From { site, .. } = slowest else { return None };
     let others = timed.map(|(time, _)| time).sum::<f64>() - longest;
     let left = goal.index? * need.terms.run_time.as_secs_f64() - others;
     let megabits = slowest.seconds_at(BitsPerSecond(1)) / left / MEGABIT;

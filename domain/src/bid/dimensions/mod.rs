@@ -1,8 +1,8 @@
 //! The dimensions of the virtual map, one file for each: its index, and what would bring a site
 //! nearer. To add one, add its file and one line in the list below.
 
-use super::needs_and_means::{BidNeed, SiteMeans};
-use super::site_bid::Decline;
+use super::needs_and_means::{BidNeed, SiteSupply};
+use super::site_bid::BidRefusal;
 
 /// Names each dimension once: the file with its index, which is also its name, and its axis.
 macro_rules! dimensions {
@@ -30,9 +30,9 @@ macro_rules! dimensions {
             }
 
             /// Returns the axis of the map to which it adds.
-            pub fn axis(self) -> Axis {
+            pub fn axis(self) -> MapAxis {
                 match self {
-                    $(Dimension::$dimension => Axis::$axis),+
+                    $(Dimension::$dimension => MapAxis::$axis),+
                 }
             }
 
@@ -41,14 +41,14 @@ macro_rules! dimensions {
             ///
             /// # Errors
             /// The site cannot take part in the round at all.
-            pub fn index(self, need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
+            pub fn index(self, need: &BidNeed, offer: &SiteSupply) -> Result<f64, BidRefusal> {
                 match self {
                     $(Dimension::$dimension => $file::index(need, offer)),+
                 }
             }
 
             /// Describes what would bring a site nearer that lacks some of it.
-            pub(super) fn remedy(self, need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
+            pub(super) fn remedy(self, need: &BidNeed, offer: &SiteSupply, goal: &RemedyGoal<'_>) -> String {
                 match self {
                     $(Dimension::$dimension => $file::remedy(need, offer, goal)),+
                 }
@@ -59,7 +59,7 @@ macro_rules! dimensions {
 
 /// An axis of the virtual map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
+pub enum MapAxis {
     /// The site's resources: the computation index, x.
     Resources,
     /// The cost of its input: the data index, y.
@@ -69,7 +69,7 @@ pub enum Axis {
 }
 
 /// The goal of a remedy in one dimension.
-pub(super) struct Goal<'a> {
+pub(super) struct RemedyGoal<'a> {
     /// The index with which the site would be as near as the nearest one; `None` if it is that
     /// site, or would not get as near even with 0.
     pub(super) index: Option<f64>,

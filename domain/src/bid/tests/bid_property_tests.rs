@@ -18,11 +18,11 @@ fn a_rate() -> impl Strategy<Value = BitsPerSecond> {
     prop_oneof![0..3u64, any::<u64>()].prop_map(BitsPerSecond)
 }
 
-fn a_route() -> impl Strategy<Value = Route> {
+fn a_route() -> impl Strategy<Value = InputRoute> {
     let size = || any::<u64>().prop_map(Bytes);
     prop_oneof![
-        size().prop_map(Route::Here),
-        (size(), a_rate(), a_rate()).prop_map(|(size, upload, download)| Route::From {
+        size().prop_map(InputRoute::Here),
+        (size(), a_rate(), a_rate()).prop_map(|(size, upload, download)| InputRoute::From {
             site: 0,
             size,
             upload,
@@ -39,10 +39,10 @@ prop_compose! {
     ) -> BidNeed {
         let weights = Dimension::ALL.iter().zip(weights);
         let weights = weights.map(|(dimension, weight)| {
-            (dimension.as_str(), Weight::from_thousandths(weight).unwrap())
+            (dimension.as_str(), DimensionWeight::from_thousandths(weight).unwrap())
         });
-        let weights = Weights::from_named(weights).unwrap_or_default();
-        let terms = Terms { run_time: DurationMs(run_time), weights, local_rate };
+        let weights = DimensionWeights::from_named(weights).unwrap_or_default();
+        let terms = BidTerms { run_time: DurationMs(run_time), weights, local_rate };
         BidNeed { amounts, source_potential, terms }
     }
 }
@@ -51,8 +51,8 @@ prop_compose! {
     fn an_offer()(
         free in an_amount(), power_per_processor in prop::option::of(any::<u64>().prop_map(Mflops)),
         potential in a_rate(), routes in prop::collection::vec(a_route(), 0..3),
-    ) -> SiteMeans {
-        SiteMeans { free, power_per_processor, potential, routes }
+    ) -> SiteSupply {
+        SiteSupply { free, power_per_processor, potential, routes }
     }
 }
 
@@ -88,7 +88,7 @@ proptest! {
             disk_mb: offer.free.disk_mb.saturating_add(more),
             ..offer.free
         };
-        let richer = compute_bid(&need, &SiteMeans { free, ..offer.clone() });
+        let richer = compute_bid(&need, &SiteSupply { free, ..offer.clone() });
         if let (Ok(poor), Ok(rich)) = (compute_bid(&need, &offer), richer) {
             prop_assert!(rich.distance <= poor.distance);
         }

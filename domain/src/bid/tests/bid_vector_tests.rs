@@ -1,11 +1,11 @@
 //! The worked examples: three sites, and a job whose data is at one of them.
 
-use super::super::Axis;
 use super::super::Dimension::{Compute, Data, Disk, Memory, Potential};
+use super::super::MapAxis;
 use super::super::site_bid::map_point;
 use super::*;
 
-fn distances(need: &BidNeed, sites: &[SiteMeans]) -> Vec<f64> {
+fn distances(need: &BidNeed, sites: &[SiteSupply]) -> Vec<f64> {
     bids(need, sites).iter().map(|bid| bid.distance).collect()
 }
 
@@ -92,7 +92,7 @@ fn mrs_5_a_third_axis_adds_to_the_distance_and_to_neither_x_nor_y() {
     let second = &bids(&job(150), &sites())[1];
     let known = [Compute, Memory, Disk, Potential, Data];
     let on_axes = known.map(|dimension| (dimension.axis(), second.index(dimension)));
-    let (x, y, distance) = map_point(on_axes.into_iter().chain([(Axis::Further, 0.3)]));
+    let (x, y, distance) = map_point(on_axes.into_iter().chain([(MapAxis::Further, 0.3)]));
     assert_near(&[x, y, distance], &[0.320_156, 0.4, 0.593_717]);
 }
 
@@ -114,5 +114,5 @@ fn mrs_6_a_site_gives_what_is_free_and_bids_by_what_is_left_of_it() {
     assert!(is_near(second.index(Compute), 0.333_333));
     assert_eq!(second.amounts.power, Mflops(4_000), "no more than is free");
     free.free.processors -= 4;
-    assert_eq!(compute_bid(&need, &free), Err(Decline::NothingFree));
+    assert_eq!(compute_bid(&need, &free), Err(BidRefusal::NothingFree));
 }

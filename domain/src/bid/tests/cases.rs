@@ -3,15 +3,15 @@
 use super::super::Dimension::{Compute, Data, Potential};
 use super::super::{split_in_order, suggest_remedy};
 use super::*;
-use crate::bid::WeightError;
+use crate::bid::DimensionWeightError;
 
 #[test]
 fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
-    let silent = SiteMeans {
+    let silent = SiteSupply {
         power_per_processor: None,
         ..sites()[1].clone()
     };
-    assert_eq!(compute_bid(&job(150), &silent), Err(Decline::NoGflops));
+    assert_eq!(compute_bid(&job(150), &silent), Err(BidRefusal::NoGflops));
     let amounts = BidAmounts {
         processors: 200,
         power: Mflops(0),
@@ -53,11 +53,14 @@ fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
 #[test]
 fn a_site_that_nothing_reaches_from_the_data_declines() {
     for routes in [from(0, 60), from(100, 0)] {
-        let cut_off = SiteMeans {
+        let cut_off = SiteSupply {
             routes,
             ..sites()[1].clone()
         };
-        assert_eq!(compute_bid(&job(150), &cut_off), Err(Decline::NoBandwidth));
+        assert_eq!(
+            compute_bid(&job(150), &cut_off),
+            Err(BidRefusal::NoBandwidth)
+        );
     }
     let mut cut_off = sites()[1].clone();
     cut_off.routes.clear();
@@ -94,7 +97,7 @@ fn data_at_the_site_costs_what_reading_it_there_takes() {
     let need = job(150);
     let local_rate = Some(mbit(8_000));
     let need = BidNeed {
-        terms: Terms {
+        terms: BidTerms {
             local_rate,
             ..need.terms
         },
@@ -109,13 +112,13 @@ fn data_at_the_site_costs_what_reading_it_there_takes() {
 #[test]
 fn without_a_run_time_nothing_is_measured() {
     let need = job(150);
-    let terms = Terms {
+    let terms = BidTerms {
         run_time: DurationMs::ZERO,
         ..need.terms
     };
     assert_eq!(
         compute_bid(&BidNeed { terms, ..need }, &sites()[0]),
-        Err(Decline::NoRunTime)
+        Err(BidRefusal::NoRunTime)
     );
 }
 
@@ -131,19 +134,22 @@ fn where_the_source_can_send_nothing_no_potential_is_asked_for() {
 fn a_weight_is_a_number_from_0_to_1000() {
     for wrong in [-0.1, 1_000.1, f64::NAN, f64::INFINITY, 0.000_1] {
         assert!(
-            matches!(Weight::new(wrong), Err(WeightError::OutOfRange(_))),
+            matches!(
+                DimensionWeight::new(wrong),
+                Err(DimensionWeightError::OutOfRange(_))
+            ),
             "{wrong}"
         );
     }
-    assert_eq!("0.5".parse::<Weight>().unwrap().factor(), 0.5);
-    let words = "-1".parse::<Weight>().unwrap_err().to_string();
+    assert_eq!("0.5".parse::<DimensionWeight>().unwrap().factor(), 0.5);
+    let words = "-1".parse::<DimensionWeight>().unwrap_err().to_string();
     assert_eq!(
         words,
         "a weight is -1; it must be from 0 to 1000, with at most three decimals"
     );
     assert!(
         "one"
-            .parse::<Weight>()
+            .parse::<DimensionWeight>()
             .unwrap_err()
             .to_string()
             .contains("\"one\"")
@@ -152,18 +158,22 @@ fn a_weight_is_a_number_from_0_to_1000() {
 
 #[test]
 fn weights_name_dimensions_and_one_of_them_counts() {
-    let words = Weights::from_named([("cost", Weight::ONE)])
+    let words = DimensionWeights::from_named([("cost", DimensionWeight::ONE)])
         .unwrap_err()
         .to_string();
     let expected =
         "no dimension is called \"cost\"; there are: compute, memory, disk, potential, data";
     assert_eq!(words, expected);
-    let none = ["compute", "memory", "disk", "potential", "data"].map(|name| (name, Weight::ZERO));
-    assert_eq!(Weights::from_named(none), Err(WeightError::AllZero));
-    let some = Weights::from_named(none[..4].iter().copied()).unwrap();
+    let none = ["compute", "memory", "disk", "potential", "data"]
+        .map(|name| (name, DimensionWeight::ZERO));
+    assert_eq!(
+        DimensionWeights::from_named(none),
+        Err(DimensionWeightError::AllZero)
+    );
+    let some = DimensionWeights::from_named(none[..4].iter().copied()).unwrap();
     let counts: Vec<&str> = some
         .by_name()
-        .filter(|(_, weight)| *weight > Weight::ZERO)
+        .filter(|(_, weight)| *weight > DimensionWeight::ZERO)
         .map(|(name, _)| name)
         .collect();
     assert_eq!(counts, ["data"]);
@@ -211,7 +221,7 @@ fn a_job_is_cut_in_the_order_of_the_sites() {
 
 #[test]
 fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
-    let told = |need: &BidNeed, site: &SiteMeans, nearest: f64| {
+    let told = |need: &BidNeed, site: &SiteSupply, nearest: f64| {
         suggest_remedy(
             &compute_bid(need, site).unwrap(),
             need,
@@ -260,7 +270,7 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
 
 #[test]
 fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
-    let told = |need: &BidNeed, routes: Vec<Route>, nearest: f64| {
+    let told = |need: &BidNeed, routes: Vec<InputRoute>, nearest: f64| {
         let site = site(100, 64, 200, 0, routes);
         suggest_remedy(
             &compute_bid(need, &site).unwrap(),

@@ -5,8 +5,8 @@ mod bid_vector_tests;
 mod cases;
 
 use super::{
-    Bid, BidAmounts, BidNeed, Decline, Route, SiteMeans, Terms, Weight, Weights, compute_bid,
-    rank_bids,
+    Bid, BidAmounts, BidNeed, BidRefusal, BidTerms, DimensionWeight, DimensionWeights, InputRoute,
+    SiteSupply, compute_bid, rank_bids,
 };
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
@@ -18,10 +18,10 @@ fn mbit(rate: u64) -> BitsPerSecond {
 }
 
 /// Data of 30 GB that comes over a link with these figures, in Mbit/s.
-fn from(upload: u64, download: u64) -> Vec<Route> {
+fn from(upload: u64, download: u64) -> Vec<InputRoute> {
     let upload = mbit(upload);
     let download = mbit(download);
-    vec![Route::From {
+    vec![InputRoute::From {
         site: 0,
         size: Bytes(30 * GB),
         upload,
@@ -29,8 +29,8 @@ fn from(upload: u64, download: u64) -> Vec<Route> {
     }]
 }
 
-fn here() -> Vec<Route> {
-    vec![Route::Here(Bytes(30 * GB))]
+fn here() -> Vec<InputRoute> {
+    vec![InputRoute::Here(Bytes(30 * GB))]
 }
 
 /// 100 GFLOPS, 64 GB of memory, 200 GB of disk, for 10,000 s.
@@ -43,17 +43,18 @@ fn job(source_potential: u64) -> BidNeed {
             disk_mb: 200_000,
         },
         source_potential: mbit(source_potential),
-        terms: Terms {
+        terms: BidTerms {
             run_time: DurationMs::from_secs(10_000),
-            ..Terms::default()
+            ..BidTerms::default()
         },
     }
 }
 
 fn weighted(need: BidNeed, dimension: &str, factor: f64) -> BidNeed {
-    let weights = Weights::from_named([(dimension, Weight::new(factor).unwrap())]).unwrap();
+    let weights =
+        DimensionWeights::from_named([(dimension, DimensionWeight::new(factor).unwrap())]).unwrap();
     BidNeed {
-        terms: Terms {
+        terms: BidTerms {
             weights,
             ..need.terms
         },
@@ -62,8 +63,14 @@ fn weighted(need: BidNeed, dimension: &str, factor: f64) -> BidNeed {
 }
 
 /// A site with so many GFLOPS, one each processor, and so many GB of memory and disk.
-fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>) -> SiteMeans {
-    SiteMeans {
+fn site(
+    gflops: u64,
+    memory: u64,
+    disk: u64,
+    potential: u64,
+    routes: Vec<InputRoute>,
+) -> SiteSupply {
+    SiteSupply {
         free: BidAmounts {
             processors: gflops,
             power: Mflops(0),
@@ -77,7 +84,7 @@ fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>)
 }
 
 /// S1, S2 and S3, the data at S1.
-fn sites() -> [SiteMeans; 3] {
+fn sites() -> [SiteSupply; 3] {
     [
         site(40, 64, 400, 150, here()),
         site(100, 48, 200, 120, from(100, 60)),
@@ -85,7 +92,7 @@ fn sites() -> [SiteMeans; 3] {
     ]
 }
 
-fn bids(need: &BidNeed, sites: &[SiteMeans]) -> Vec<Bid> {
+fn bids(need: &BidNeed, sites: &[SiteSupply]) -> Vec<Bid> {
     sites
         .iter()
         .map(|site| compute_bid(need, site).unwrap())

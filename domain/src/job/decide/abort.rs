@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use crate::ids::{ComponentIndex, KeyName, SiteName};
 use crate::job::decide::decide_restarts;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase, SiteCharge};
-use crate::planted_bugs::{Bug, bug};
+use crate::job::job_state::{
+    AbortCause, AbortConsequence, AttemptEnding, Job, JobPhase, SiteCharge,
+};
+use crate::planted_bugs::{PlantedBug, bug};
 
 /// Incidents in a row after which a job is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
 
 /// Charges the site of a component with an error, until its record has it.
 pub(super) fn charge_component_site(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     detail: Arc<str>,
 ) {
@@ -36,7 +38,7 @@ pub(super) fn charge_component_site(
 
 /// Makes a component avoid its site next time, without a charge: the site works, but has no room
 /// for its input.
-pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
+pub(super) fn avoid_site(draft: &mut DecisionDraft<'_>, index: ComponentIndex) {
     let component = &draft.job.components[index.0 as usize];
     let site = component
         .placement
@@ -49,7 +51,7 @@ pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
 
 /// Aborts the round and decides the fate of the job; or gives up only the component that failed, if
 /// the others can go on without it.
-pub(super) fn abort_round(draft: &mut Draft<'_>, why: AbortCause) {
+pub(super) fn abort_round(draft: &mut DecisionDraft<'_>, why: AbortCause) {
     if let Some(component) = why.component()
         && decide_restarts::give_up_alone(draft, component, &why)
     {
@@ -59,11 +61,11 @@ pub(super) fn abort_round(draft: &mut Draft<'_>, why: AbortCause) {
     draft.emit(JobEventKind::RoundAborted { why, then });
 }
 
-pub(super) fn decide_after_abort(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
+pub(super) fn decide_after_abort(draft: &DecisionDraft<'_>, why: &AbortCause) -> AbortConsequence {
     let job = &draft.job;
     let parameters = draft.parameters;
     let seed = job.id.0.wrapping_add(u64::from(job.round.0) << 32);
-    let requeue = |first, count| AfterAbort::Requeue {
+    let requeue = |first, count| AbortConsequence::Requeue {
         not_before: draft.now + parameters.backoff(first, count, seed),
     };
     let setbacks = &job.setbacks;
@@ -120,14 +122,14 @@ pub(super) fn decide_after_abort(draft: &Draft<'_>, why: &AbortCause) -> AfterAb
         }
         AbortCause::Preempted { .. }
         | AbortCause::Drained { .. }
-        | AbortCause::ReservationChanged { .. } => AfterAbort::Requeue {
+        | AbortCause::ReservationChanged { .. } => AbortConsequence::Requeue {
             not_before: draft.now,
         },
     }
 }
 
-fn fail_with(reason: String) -> AfterAbort {
-    AfterAbort::Fail {
+fn fail_with(reason: String) -> AbortConsequence {
+    AbortConsequence::Fail {
         reason: reason.into(),
     }
 }
@@ -145,7 +147,7 @@ fn holds_reservations(job: &Job) -> bool {
         .is_some_and(|reservation| !reservation.is_released())
 }
 
-pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn cancel(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     if draft.job.held.is_some() {
         draft.emit(JobEventKind::JobReleased { by: by.clone() });
     }
@@ -156,15 +158,15 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
             draft.emit(JobEventKind::JobCancelled { by });
         }
         JobPhase::Aborting {
-            then: AfterAbort::Cancel { .. },
+            then: AbortConsequence::Cancel { .. },
             ..
         } => {
             return Err(JobRejection::AlreadySo);
         }
-        JobPhase::Aborting { .. } if bug(Bug::ForgetCancel) => {}
+        JobPhase::Aborting { .. } if bug(PlantedBug::ForgetCancel) => {}
         JobPhase::Aborting { .. } => {
             draft.emit(JobEventKind::AbortRedirected {
-                then: AfterAbort::Cancel { by },
+                then: AbortConsequence::Cancel { by },
             });
         }
         JobPhase::Queued { .. }
@@ -173,7 +175,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
         | JobPhase::Starting { .. }
         | JobPhase::Running { .. }
         | JobPhase::Collecting { .. } => {
-            let then = AfterAbort::Cancel { by };
+            let then = AbortConsequence::Cancel { by };
             draft.emit(JobEventKind::RoundAborted {
                 why: AbortCause::Cancelled,
                 then,
@@ -187,7 +189,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
 /// on sight; until then only the user answers for it. It cannot run twice: a cancelled job has no
 /// other attempt, and its gate is opened no more.
 pub(super) fn abandon(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     by: KeyName,
     silent: &BTreeSet<SiteName>,
 ) -> Result<(), JobRejection> {
@@ -196,7 +198,7 @@ pub(super) fn abandon(
         // A user who insists answers for it.
         Err(JobRejection::AlreadySo) if !lost.is_empty() => {
             draft.emit(JobEventKind::AbortRedirected {
-                then: AfterAbort::Cancel { by },
+                then: AbortConsequence::Cancel { by },
             });
         }
         answer => answer?,
@@ -213,7 +215,10 @@ pub(super) fn abandon(
 }
 
 /// Leaves a site that is being drained, as long as no payload may have begun.
-pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
+pub(super) fn leave_site(
+    draft: &mut DecisionDraft<'_>,
+    site: &SiteName,
+) -> Result<(), JobRejection> {
     if !draft
         .job
         .components

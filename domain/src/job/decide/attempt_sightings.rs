@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::decide::{abort, attempt_submission, decide_claims, queued_at_site};
-use crate::job::job_command::{JobRejection, Sighting, SiteTimes};
+use crate::job::job_command::{AttemptSighting, JobRejection, SiteClockTimes};
 use crate::job::job_due::overdue_at;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, Component, Job, JobPhase};
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::Timestamp;
 
 /// Returns true if a sighting could change the job: most repeat what its record says already.
@@ -19,24 +19,24 @@ pub fn is_news(
     parameters: &JobParameters,
     index: ComponentIndex,
     asked_at: Timestamp,
-    times: SiteTimes,
-    sighting: &Sighting,
+    times: SiteClockTimes,
+    sighting: &AttemptSighting,
 ) -> bool {
     let Some(component) = job.components.get(index.0 as usize) else {
         return false;
     };
-    if let Sighting::Queued(expected) = sighting {
+    if let AttemptSighting::Queued(expected) = sighting {
         return queued_at_site::is_new_wait(component, *expected);
     }
     let is_known = matches!(
         (&component.run, sighting),
         (
             AttemptState::Submitted { absences: 0, .. },
-            Sighting::Pending
+            AttemptSighting::Pending
         ) | (
             AttemptState::AtGate { clock: Some(_), .. } | AttemptState::Opened { .. },
-            Sighting::Ready(_)
-        ) | (AttemptState::Running { .. }, Sighting::Begun(_))
+            AttemptSighting::Ready(_)
+        ) | (AttemptState::Running { .. }, AttemptSighting::Begun(_))
     );
     !is_known || is_overdue(job, component, parameters, asked_at, times)
 }
@@ -48,7 +48,7 @@ fn is_overdue(
     component: &Component,
     parameters: &JobParameters,
     asked_at: Timestamp,
-    times: SiteTimes,
+    times: SiteClockTimes,
 ) -> bool {
     let longest = job.wall_time() + parameters.wall_margin;
     overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at)
@@ -58,33 +58,37 @@ fn is_overdue(
 }
 
 pub(super) fn apply_sighting(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,
-    times: SiteTimes,
-    sighting: Sighting,
+    times: SiteClockTimes,
+    sighting: AttemptSighting,
 ) -> Result<(), JobRejection> {
     draft.current_component(index, attempt)?;
     match sighting {
-        Sighting::Absent => attempt_submission::count_absence(draft, index, attempt, asked_at)?,
-        Sighting::Pending => record_seen(draft, index),
-        Sighting::Queued(expected) => {
+        AttemptSighting::Absent => {
+            attempt_submission::count_absence(draft, index, attempt, asked_at)?
+        }
+        AttemptSighting::Pending => record_seen(draft, index),
+        AttemptSighting::Queued(expected) => {
             record_seen(draft, index);
             queued_at_site::record_site_wait(draft, index, expected);
         }
-        Sighting::Ready(host) => record_ready(draft, index, host, times),
-        Sighting::Begun(host) => record_begun(draft, index, &host, times),
-        Sighting::Succeeded => {
+        AttemptSighting::Ready(host) => record_ready(draft, index, host, times),
+        AttemptSighting::Begun(host) => record_begun(draft, index, &host, times),
+        AttemptSighting::Succeeded => {
             record_unseen_begin(draft, index, times);
             draft.emit(attempt_ended(index, attempt, AttemptEnding::Succeeded));
         }
-        Sighting::Failed(detail) => handle_failed_payload(draft, index, attempt, times, detail),
-        Sighting::Void => handle_void_gate(draft, index, attempt),
-        Sighting::TooLate => handle_late_gate(draft, index, attempt),
-        Sighting::Taken(detail) => handle_taken_attempt(draft, index, attempt, detail),
-        Sighting::NeverRuns(detail) => give_up_never_running(draft, index, detail),
-        Sighting::Vanished(detail) => handle_lost_attempt(draft, index, attempt, detail),
+        AttemptSighting::Failed(detail) => {
+            handle_failed_payload(draft, index, attempt, times, detail)
+        }
+        AttemptSighting::Void => handle_void_gate(draft, index, attempt),
+        AttemptSighting::TooLate => handle_late_gate(draft, index, attempt),
+        AttemptSighting::Taken(detail) => handle_taken_attempt(draft, index, attempt, detail),
+        AttemptSighting::NeverRuns(detail) => give_up_never_running(draft, index, detail),
+        AttemptSighting::Vanished(detail) => handle_lost_attempt(draft, index, attempt, detail),
     }
     end_overdue(draft, index, asked_at, times);
     Ok(())
@@ -93,10 +97,10 @@ pub(super) fn apply_sighting(
 /// Ends a payload that its site should have ended long ago. A site that reports nothing may well
 /// have done so: only what it shows afterwards counts.
 fn end_overdue(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     asked_at: Timestamp,
-    times: SiteTimes,
+    times: SiteClockTimes,
 ) {
     let component = &draft.job.components[index.0 as usize];
     let overdue = is_overdue(&draft.job, component, draft.parameters, asked_at, times);
@@ -120,14 +124,19 @@ fn attempt_ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding
     }
 }
 
-fn record_seen(draft: &mut Draft<'_>, index: ComponentIndex) {
+fn record_seen(draft: &mut DecisionDraft<'_>, index: ComponentIndex) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, AttemptState::Submitted { absences: 1.., .. }) {
         draft.emit(JobEventKind::AttemptSeen { component: index });
     }
 }
 
-fn record_ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
+fn record_ready(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+    host: Arc<str>,
+    times: SiteClockTimes,
+) {
     let run = &draft.job.components[index.0 as usize].run;
     let is_news = matches!(
         run,
@@ -146,7 +155,12 @@ fn record_ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, ti
     }
 }
 
-fn record_begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
+fn record_begun(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+    host: &Arc<str>,
+    times: SiteClockTimes,
+) {
     let run = &draft.job.components[index.0 as usize].run;
     let starts = matches!(
         draft.job.phase,
@@ -161,7 +175,11 @@ fn record_begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, t
 }
 
 /// Records the begin of a payload that runs or is over, even if nobody saw it begin.
-fn record_unseen_begin(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
+fn record_unseen_begin(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+    times: SiteClockTimes,
+) {
     let run = &draft.job.components[index.0 as usize].run;
     if matches!(run, AttemptState::AtGate { .. }) {
         draft.emit(JobEventKind::GateOpened { component: index });
@@ -179,10 +197,10 @@ fn record_unseen_begin(draft: &mut Draft<'_>, index: ComponentIndex, times: Site
 }
 
 fn handle_failed_payload(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
-    times: SiteTimes,
+    times: SiteClockTimes,
     detail: Arc<str>,
 ) {
     if draft.is_ending(index) {
@@ -195,7 +213,7 @@ fn handle_failed_payload(
         attempt,
         AttemptEnding::Failed(detail.clone()),
     ));
-    if bug(Bug::ChargeForTheJob) {
+    if bug(PlantedBug::ChargeForTheJob) {
         abort::charge_component_site(draft, index, detail.clone());
     }
     abort::abort_round(
@@ -207,7 +225,7 @@ fn handle_failed_payload(
     );
 }
 
-fn handle_void_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+fn handle_void_gate(draft: &mut DecisionDraft<'_>, index: ComponentIndex, attempt: Attempt) {
     let detail: Arc<str> = "its gate was closed before the start".into();
     let how = AttemptEnding::NeverRan(detail.clone());
     if draft.is_ending(index) {
@@ -218,7 +236,7 @@ fn handle_void_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attem
 }
 
 /// Ends an attempt whose wrapper found its gate open too late to start with the others.
-fn handle_late_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
+fn handle_late_gate(draft: &mut DecisionDraft<'_>, index: ComponentIndex, attempt: Attempt) {
     let was_ending = draft.is_ending(index);
     let detail: Arc<str> = "its gate was opened too late to start with the others".into();
     draft.emit(attempt_ended(
@@ -233,7 +251,7 @@ fn handle_late_gate(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attem
 
 /// Handles an attempt whose site gave its processors to another job, or that somebody ended there.
 fn handle_taken_attempt(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     detail: Arc<str>,
@@ -253,7 +271,7 @@ fn handle_taken_attempt(
 
 /// Gives up the round because the site's queue will never start this component; it goes elsewhere
 /// while other sites can take it.
-fn give_up_never_running(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
+fn give_up_never_running(draft: &mut DecisionDraft<'_>, index: ComponentIndex, detail: Arc<str>) {
     if !draft.is_ending(index) {
         abort::avoid_site(draft, index);
         abort::abort_round(
@@ -268,7 +286,7 @@ fn give_up_never_running(draft: &mut Draft<'_>, index: ComponentIndex, detail: A
 
 /// Handles an attempt that its site lost.
 fn handle_lost_attempt(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     detail: Arc<str>,
@@ -293,7 +311,7 @@ fn handle_lost_attempt(
 }
 
 pub(super) fn apply_gate_answer(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     open: bool,

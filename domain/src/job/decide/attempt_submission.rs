@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, LrmId};
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::decide::{abort, decide_claims};
-use crate::job::job_command::{JobRejection, SubmitAnswer};
+use crate::job::job_command::{JobRejection, SubmissionAnswer};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState};
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// Absences that make a submission certainly not there.
@@ -31,12 +31,12 @@ pub fn is_last_absence(run: &AttemptState, asked_at: Timestamp) -> bool {
 /// Recovers after the actor was rebuilt: nobody knows whether an intended submission was sent, nor
 /// who still waits at its gate. Our own clock does not say how long the server was down.
 pub(super) fn recover_attempts(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     settle: &[DurationMs],
 ) -> Result<(), JobRejection> {
     for index in draft.component_indexes() {
         let component = &draft.job.components[index.0 as usize];
-        if component.run.is_confirmed_ready() && !bug(Bug::OpenStale) {
+        if component.run.is_confirmed_ready() && !bug(PlantedBug::OpenStale) {
             draft.emit(JobEventKind::ReadinessDoubted { component: index });
         }
         let component = &draft.job.components[index.0 as usize];
@@ -53,10 +53,10 @@ pub(super) fn recover_attempts(
 }
 
 pub(super) fn apply_submit_answer(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
-    answer: SubmitAnswer,
+    answer: SubmissionAnswer,
 ) -> Result<(), JobRejection> {
     let run = &draft.current_component(index, attempt)?.run;
     if !matches!(
@@ -66,23 +66,23 @@ pub(super) fn apply_submit_answer(
         return Err(JobRejection::Stale);
     }
     match answer {
-        SubmitAnswer::Accepted(lrm_id) => {
+        SubmissionAnswer::Accepted(lrm_id) => {
             draft.emit(JobEventKind::AttemptSubmitted {
                 component: index,
                 lrm_id,
             });
         }
-        SubmitAnswer::Unknown(settle) => {
+        SubmissionAnswer::Unknown(settle) => {
             let settled_at = draft.now + settle;
             draft.emit(JobEventKind::SubmissionUncertain {
                 component: index,
                 settled_at,
             });
         }
-        SubmitAnswer::Unfit(detail) => end_unfit(draft, index, attempt, detail),
-        SubmitAnswer::Full(detail) => end_unsubmitted(draft, index, attempt, detail, false),
-        SubmitAnswer::Barred(detail) => end_barred(draft, index, attempt, detail),
-        SubmitAnswer::Refused(detail) | SubmitAnswer::NotSent(detail) => {
+        SubmissionAnswer::Unfit(detail) => end_unfit(draft, index, attempt, detail),
+        SubmissionAnswer::Full(detail) => end_unsubmitted(draft, index, attempt, detail, false),
+        SubmissionAnswer::Barred(detail) => end_barred(draft, index, attempt, detail),
+        SubmissionAnswer::Refused(detail) | SubmissionAnswer::NotSent(detail) => {
             end_unsubmitted(draft, index, attempt, detail, true);
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn apply_submit_answer(
 
 /// Ends an attempt whose submission certainly had no effect.
 fn end_unsubmitted(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     detail: Arc<str>,
@@ -122,7 +122,12 @@ fn end_unsubmitted(
 
 /// Ends an attempt that its site would never take: the component goes elsewhere while others can
 /// take it, and the site is not charged for what one job asks for.
-fn end_unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn end_unfit(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+) {
     let ending = draft.is_ending(index);
     if !ending {
         abort::avoid_site(draft, index);
@@ -146,7 +151,12 @@ fn end_unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, det
 
 /// Ends an attempt that was not sent, as its owner is barred from the site. The next placement
 /// knows that, so this does not count as a try.
-fn end_barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+fn end_barred(
+    draft: &mut DecisionDraft<'_>,
+    index: ComponentIndex,
+    attempt: Attempt,
+    detail: Arc<str>,
+) {
     let ending = draft.is_ending(index);
     let how = AttemptEnding::NeverRan(detail.clone());
     draft.emit(JobEventKind::AttemptEnded {
@@ -166,7 +176,7 @@ fn end_barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, de
 }
 
 pub(super) fn apply_look_up(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,
@@ -187,7 +197,7 @@ pub(super) fn apply_look_up(
         });
         return Ok(());
     }
-    let counts = asked_at >= settled_at || bug(Bug::TrustEarlyAbsence);
+    let counts = asked_at >= settled_at || bug(PlantedBug::TrustEarlyAbsence);
     if !(counts && absences + 1 >= ABSENCES) {
         let soon = draft.now + draft.parameters.look_up_interval;
         let look_at = if counts {
@@ -216,7 +226,7 @@ pub(super) fn apply_look_up(
 /// Handles a site that does not know an attempt that it had acknowledged. It may have answered with
 /// old data, so the attempt is not over before its gate is closed.
 pub(super) fn count_absence(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,

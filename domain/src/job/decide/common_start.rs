@@ -5,13 +5,13 @@
 //! clock, fixed when the start was decided ([`Component::start_by`]).
 
 use crate::ids::ComponentIndex;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_state::Component;
 use crate::units::{ClockSkew, DurationMs};
 
 /// Returns how long ago the last moment for the common start was at a site where a component still
 /// waits at its gate; zero if it is to come everywhere.
-pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
+pub(super) fn missed_by(draft: &DecisionDraft<'_>) -> DurationMs {
     let past = draft
         .job
         .components
@@ -22,7 +22,7 @@ pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
 
 /// Returns the component whose payload began last, if that was later than the grace after the
 /// first.
-pub(super) fn find_torn_component(draft: &Draft<'_>) -> Option<ComponentIndex> {
+pub(super) fn find_torn_component(draft: &DecisionDraft<'_>) -> Option<ComponentIndex> {
     let (first, _) = draft
         .job
         .indexed_components()

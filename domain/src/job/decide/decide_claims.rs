@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::decide::{abort, decide_restarts, queued_at_site, round_progress};
-use crate::job::job_command::{ExternalState, Inputs, JobRejection};
+use crate::job::job_command::{InputState, JobRejection, JobSurroundings};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, JobPhase};
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Performs a claiming try, if it is still due after the state of others was applied.
 pub(super) fn try_claim(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     attempt: ClaimTry,
-    external: &ExternalState,
+    external: &JobSurroundings,
 ) -> Result<(), JobRejection> {
     let mut components = attempt
         .start
@@ -37,8 +37,8 @@ pub(super) fn try_claim(
         JobPhase::Running { .. } => {
             round_progress::apply_external_state(
                 draft,
-                &ExternalState {
-                    inputs: Inputs::Unknown,
+                &JobSurroundings {
+                    inputs: InputState::Unknown,
                     ..external.clone()
                 },
             )?;
@@ -56,7 +56,7 @@ pub(super) fn try_claim(
     Ok(())
 }
 
-fn perform_claim_try(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
+fn perform_claim_try(draft: &mut DecisionDraft<'_>, attempt: ClaimTry, planned: Timestamp) {
     let whole = attempt.start.len() == draft.job.unclaimed_components().count();
     let next = next_claim(draft, planned);
     // Nothing is started that would be given back at once.
@@ -87,13 +87,13 @@ fn perform_claim_try(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestam
     }
 }
 
-fn component_name(draft: &Draft<'_>, component: ComponentIndex) -> String {
+fn component_name(draft: &DecisionDraft<'_>, component: ComponentIndex) -> String {
     draft.job.name_of(component).unwrap_or_default()
 }
 
 /// Returns the time of the try after one that was planned for `planned`; `None` if the round is
 /// lost.
-fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
+fn next_claim(draft: &DecisionDraft<'_>, planned: Timestamp) -> Option<Timestamp> {
     let claims = draft.job.setbacks.claims;
     let max = draft
         .job
@@ -113,7 +113,7 @@ fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
 }
 
 fn miss_claim(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     next: Option<Timestamp>,
     detail: Arc<str>,
@@ -127,7 +127,7 @@ fn miss_claim(
 /// Handles a component that lost the processors that were claimed for it. With T = 1 all components
 /// give theirs back; else the others keep theirs. `over` says how its attempt ended, if it has.
 pub(super) fn lose_claim(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     detail: Arc<str>,
     over: Option<AttemptEnding>,
@@ -154,7 +154,8 @@ pub(super) fn lose_claim(
         }
     }
     let over = over.or_else(|| {
-        (next.is_some() && bug(Bug::MoveUnended)).then(|| AttemptEnding::NeverRan(detail.clone()))
+        (next.is_some() && bug(PlantedBug::MoveUnended))
+            .then(|| AttemptEnding::NeverRan(detail.clone()))
     });
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
@@ -168,7 +169,7 @@ pub(super) fn lose_claim(
 }
 
 /// Continues a claim as far as state and clock allow.
-pub(super) fn step_claim(draft: &mut Draft<'_>, since: Timestamp) {
+pub(super) fn step_claim(draft: &mut DecisionDraft<'_>, since: Timestamp) {
     let parameters = draft.parameters;
     if draft
         .job
@@ -225,7 +226,11 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
 
 /// Gives way to a job that was submitted earlier: that job holds processors that this one waits
 /// for, and waits for processors of this one, so that otherwise neither would start.
-pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
+pub(super) fn yield_processors(
+    draft: &mut DecisionDraft<'_>,
+    component: ComponentIndex,
+    to: JobId,
+) {
     if matches!(draft.job.phase, JobPhase::Claiming { .. }) {
         let name = component_name(draft, component);
         let detail = format!("component {name} and job {to} waited for each other").into();
@@ -234,7 +239,7 @@ pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex,
 }
 
 /// Gives the processors to a job of a higher priority.
-pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), JobRejection> {
+pub(super) fn preempt(draft: &mut DecisionDraft<'_>, by: JobId) -> Result<(), JobRejection> {
     let holds = matches!(
         draft.job.phase,
         JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }

@@ -1,18 +1,18 @@
 //! Reschedules a job to an earlier start, when sites have more free (FlexCo).
 
 use crate::ids::SiteName;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{Forward, JobReservations};
-use crate::reservation::flexco::{PartsPlan, WholePart};
+use crate::job::job_state::{JobReservations, ReschedulableJob};
+use crate::reservation::flexco::{PartsPlan, UnsplitPart};
 use crate::reservation::{Coallocation, CoallocationPart, StartWindow};
 use crate::units::DurationMs;
 
 /// Requests a better plan while the present reservations stay, if it still is better: no
 /// reservation is replaced unless all of a better plan is confirmed.
 pub(super) fn reschedule_earlier(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     plan: PartsPlan,
     freed: Vec<SiteName>,
 ) -> Result<(), JobRejection> {
@@ -47,13 +47,13 @@ pub(super) fn reschedule_earlier(
     Ok(())
 }
 
-fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
+fn is_possible(forward: &ReschedulableJob, plan: &PartsPlan) -> bool {
     plan.sites.len() == forward.parts.len()
         && forward
             .parts
             .iter()
             .zip(&plan.sites)
-            .all(|(part, site): (&WholePart, &SiteName)| {
+            .all(|(part, site): (&UnsplitPart, &SiteName)| {
                 part.choices.iter().any(|(choice, _)| choice == site)
             })
 }
@@ -62,7 +62,7 @@ fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
 /// planned sites first. On fewer sites, exactly what is planned: anything else may be no better.
 fn build_earlier_request(
     reservation: &JobReservations,
-    forward: &Forward,
+    forward: &ReschedulableJob,
     plan: &PartsPlan,
     windows_max: u32,
 ) -> Coallocation {
@@ -80,7 +80,7 @@ fn build_earlier_request(
         .zip(&forward.parts)
         .zip(&plan.sites)
         .map(
-            |((part, whole), planned): ((&CoallocationPart, &WholePart), &SiteName)| {
+            |((part, whole), planned): ((&CoallocationPart, &UnsplitPart), &SiteName)| {
                 let others = whole
                     .choices
                     .iter()

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::decide::abort;
-use crate::job::decide::decision_draft::Draft;
-use crate::job::job_command::{Inputs, JobRejection};
+use crate::job::decide::decision_draft::DecisionDraft;
+use crate::job::job_command::{InputState, JobRejection};
 use crate::job::job_due::restart_ends;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
-    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, RestartStep,
+    AbortCause, AbortConsequence, AttemptEnding, AttemptState, Component, JobPhase, RestartStep,
 };
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: DurationMs = DurationMs(60_000);
 /// Gives up one component and leaves the others alone, if its job runs, wants that, and may
 /// try again; false if the whole round is to be given up.
 pub(super) fn give_up_alone(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     why: &AbortCause,
 ) -> bool {
@@ -38,8 +38,8 @@ pub(super) fn give_up_alone(
             next_restart_try(draft, component)
         }
         _ => match abort::decide_after_abort(draft, why) {
-            AfterAbort::Requeue { not_before } => not_before,
-            AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
+            AbortConsequence::Requeue { not_before } => not_before,
+            AbortConsequence::Fail { .. } | AbortConsequence::Cancel { .. } => return false,
         },
     };
     draft.emit(JobEventKind::ComponentFailed {
@@ -50,7 +50,7 @@ pub(super) fn give_up_alone(
     true
 }
 
-fn next_restart_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
+fn next_restart_try(draft: &DecisionDraft<'_>, component: ComponentIndex) -> Timestamp {
     let restart = draft
         .component(component)
         .and_then(|component| component.restart.as_ref());
@@ -63,7 +63,7 @@ fn next_restart_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
 
 /// Performs a claiming try: places components that have no site yet, and claims those that can
 /// start now.
-pub(super) fn perform_restart_try(draft: &mut Draft<'_>, attempt: ClaimTry) {
+pub(super) fn perform_restart_try(draft: &mut DecisionDraft<'_>, attempt: ClaimTry) {
     for (component, placement) in attempt.moves {
         if draft
             .component(component)
@@ -108,7 +108,7 @@ pub(super) fn perform_restart_try(draft: &mut Draft<'_>, attempt: ClaimTry) {
 /// Handles a component that did not get its processors; `over` says how its attempt ended, if it
 /// has.
 pub(super) fn lose_restart_claim(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     detail: Arc<str>,
     over: Option<AttemptEnding>,
@@ -125,7 +125,7 @@ pub(super) fn lose_restart_claim(
 }
 
 /// Applies the state of the input of components that are restarted.
-pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+pub(super) fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
     let waiting: Vec<ComponentIndex> = draft
         .job
         .indexed_components()
@@ -137,8 +137,8 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         .map(|(index, _)| index)
         .collect();
     match inputs {
-        Inputs::Here if !waiting.is_empty() => draft.emit(JobEventKind::InputsArrived),
-        Inputs::Lost {
+        InputState::Here if !waiting.is_empty() => draft.emit(JobEventKind::InputsArrived),
+        InputState::Lost {
             detail,
             components,
             at_site,
@@ -174,13 +174,13 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                 );
             }
         }
-        Inputs::Here | Inputs::Unknown | Inputs::Expected(_) => {}
+        InputState::Here | InputState::Unknown | InputState::Expected(_) => {}
     }
 }
 
 /// Places a component anew for a reason that is not its own; the round is given up instead
 /// if that has been tried often enough.
-fn give_up_component(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
+fn give_up_component(draft: &mut DecisionDraft<'_>, component: ComponentIndex, why: AbortCause) {
     if matches!(draft.job.phase, JobPhase::Running { .. }) && !give_up_alone(draft, component, &why)
     {
         abort::abort_round(draft, why);
@@ -188,7 +188,10 @@ fn give_up_component(draft: &mut Draft<'_>, component: ComponentIndex, why: Abor
 }
 
 /// Leaves a site that is being drained with the components that are not claimed there yet.
-pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
+pub(super) fn leave_site(
+    draft: &mut DecisionDraft<'_>,
+    site: &SiteName,
+) -> Result<(), JobRejection> {
     // The reservation stands, and cancelling it would end the payload that runs.
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let leaving: Vec<ComponentIndex> = draft
@@ -217,7 +220,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), J
 }
 
 /// Handles components that have waited long enough.
-pub(super) fn step_restarts(draft: &mut Draft<'_>) {
+pub(super) fn step_restarts(draft: &mut DecisionDraft<'_>) {
     for index in draft.component_indexes() {
         let Some(component) = draft.component(index) else {
             return;
@@ -252,7 +255,7 @@ pub(super) fn step_restarts(draft: &mut Draft<'_>) {
 
 /// Handles a component that did not begin although its gate was opened: as at the start of a job,
 /// its site's fault unless the server was not running to see it begin.
-fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
+fn start_missed(draft: &mut DecisionDraft<'_>, component: ComponentIndex, ends: Timestamp) {
     if draft.now < ends + draft.parameters.go_grace {
         abort::charge_component_site(
             draft,

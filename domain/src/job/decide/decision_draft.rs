@@ -12,7 +12,7 @@ use crate::units::Timestamp;
 
 /// The events decided so far. Each is applied at once, so that later decisions are made on the
 /// state after it.
-pub(super) struct Draft<'a> {
+pub(super) struct DecisionDraft<'a> {
     /// The job, copied at the first event: most looks find nothing new.
     pub(super) job: Cow<'a, Job>,
     pub(super) parameters: &'a JobParameters,
@@ -22,7 +22,7 @@ pub(super) struct Draft<'a> {
     events: Vec<JobEvent>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> DecisionDraft<'a> {
     pub(super) fn new(
         job: &'a Job,
         parameters: &'a JobParameters,

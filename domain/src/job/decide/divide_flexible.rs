@@ -1,11 +1,11 @@
 //! Divides a flexible job over the sites that can reserve processors for it (FlexCo).
 
-use super::decision_draft::Draft;
+use super::decision_draft::DecisionDraft;
 use super::reservation_answers::{UNIT, fail_job, is_request_due};
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{Anew, Job, JobSplit};
+use crate::job::job_state::{AlternativeDivision, Job, JobDivision};
 use crate::placed::Placement;
 use crate::reservation::coallocation::sort_largest_first;
 use crate::reservation::flexco::{FlexPlan, MetaJob};
@@ -21,7 +21,7 @@ type WantedDivision = (Coallocation, Vec<Vec<Placement>>);
 
 /// Begins to request the planned reservations, if it is not too late.
 pub(super) fn request_division(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     plan: &FlexPlan,
     placements: Vec<Placement>,
 ) -> Result<(), JobRejection> {
@@ -73,7 +73,7 @@ pub(super) fn request_division(
 
 /// Requests a better division while the present reservations stay, if it still is better.
 pub(super) fn request_new_division(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     plan: &FlexPlan,
     placements: Vec<Placement>,
     freed: Vec<SiteName>,
@@ -117,12 +117,12 @@ pub(super) fn request_new_division(
         tolerance,
     };
     let (wanted, placements) = asked.build_division_request(draft, placements);
-    let split = JobSplit {
+    let split = JobDivision {
         refused: 0,
         is_last: false,
         ..draft.job.next_split(plan.shape, false)
     };
-    let anew = Some(Box::new(Anew { placements, split }));
+    let anew = Some(Box::new(AlternativeDivision { placements, split }));
     draft.emit(JobEventKind::ReservationForwardSought {
         wanted,
         freed,
@@ -158,7 +158,7 @@ impl DivisionRequest<'_> {
     /// Builds the request: each part at its own site, and nowhere else.
     fn build_division_request(
         &self,
-        draft: &Draft<'_>,
+        draft: &DecisionDraft<'_>,
         placements: Vec<Placement>,
     ) -> WantedDivision {
         let StartWindow { earliest, latest } = self.window;

@@ -2,17 +2,17 @@
 
 use crate::acquisition::ReservationTerms;
 use crate::ids::KeyName;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::decide::reservation_answers::{place_reserved, start_window};
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, AfterAbort, JobPhase, JobReservations};
-use crate::reservation::{Coallocation, SearchState};
+use crate::job::job_state::{AbortCause, AbortConsequence, JobPhase, JobReservations};
+use crate::reservation::{Coallocation, ReservationSearchState};
 use crate::units::DurationMs;
 
 /// Decides on a user's command for another start, or for no reservation.
 pub(super) fn change_terms(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     wish: Option<ReservationTerms>,
     by: KeyName,
 ) -> Result<(), JobRejection> {
@@ -72,7 +72,7 @@ fn check_offset_terms(wish: Option<&ReservationTerms>) -> Result<(), JobRejectio
 }
 
 /// Cancels its reservations; it waits for placement as others do.
-fn drop_reservation(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+fn drop_reservation(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     match draft.job.phase {
         _ if draft.job.reservation_terms().is_none() => return Err(JobRejection::AlreadySo),
         JobPhase::Queued { .. } | JobPhase::Placed { .. } | JobPhase::Claiming { .. } => {}
@@ -96,7 +96,7 @@ const BEGUN: &str = "it has begun; what is left of its reservation goes back whe
 const ENDING: &str = "its round is just being given up; try again once it waits";
 
 fn move_reservation(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     wish: ReservationTerms,
     by: KeyName,
 ) -> Result<(), JobRejection> {
@@ -122,14 +122,14 @@ fn move_reservation(
 }
 
 /// Cancels the reservations that it has or requests.
-fn cancel_and_requeue(draft: &mut Draft<'_>, by: KeyName) {
+fn cancel_and_requeue(draft: &mut DecisionDraft<'_>, by: KeyName) {
     let is_held = draft
         .job
         .reservation
         .as_ref()
         .is_some_and(|held| !held.is_released());
     if is_held || !matches!(draft.job.phase, JobPhase::Queued { .. }) {
-        let then = AfterAbort::Requeue {
+        let then = AbortConsequence::Requeue {
             not_before: draft.now,
         };
         draft.emit(JobEventKind::RoundAborted {
@@ -141,7 +141,7 @@ fn cancel_and_requeue(draft: &mut Draft<'_>, by: KeyName) {
 
 /// Requests another start, at the sites that could take it, while the present reservations stay.
 fn request_other_start(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     wish: ReservationTerms,
     by: KeyName,
 ) -> Result<(), JobRejection> {
@@ -158,7 +158,7 @@ fn request_other_start(
     let is_moving = reservation
         .other
         .as_ref()
-        .is_some_and(|other| !matches!(other.search.standing(), SearchState::Failed(_)));
+        .is_some_and(|other| !matches!(other.search.standing(), ReservationSearchState::Failed(_)));
     if is_moving {
         return Err(JobRejection::Impossible(
             "it is being moved already; try again in a moment",
@@ -194,7 +194,7 @@ fn request_other_start(
 }
 
 /// Acts on the end of the search for another start.
-pub(super) fn step_rescheduling(draft: &mut Draft<'_>) {
+pub(super) fn step_rescheduling(draft: &mut DecisionDraft<'_>) {
     let search = draft
         .job
         .reservation
@@ -202,21 +202,21 @@ pub(super) fn step_rescheduling(draft: &mut Draft<'_>) {
         .and_then(JobReservations::rescheduling_search);
     let Some((search, _)) = search else { return };
     match search.standing() {
-        SearchState::Asks(_) => {}
-        SearchState::Failed(failure) => {
+        ReservationSearchState::Asks(_) => {}
+        ReservationSearchState::Failed(failure) => {
             let next = search
                 .best
                 .map(|next| next + draft.parameters.reservation_lead);
             draft.emit(JobEventKind::ReservationStayed { failure, next });
         }
         // A frozen job is placed anew once it is thawed.
-        SearchState::Confirmed
+        ReservationSearchState::Confirmed
             if matches!(draft.job.phase, JobPhase::Placed { .. })
                 && draft.job.frozen_by.is_none() =>
         {
             draft.emit(JobEventKind::ReservationMoved);
             place_reserved(draft);
         }
-        SearchState::Confirmed => {}
+        ReservationSearchState::Confirmed => {}
     }
 }

@@ -24,7 +24,7 @@ use crate::job::job_event::JobEvent;
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::Job;
 use crate::units::Timestamp;
-use decision_draft::Draft;
+use decision_draft::DecisionDraft;
 
 /// Decides the events that follow from a command.
 ///
@@ -36,7 +36,7 @@ pub fn decide(
     command: JobCommand,
     now: Timestamp,
 ) -> Result<Vec<JobEvent>, JobRejection> {
-    let mut draft = Draft::new(job, parameters, now, &command);
+    let mut draft = DecisionDraft::new(job, parameters, now, &command);
     if job.held.is_some() && !works_on_held(&command) || rests_on_other_terms(job, &command) {
         return Err(JobRejection::Stale);
     }
@@ -72,7 +72,10 @@ fn rests_on_other_terms(job: &Job, command: &JobCommand) -> bool {
     }
 }
 
-fn dispatch_command(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection> {
+fn dispatch_command(
+    draft: &mut DecisionDraft<'_>,
+    command: JobCommand,
+) -> Result<(), JobRejection> {
     match command {
         JobCommand::Recover { settle } => attempt_submission::recover_attempts(draft, &settle),
         JobCommand::Place { placements, by } => {

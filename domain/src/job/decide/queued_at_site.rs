@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::ids::ComponentIndex;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AttemptEnding, AttemptState, Component, JobPhase};
 use crate::units::{DurationMs, Timestamp};
@@ -14,7 +14,7 @@ const NOTABLE: DurationMs = DurationMs(60_000);
 
 /// Records the expected start that a site reports for a component in its queue, if that is new.
 pub(super) fn record_site_wait(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     expected: Option<Timestamp>,
 ) {
@@ -54,7 +54,11 @@ pub(super) fn is_new_wait(component: &Component, expected: Option<Timestamp>) ->
 
 /// Gives back processors that a component has held for others, or for its input, as long as it may;
 /// submits it again to begin when the others are expected.
-pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_hold: DurationMs) {
+pub(super) fn give_back(
+    draft: &mut DecisionDraft<'_>,
+    component: ComponentIndex,
+    max_hold: DurationMs,
+) {
     let others = draft
         .job
         .components
@@ -74,7 +78,7 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
 
 /// Submits deferred components again to begin at once, if the others are there before the deferred
 /// time and nothing else is awaited. Returns true if there was one.
-pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
+pub(super) fn begin_sooner(draft: &mut DecisionDraft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
@@ -112,7 +116,7 @@ fn is_deferred(component: &Component, soon: Timestamp) -> bool {
 /// round cannot go on: it does not wait in queues, was tried often enough, or waited as long as it
 /// may.
 pub(super) fn resubmit_alone(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     detail: &Arc<str>,
     over: Option<&AttemptEnding>,

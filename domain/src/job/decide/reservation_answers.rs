@@ -2,18 +2,18 @@
 
 use crate::ids::{ComponentIndex, Round, SiteName};
 use crate::job::decide::abort;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, Job, JobPhase, JobReservations, Unreserved};
-use crate::job::reservations::{SiteDemand, begin_window};
+use crate::job::job_state::{AbortCause, Job, JobPhase, JobReservations, UnreservedComponent};
+use crate::job::reservations::{ReservationDemand, begin_window};
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
 use crate::reservation::coallocation::sort_largest_first;
 use crate::reservation::owner_quota::OVER_QUOTA;
 use crate::reservation::{
-    Coallocation, CoallocationPart, Ranking, ReservationCall, ReservationOutcome, SearchFailure,
-    SearchState, Serial, StartWindow,
+    Coallocation, CoallocationPart, ReservationCall, ReservationOutcome, ReservationSearchFailure,
+    ReservationSearchState, ReservationSerial, SiteRanking, StartWindow,
 };
 use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
@@ -27,10 +27,10 @@ const RANKED_SITES_MAX: usize = 8;
 
 /// Begins to request reservations, if any site may be asked and it is not too late.
 pub(super) fn request_reservations(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     candidates: Vec<Vec<Placement>>,
     unreserved: &[Vec<Placement>],
-    rankings: &[Ranking],
+    rankings: &[SiteRanking],
 ) -> Result<(), JobRejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
     let wish = draft.job.reservation_terms().ok_or(JobRejection::Stale)?;
@@ -39,7 +39,7 @@ pub(super) fn request_reservations(
         return Err(JobRejection::Stale);
     }
     let claimed = if wish.unreserved {
-        Unreserved::choose_unreserved(&candidates, unreserved)
+        UnreservedComponent::choose_unreserved(&candidates, unreserved)
     } else {
         Vec::new()
     };
@@ -72,7 +72,7 @@ pub(super) fn request_reservations(
 }
 
 /// Returns true if sites are to be asked for its reservation now.
-pub(super) fn is_request_due(draft: &Draft<'_>) -> bool {
+pub(super) fn is_request_due(draft: &DecisionDraft<'_>) -> bool {
     let is_due = draft
         .job
         .reservation_due_at()
@@ -83,7 +83,7 @@ pub(super) fn is_request_due(draft: &Draft<'_>) -> bool {
 /// Finds a component that no site can take; or the first, if none of them would be reserved.
 fn find_unplaceable(
     candidates: &[Vec<Placement>],
-    claimed: &[Unreserved],
+    claimed: &[UnreservedComponent],
 ) -> Option<ComponentIndex> {
     if claimed.len() == candidates.len() {
         return Some(ComponentIndex(0));
@@ -95,7 +95,11 @@ fn find_unplaceable(
     nowhere.next().map(|(index, _)| index)
 }
 
-fn describe_unplaceable(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) -> String {
+fn describe_unplaceable(
+    draft: &DecisionDraft<'_>,
+    index: ComponentIndex,
+    all_unreserved: bool,
+) -> String {
     if all_unreserved {
         return "no site that could hold any of its components grants reservations; drop \
                 `[reservation]`"
@@ -114,23 +118,23 @@ fn describe_unplaceable(draft: &Draft<'_>, index: ComponentIndex, all_unreserved
     format!("component {name}: no site that could hold it grants reservations{remedy}")
 }
 
-pub(super) fn fail_job(draft: &mut Draft<'_>, reason: String) {
+pub(super) fn fail_job(draft: &mut DecisionDraft<'_>, reason: String) {
     draft.emit(JobEventKind::JobFailed {
         reason: reason.into(),
     });
 }
 
 /// Returns the window in which reservations for these starts may begin; empty if it is too late.
-pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
+pub(super) fn start_window(draft: &DecisionDraft<'_>, accepted: StartWindow) -> StartWindow {
     begin_window(accepted, draft.parameters, draft.now)
 }
 
 /// Builds the request, and by part the placements.
 fn build_reservation_request(
-    draft: &Draft<'_>,
+    draft: &DecisionDraft<'_>,
     window: StartWindow,
     candidates: Vec<Vec<Placement>>,
-    rankings: &[Ranking],
+    rankings: &[SiteRanking],
 ) -> (Coallocation, Vec<Vec<Placement>>) {
     let job = &draft.job;
     let parameters = draft.parameters;
@@ -138,9 +142,9 @@ fn build_reservation_request(
         .reservation_terms()
         .map(|wish| wish.tolerance)
         .unwrap_or_default();
-    let SiteDemand {
+    let ReservationDemand {
         tolerance, length, ..
-    } = SiteDemand::new(job.spec.wall_time, window, wished, parameters);
+    } = ReservationDemand::new(job.spec.wall_time, window, wished, parameters);
     let reserved = candidates
         .iter()
         .enumerate()
@@ -184,7 +188,7 @@ fn build_reservation_request(
 
 /// Keeps the ranking of each part. Of several parts only the best sites are kept, for people, and
 /// of very many parts none: a job's record is bounded.
-fn keep_rankings(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
+fn keep_rankings(parts: &[CoallocationPart], rankings: &[SiteRanking]) -> Vec<SiteRanking> {
     let mut kept = parts
         .iter()
         .map(|part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned())
@@ -203,7 +207,7 @@ fn keep_rankings(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Rankin
 
 /// Applies the answer of a site.
 pub(super) fn apply_reservation_answer(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     question: u32,
     outcome: ReservationOutcome,
 ) -> Result<(), JobRejection> {
@@ -224,7 +228,7 @@ pub(super) fn apply_reservation_answer(
 
 /// Records that a site is not asked, as its user may reserve no more there.
 pub(super) fn skip_over_quota(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     question: u32,
     most: u32,
     next: Option<Timestamp>,
@@ -248,7 +252,7 @@ pub(super) fn skip_over_quota(
 
 /// Takes a site that has not answered for too long to have refused. A reservation that it may have
 /// made, or kept, is nobody's then: it is found there by its tag, and cancelled.
-pub(super) fn settle_silence(draft: &mut Draft<'_>) {
+pub(super) fn settle_silence(draft: &mut DecisionDraft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
     let asked = reservation.and_then(JobReservations::due_call);
@@ -262,15 +266,15 @@ pub(super) fn settle_silence(draft: &mut Draft<'_>) {
 }
 
 /// Acts on the end of the search while the job waits.
-pub(super) fn step_reservation(draft: &mut Draft<'_>) {
+pub(super) fn step_reservation(draft: &mut DecisionDraft<'_>) {
     let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
         return;
     };
     match reservation.search.standing() {
-        SearchState::Asks(_) => {}
+        ReservationSearchState::Asks(_) => {}
         // A frozen job is placed once it is thawed.
-        SearchState::Confirmed if draft.job.frozen_by.is_some() => {}
-        SearchState::Confirmed if reservation.has_ended(draft.now) => {
+        ReservationSearchState::Confirmed if draft.job.frozen_by.is_some() => {}
+        ReservationSearchState::Confirmed if reservation.has_ended(draft.now) => {
             // The search that is to replace it may still succeed.
             if reservation.rescheduling_search().is_none() {
                 draft.emit(JobEventKind::JobRequeued {
@@ -278,8 +282,10 @@ pub(super) fn step_reservation(draft: &mut Draft<'_>) {
                 });
             }
         }
-        SearchState::Confirmed => place_reserved(draft),
-        SearchState::Failed(SearchFailure::LostAtTheEnd | SearchFailure::GivenUp) => {
+        ReservationSearchState::Confirmed => place_reserved(draft),
+        ReservationSearchState::Failed(
+            ReservationSearchFailure::LostAtTheEnd | ReservationSearchFailure::GivenUp,
+        ) => {
             let parameters = draft.parameters;
             let seed = draft.job.id.0;
             let tries = reservation.search.serials;
@@ -288,11 +294,11 @@ pub(super) fn step_reservation(draft: &mut Draft<'_>) {
                 not_before: draft.now + pause,
             });
         }
-        SearchState::Failed(failure) if draft.job.claims_first() => {
+        ReservationSearchState::Failed(failure) if draft.job.claims_first() => {
             let next = reservation.search.best.map(|next| next + reservation.lead);
             draft.emit(JobEventKind::ReservationForgone { failure, next });
         }
-        SearchState::Failed(_) if reservation.is_divided_anew() => {
+        ReservationSearchState::Failed(_) if reservation.is_divided_anew() => {
             let tries = reservation.split.map_or(0, |split| split.refused);
             let parameters = draft.parameters;
             let seed = draft.job.id.0;
@@ -301,7 +307,7 @@ pub(super) fn step_reservation(draft: &mut Draft<'_>) {
                 not_before: draft.now + pause,
             });
         }
-        SearchState::Failed(failure) => {
+        ReservationSearchState::Failed(failure) => {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };
             fail_job(
                 draft,
@@ -315,9 +321,9 @@ pub(super) fn step_reservation(draft: &mut Draft<'_>) {
 /// know that now than when all were to start: another reservation is requested, or the user learns
 /// that there is none.
 pub(super) fn handle_lost_reservation(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     site: &SiteName,
-    serial: Serial,
+    serial: ReservationSerial,
 ) -> Result<(), JobRejection> {
     let is_placed = matches!(draft.job.phase, JobPhase::Placed { .. });
     let found = draft.job.indexed_components().find(|(_, component)| {
@@ -338,7 +344,7 @@ pub(super) fn handle_lost_reservation(
 }
 
 /// Begins the round at the sites that confirmed its reservations.
-pub(super) fn place_reserved(draft: &mut Draft<'_>) {
+pub(super) fn place_reserved(draft: &mut DecisionDraft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(JobReservations::placements) else {
         return;
@@ -364,17 +370,21 @@ pub(super) fn place_reserved(draft: &mut Draft<'_>) {
     });
 }
 
-fn describe_failure(job: &Job, failure: SearchFailure) -> &'static str {
+fn describe_failure(job: &Job, failure: ReservationSearchFailure) -> &'static str {
     let alone = job.spec.components.len() == 1;
     match failure {
-        SearchFailure::Never if alone => "no site will ever grant its reservation",
-        SearchFailure::Never => "no site will ever grant a reservation for one of its components",
-        SearchFailure::WindowsTried => {
+        ReservationSearchFailure::Never if alone => "no site will ever grant its reservation",
+        ReservationSearchFailure::Never => {
+            "no site will ever grant a reservation for one of its components"
+        }
+        ReservationSearchFailure::WindowsTried => {
             "no common start was found in so many windows as are tried for one job"
         }
-        SearchFailure::NoCommonStart if alone => "no site grants a start within its window",
-        SearchFailure::NoCommonStart | SearchFailure::LostAtTheEnd | SearchFailure::GivenUp => {
-            "its sites grant no common start within its window"
+        ReservationSearchFailure::NoCommonStart if alone => {
+            "no site grants a start within its window"
         }
+        ReservationSearchFailure::NoCommonStart
+        | ReservationSearchFailure::LostAtTheEnd
+        | ReservationSearchFailure::GivenUp => "its sites grant no common start within its window",
     }
 }

@@ -2,26 +2,27 @@
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::decide::{
     abort, common_start, decide_claims, decide_restarts, if_needed, reservation_answers,
 };
 use crate::job::demands::uncollected_outputs;
-use crate::job::job_command::{ExternalState, Inputs, JobRejection, Stranded};
+use crate::job::job_command::{InputState, JobRejection, JobSurroundings, RejectedOutput};
 use crate::job::job_due::has_avoided_sites;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{
-    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, Job, JobPhase, JobReservations,
+    AbortCause, AbortConsequence, AttemptEnding, AttemptState, Component, Job, JobPhase,
+    JobReservations,
 };
-use crate::job::spec::{Collect, OnUnreachable};
-use crate::planted_bugs::{Bug, bug};
+use crate::job::spec::{OutputDestination, UnreachableAction};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
 /// Applies the state of others.
 pub(super) fn apply_external_state(
-    draft: &mut Draft<'_>,
-    external: &ExternalState,
+    draft: &mut DecisionDraft<'_>,
+    external: &JobSurroundings,
 ) -> Result<(), JobRejection> {
     if draft.job.is_final() {
         return Err(JobRejection::Ended);
@@ -40,7 +41,7 @@ pub(super) fn apply_external_state(
     Ok(())
 }
 
-fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
+fn look_at_inputs(draft: &mut DecisionDraft<'_>, inputs: &InputState) {
     if matches!(draft.job.phase, JobPhase::Running { .. }) {
         decide_restarts::look_at_inputs(draft, inputs);
         return;
@@ -53,9 +54,9 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         return;
     }
     match inputs {
-        Inputs::Unknown => {}
-        Inputs::Here => draft.emit(JobEventKind::InputsArrived),
-        Inputs::Lost {
+        InputState::Unknown => {}
+        InputState::Here => draft.emit(JobEventKind::InputsArrived),
+        InputState::Lost {
             detail,
             components,
             at_site,
@@ -72,7 +73,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
                 },
             );
         }
-        Inputs::Expected(arrival) => {
+        InputState::Expected(arrival) => {
             let late = *arrival > draft.now + draft.parameters.hold_slack;
             if let JobPhase::Placed { start_estimate, .. } = draft.job.phase
                 && draft.now >= start_estimate
@@ -86,7 +87,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 
 /// Fails a job whose outputs their sites do not take, once nothing else is on its way. The outputs
 /// stay where they were made. The payloads succeeded, so they are not run again.
-fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
+fn look_at_outputs(draft: &mut DecisionDraft<'_>, stranded: &[RejectedOutput]) {
     if let Some(reason) = all_stranded(&draft.job, stranded) {
         draft.emit(JobEventKind::JobFailed {
             reason: reason.into(),
@@ -96,13 +97,13 @@ fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
 
 /// Returns the reason why outputs do not reach their sites, if that is so for all that are not
 /// there yet.
-fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
+fn all_stranded(job: &Job, stranded: &[RejectedOutput]) -> Option<String> {
     let mut open = uncollected_outputs(job).map(|(index, at, _, output)| match &output.collect {
-        Collect::ToSite { site, .. } => {
+        OutputDestination::ToSite { site, .. } => {
             let (_, _, why) = stranded.iter().find(|(c, o, _)| (*c, *o) == (index, at))?;
             Some((index, &output.path, site, why))
         }
-        Collect::Fetch => None,
+        OutputDestination::Fetch => None,
     });
     let (index, path, site, detail) = open.next()??;
     let others = open.try_fold(0, |count, other| other.map(|_| count + 1))?;
@@ -118,7 +119,7 @@ fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
     ))
 }
 
-fn postpone_claim(draft: &mut Draft<'_>, start_estimate: Timestamp) {
+fn postpone_claim(draft: &mut DecisionDraft<'_>, start_estimate: Timestamp) {
     let schedule = draft.job.claim_schedule(&draft.parameters.claim);
     let next = schedule.and_then(|schedule| {
         let transfer_time = start_estimate.since(schedule.placed_at);
@@ -137,8 +138,9 @@ fn postpone_claim(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 }
 
 /// Returns how long a job waits for a silent site, once its payload may have begun there.
-fn silent_site_patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
-    let runs = matches!(component.run, AttemptState::Running { .. }) && !bug(Bug::LeaveRestarted);
+fn silent_site_patience(draft: &DecisionDraft<'_>, component: &Component) -> Option<DurationMs> {
+    let runs =
+        matches!(component.run, AttemptState::Running { .. }) && !bug(PlantedBug::LeaveRestarted);
     let unopened = !runs
         && !matches!(
             component.run,
@@ -148,12 +150,12 @@ fn silent_site_patience(draft: &Draft<'_>, component: &Component) -> Option<Dura
     let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
     let restarts = alone && component.restart.is_some();
     let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
-    if not_begun || bug(Bug::AbandonEarly) {
+    if not_begun || bug(PlantedBug::AbandonEarly) {
         return Some(DurationMs::ZERO);
     }
     match draft.job.spec.on_unreachable {
-        OnUnreachable::RerunAfter(time) if draft.job.spec.rerunnable => Some(time),
-        OnUnreachable::RerunAfter(_) | OnUnreachable::Wait => None,
+        UnreachableAction::RerunAfter(time) if draft.job.spec.rerunnable => Some(time),
+        UnreachableAction::RerunAfter(_) | UnreachableAction::Wait => None,
     }
 }
 
@@ -167,7 +169,7 @@ enum SilenceCause {
 }
 
 fn look_at_silent(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     since: Timestamp,
     silence: SilenceCause,
@@ -210,7 +212,7 @@ fn look_at_silent(
 }
 
 fn give_up_silent(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     component: ComponentIndex,
     waited: DurationMs,
     silence: SilenceCause,
@@ -238,7 +240,7 @@ fn give_up_silent(
 }
 
 /// Takes every step that state and clock allow.
-pub(super) fn take_steps(draft: &mut Draft<'_>) {
+pub(super) fn take_steps(draft: &mut DecisionDraft<'_>) {
     loop {
         let before = draft.event_count();
         if draft.job.held.is_none() {
@@ -250,7 +252,7 @@ pub(super) fn take_steps(draft: &mut Draft<'_>) {
     }
 }
 
-fn step_phase(draft: &mut Draft<'_>) {
+fn step_phase(draft: &mut DecisionDraft<'_>) {
     reservation_answers::settle_silence(draft);
     if_needed::step_rescheduling(draft);
     match draft.job.phase.clone() {
@@ -284,8 +286,8 @@ fn step_phase(draft: &mut Draft<'_>) {
     }
 }
 
-fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
-    let early = bug(Bug::GoEarly)
+fn step_claiming(draft: &mut DecisionDraft<'_>, since: Timestamp) {
+    let early = bug(PlantedBug::GoEarly)
         && draft
             .job
             .components
@@ -294,11 +296,14 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let all = early
         || draft.job.begin_together().all(|(_, c)| {
             (c.run.is_confirmed_ready() && !c.given_back)
-                || (bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle))
+                || (bug(PlantedBug::GoPartial) && matches!(c.run, AttemptState::Idle))
         });
     let early_for = draft.job.reserved_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
-    if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
+    if all
+        && (draft.job.inputs_here || bug(PlantedBug::GoWithoutInput))
+        && early_for == DurationMs::ZERO
+    {
         let start_at = draft.now + go_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(JobEventKind::GoDecided { start_at, start_by });
@@ -309,7 +314,7 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
 
 /// Returns the time from the decision to the common start: by then all wrappers have seen that
 /// their gates are open.
-fn go_lead(draft: &Draft<'_>) -> DurationMs {
+fn go_lead(draft: &DecisionDraft<'_>) -> DurationMs {
     let parameters = draft.parameters;
     if draft
         .job
@@ -328,8 +333,8 @@ fn go_lead(draft: &Draft<'_>) -> DurationMs {
     }
 }
 
-fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
-    let early = bug(Bug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
+fn step_starting(draft: &mut DecisionDraft<'_>, since: Timestamp) {
+    let early = bug(PlantedBug::RunEarly) && draft.job.components.iter().any(|c| c.run.has_begun());
     let missing = draft
         .job
         .begin_together()
@@ -366,9 +371,9 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     }
 }
 
-fn step_running(draft: &mut Draft<'_>) {
+fn step_running(draft: &mut DecisionDraft<'_>) {
     decide_restarts::step_restarts(draft);
-    let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
+    let any = bug(PlantedBug::FinishEarly) && draft.job.components.iter().any(has_succeeded);
     let all = draft.job.components.iter().all(has_succeeded);
     // A component that was restarted alone may still owe a charge to its site.
     if any || (all && !draft.job.owes_charges()) {
@@ -386,7 +391,7 @@ fn has_succeeded(component: &Component) -> bool {
     )
 }
 
-fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
+fn step_aborting(draft: &mut DecisionDraft<'_>, then: AbortConsequence) {
     let owed = draft
         .job
         .components
@@ -401,8 +406,10 @@ fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
         return;
     }
     match then {
-        AfterAbort::Requeue { not_before } => draft.emit(JobEventKind::JobRequeued { not_before }),
-        AfterAbort::Fail { reason } => draft.emit(JobEventKind::JobFailed { reason }),
-        AfterAbort::Cancel { by } => draft.emit(JobEventKind::JobCancelled { by }),
+        AbortConsequence::Requeue { not_before } => {
+            draft.emit(JobEventKind::JobRequeued { not_before })
+        }
+        AbortConsequence::Fail { reason } => draft.emit(JobEventKind::JobFailed { reason }),
+        AbortConsequence::Cancel { by } => draft.emit(JobEventKind::JobCancelled { by }),
     }
 }

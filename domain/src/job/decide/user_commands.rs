@@ -6,18 +6,18 @@ use crate::acquisition::ReservationTerms;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, KeyName, Round, TargetName};
 use crate::job::decide::abort;
-use crate::job::decide::decision_draft::Draft;
+use crate::job::decide::decision_draft::DecisionDraft;
 use crate::job::job_command::JobRejection;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, Collected, Job, JobPhase};
+use crate::job::job_state::{AbortCause, Job, JobPhase, OutputCollection};
 use crate::job::spec::{Priority, RequestType};
-use crate::placed::{PlacedBy, Placement};
+use crate::placed::{Placement, PlacementOrigin};
 use crate::units::{DurationMs, Timestamp};
 
 pub(super) fn accept_placement(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     placements: Vec<Placement>,
-    by: Option<PlacedBy>,
+    by: Option<PlacementOrigin>,
 ) -> Result<(), JobRejection> {
     if !takes_proposal(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
         return Err(JobRejection::Stale);
@@ -70,7 +70,7 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
 
 /// Fails a job whose shared reservation has ended, or does not suffice.
 pub(super) fn fail_without_reservation(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     reason: Arc<str>,
 ) -> Result<(), JobRejection> {
     let job = &draft.job;
@@ -84,7 +84,7 @@ pub(super) fn fail_without_reservation(
 }
 
 pub(super) fn charge_recorded(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
 ) -> Result<(), JobRejection> {
@@ -103,10 +103,10 @@ pub(super) fn charge_recorded(
 }
 
 fn find_collected<'a>(
-    draft: &'a Draft<'_>,
+    draft: &'a DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
-) -> Result<&'a Collected, JobRejection> {
+) -> Result<&'a OutputCollection, JobRejection> {
     let here = matches!(draft.job.phase, JobPhase::Collecting { .. });
     let component = draft.job.components.get(index.0 as usize).filter(|_| here);
     component
@@ -115,7 +115,7 @@ fn find_collected<'a>(
 }
 
 pub(super) fn output_read(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
     content: Result<Content, Arc<str>>,
@@ -154,7 +154,7 @@ pub(super) fn output_read(
 }
 
 pub(super) fn output_registered(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     index: ComponentIndex,
     output: u32,
 ) -> Result<(), JobRejection> {
@@ -170,7 +170,7 @@ pub(super) fn output_registered(
 }
 
 /// Promotes a job at most once per priority: tries are counted again before a promotion is durable.
-pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), JobRejection> {
+pub(super) fn promote(draft: &mut DecisionDraft<'_>, to: Priority) -> Result<(), JobRejection> {
     let next = match draft.job.priority {
         Priority::Low => Priority::High,
         Priority::High => Priority::SuperHigh,
@@ -183,7 +183,10 @@ pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), JobReje
     Ok(())
 }
 
-pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), JobRejection> {
+pub(super) fn give_up_placement(
+    draft: &mut DecisionDraft<'_>,
+    tries: u32,
+) -> Result<(), JobRejection> {
     // A job that is to have a reservation by now was not tried for a claim.
     if draft.job.waits_for_claim().is_none() {
         return Err(JobRejection::Stale);
@@ -215,7 +218,7 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
     Ok(())
 }
 
-fn check_not_final(draft: &Draft<'_>) -> Result<(), JobRejection> {
+fn check_not_final(draft: &DecisionDraft<'_>) -> Result<(), JobRejection> {
     if draft.job.is_final() {
         Err(JobRejection::Ended)
     } else {
@@ -224,7 +227,7 @@ fn check_not_final(draft: &Draft<'_>) -> Result<(), JobRejection> {
 }
 
 pub(super) fn set_priority(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     to: Priority,
     by: KeyName,
 ) -> Result<(), JobRejection> {
@@ -236,7 +239,7 @@ pub(super) fn set_priority(
     Ok(())
 }
 
-pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn freeze(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.frozen_by.is_some() {
         return Err(JobRejection::AlreadySo);
@@ -245,7 +248,7 @@ pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobReject
     Ok(())
 }
 
-pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn thaw(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.frozen_by.is_none() {
         return Err(JobRejection::AlreadySo);
@@ -254,13 +257,13 @@ pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejectio
     Ok(())
 }
 
-pub(super) fn hold(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), JobRejection> {
+pub(super) fn hold(draft: &mut DecisionDraft<'_>, reason: Arc<str>) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     draft.emit(JobEventKind::JobHeld { reason });
     Ok(())
 }
 
-pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
+pub(super) fn release(draft: &mut DecisionDraft<'_>, by: KeyName) -> Result<(), JobRejection> {
     check_not_final(draft)?;
     if draft.job.held.is_none() {
         return Err(JobRejection::AlreadySo);
@@ -270,7 +273,7 @@ pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejec
 }
 
 pub(super) fn record_end_delivery(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     target: TargetName,
     problem: Option<Arc<str>>,
 ) -> Result<(), JobRejection> {
@@ -286,7 +289,7 @@ pub(super) fn record_end_delivery(
 }
 
 pub(super) fn record_notice_delivery(
-    draft: &mut Draft<'_>,
+    draft: &mut DecisionDraft<'_>,
     id: u32,
     target: TargetName,
     problem: Option<Arc<str>>,

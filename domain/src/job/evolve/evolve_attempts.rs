@@ -4,8 +4,10 @@ use super::evolve_cost::{count_gain_of, count_waste_of};
 use super::{renew_attempt, with_component};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AttemptEnding, AttemptState, Began, Component, Job, Waits};
-use crate::planted_bugs::{Bug, bug};
+use crate::job::job_state::{
+    AttemptEnding, AttemptState, BegunAttempt, Component, Job, SiteQueueWait,
+};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{DurationMs, Timestamp};
 
 /// An attempt that ran for so long shows that sites can run the job, however it ended.
@@ -136,7 +138,7 @@ fn record_absence(run: &mut AttemptState, counts: bool, next: Timestamp) {
 fn record_wait(run: &mut AttemptState, expected_start: Option<Timestamp>, at: Timestamp) {
     if let AttemptState::Submitted { waits, .. } = run {
         let since = waits.map_or(at, |waits| waits.since);
-        *waits = Some(Waits {
+        *waits = Some(SiteQueueWait {
             since,
             expected_start,
             told_at: Some(at),
@@ -167,7 +169,7 @@ fn begin_payload(component: &mut Component, began_at: Option<Timestamp>, at: Tim
         if !component.given_back {
             component.restart = None;
         }
-        component.began = component.placement.as_ref().map(|placement| Began {
+        component.began = component.placement.as_ref().map(|placement| BegunAttempt {
             site: placement.site.clone(),
             attempt: component.attempt,
             at: began_at,
@@ -189,7 +191,7 @@ fn end_attempt(
     {
         return;
     }
-    if !bug(Bug::ForgetWaste) {
+    if !bug(PlantedBug::ForgetWaste) {
         count_waste_of(job, index, at);
     }
     let run = &job.components[index.0 as usize].run;

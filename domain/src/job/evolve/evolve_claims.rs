@@ -5,7 +5,7 @@ use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AttemptState, Job, JobPhase};
 use crate::placed::Placement;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
@@ -50,7 +50,7 @@ pub(super) fn apply_claim_event(job: &mut Job, what: &JobEventKind, at: Timestam
         }
         JobEventKind::ClaimGivenBack { component } => {
             with_component(job, *component, |c| {
-                if bug(Bug::FreeUnended) {
+                if bug(PlantedBug::FreeUnended) {
                     c.run = AttemptState::Idle
                 } else {
                     c.given_back = true

@@ -1,7 +1,7 @@
 //! Applies events about the reservations of a job.
 
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{Job, JobPhase, JobReservations, NoticeKind, TermsChange};
+use crate::job::job_state::{Job, JobPhase, JobReservations, StartNoticeKind, TermsChange};
 use crate::reservation::ReservationSearch;
 use crate::units::Timestamp;
 
@@ -62,9 +62,9 @@ pub(super) fn apply_reservation_event(job: &mut Job, what: &JobEventKind, at: Ti
                 .as_mut()
                 .and_then(|reservation| reservation.adopt_rescheduled(at));
             job.wish = wish.map_or(job.wish, TermsChange::Changed);
-            job.owe_notice(NoticeKind::StartMoved, at);
+            job.owe_notice(StartNoticeKind::StartMoved, at);
         }
-        JobEventKind::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
+        JobEventKind::StartAnnounced => job.owe_notice(StartNoticeKind::StartsSoon, at),
         JobEventKind::NoticeTold { notice, target, .. } => job.record_notice(*notice, target),
         JobEventKind::ReservationStayed { .. } => {
             job.reservation

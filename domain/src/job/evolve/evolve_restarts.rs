@@ -3,9 +3,11 @@
 use super::{count_cause, moved_bytes, renew_attempt, with_component};
 use crate::ids::ComponentIndex;
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AbortCause, AttemptState, Component, Job, Restart, RestartStep};
+use crate::job::job_state::{
+    AbortCause, AttemptState, Component, ComponentRestart, Job, RestartStep,
+};
 use crate::placed::Placement;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
@@ -67,7 +69,7 @@ fn fail_component(
             .as_ref()
             .map_or(0, |restart| restart.tries + 1);
         let step = RestartStep::ToPlace;
-        component.restart = Some(Restart {
+        component.restart = Some(ComponentRestart {
             step,
             since: at,
             tries,
@@ -86,7 +88,7 @@ fn place_component(job: &mut Job, index: ComponentIndex, placement: &Placement, 
     with_component(job, index, |component| {
         component.placement = Some(placement.clone());
         if let Some(restart) = &mut component.restart {
-            restart.step = if placement.sources.is_empty() || bug(Bug::RestartUnfed) {
+            restart.step = if placement.sources.is_empty() || bug(PlantedBug::RestartUnfed) {
                 RestartStep::Staged
             } else {
                 RestartStep::Staging

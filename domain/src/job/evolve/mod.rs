@@ -13,11 +13,12 @@ use evolve_cost::{count_gain, count_waste};
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::job_event::{JobEvent, JobEventKind};
 use crate::job::job_state::{
-    AbortCause, AfterAbort, AttemptState, Collected, Component, Job, JobPhase, SiteCharge,
+    AbortCause, AbortConsequence, AttemptState, Component, Job, JobPhase, OutputCollection,
+    SiteCharge,
 };
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
-use crate::planted_bugs::{Bug, bug};
+use crate::planted_bugs::{PlantedBug, bug};
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: an event that was journalled is never refused.
@@ -108,7 +109,7 @@ fn apply_thaw(job: &mut Job, at: Timestamp) {
     evolve_reservations::recheck_reservations(job, at);
 }
 
-fn redirect(job: &mut Job, next: &AfterAbort) {
+fn redirect(job: &mut Job, next: &AbortConsequence) {
     if let JobPhase::Aborting { then, .. } = &mut job.phase {
         *then = next.clone();
     }
@@ -150,7 +151,7 @@ fn avoid_site(component: &mut Component) {
     component.avoid.extend(site);
 }
 
-fn begin_abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
+fn begin_abort(job: &mut Job, why: &AbortCause, then: &AbortConsequence, at: Timestamp) {
     count_setback(job, why);
     count_waste(job, at);
     for component in &mut job.components {
@@ -189,7 +190,7 @@ fn with_output(
     job: &mut Job,
     index: ComponentIndex,
     output: u32,
-    change: impl FnOnce(&mut Collected),
+    change: impl FnOnce(&mut OutputCollection),
 ) {
     with_component(job, index, |component| {
         if let Some(collected) = component.collected.get_mut(output as usize) {
@@ -229,7 +230,7 @@ fn place_job(
         component.start_by = None;
         // It was set for the sake of other components in an earlier round.
         component.not_before = None;
-        component.collected = vec![Collected::default(); outputs];
+        component.collected = vec![OutputCollection::default(); outputs];
     }
     job.phase = JobPhase::Placed {
         at,
@@ -260,7 +261,7 @@ fn renew_split(components: &mut Vec<Component>, count: usize) {
         .max()
         .unwrap_or_default();
     components.resize_with(count, Component::default);
-    if !bug(Bug::SplitCountsAnew) {
+    if !bug(PlantedBug::SplitCountsAnew) {
         components
             .iter_mut()
             .for_each(|component| component.attempt = last);
@@ -294,7 +295,7 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
         component.start_by = match component.run {
             AttemptState::AtGate {
                 clock: Some(clock), ..
-            } if !bug(Bug::OpenStale) => start_by.map(|time| time + clock),
+            } if !bug(PlantedBug::OpenStale) => start_by.map(|time| time + clock),
             _ => None,
         };
     }
@@ -346,7 +347,7 @@ fn count_cause(job: &mut Job, why: &AbortCause) {
     match why {
         AbortCause::Preempted { .. } => {
             job.setbacks.preemptions += 1;
-            job.setbacks.own_errors += u32::from(bug(Bug::ChargePreempted));
+            job.setbacks.own_errors += u32::from(bug(PlantedBug::ChargePreempted));
         }
         AbortCause::InputLost { .. } => job.setbacks.inputs += 1,
         AbortCause::Application { .. } => job.setbacks.own_errors += 1,

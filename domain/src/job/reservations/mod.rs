@@ -11,21 +11,21 @@ pub(in crate::job) mod reserved_split;
 mod start_notices;
 mod unreserved_components;
 
-pub use preferred_sites::Outlook;
-pub(crate) use preferred_sites::{SiteDemand, begin_window};
-pub use reschedulable::Forward;
-pub use reserved_split::{Anew, JobSplit};
-pub use start_notices::{NoticeKind, Notices, StartNotice};
-pub use unreserved_components::Unreserved;
+pub use preferred_sites::RankingKnowledge;
+pub(crate) use preferred_sites::{ReservationDemand, begin_window};
+pub use reschedulable::ReschedulableJob;
+pub use reserved_split::{AlternativeDivision, JobDivision};
+pub use start_notices::{StartNotice, StartNoticeKind, StartNotices};
+pub use unreserved_components::UnreservedComponent;
 
-use crate::acquisition::{Acquisition, ReservationTerms, ReservationUse};
+use crate::acquisition::{Acquisition, ReservationTerms, UsedReservation};
 use crate::ids::{ComponentIndex, ReservationName};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{Component, Job, JobPhase};
 use crate::placed::Placement;
 use crate::reservation::{
     CoallocationPart, PartReservation, ReservationCall, ReservationOutcome, ReservationSearch,
-    SearchFailure, SearchState, Serial,
+    ReservationSearchFailure, ReservationSearchState, ReservationSerial,
 };
 use crate::units::{DurationMs, Timestamp};
 
@@ -50,7 +50,7 @@ pub struct Rescheduling {
     /// being cancelled, because those of the first search took their place.
     pub wish: Option<ReservationTerms>,
     /// The parts of a flexible job, if they differ from those of the first search.
-    pub anew: Option<Anew>,
+    pub anew: Option<AlternativeDivision>,
 }
 
 /// The reservations of a job.
@@ -72,13 +72,13 @@ pub struct JobReservations {
     /// The search that is to replace these reservations, or that had their place before.
     pub other: Option<Rescheduling>,
     /// Components without a reservation.
-    pub claimed: Vec<Unreserved>,
+    pub claimed: Vec<UnreservedComponent>,
     /// True if a site was not asked, as its user may reserve no more there.
     pub withheld: bool,
     /// Messages about the reserved start.
-    pub notices: Notices,
+    pub notices: StartNotices,
     /// The division of a flexible job.
-    pub split: Option<JobSplit>,
+    pub split: Option<JobDivision>,
     /// Number of refusals since the job was last placed, if processors are claimed for it
     /// meanwhile.
     pub refusals: u32,
@@ -102,7 +102,7 @@ impl JobReservations {
             other: None,
             claimed: Vec::new(),
             withheld: false,
-            notices: Notices::default(),
+            notices: StartNotices::default(),
             split: None,
             refusals: 0,
         }
@@ -154,7 +154,7 @@ impl JobReservations {
         &mut self,
         search: ReservationSearch,
         wish: ReservationTerms,
-        anew: Option<Anew>,
+        anew: Option<AlternativeDivision>,
         now: Timestamp,
     ) {
         self.other = Some(Rescheduling {
@@ -176,8 +176,8 @@ impl JobReservations {
         } else {
             Some(&mut self.search)
         };
-        let confirmed =
-            search.filter(|search| !ended && search.standing() == SearchState::Confirmed);
+        let confirmed = search
+            .filter(|search| !ended && search.standing() == ReservationSearchState::Confirmed);
         if let Some(search) = confirmed {
             search.confirm_again();
             self.asked_since = now;
@@ -235,14 +235,14 @@ impl JobReservations {
     }
 
     /// Returns the last serial that was used.
-    pub fn last_serial(&self) -> Serial {
+    pub fn last_serial(&self) -> ReservationSerial {
         let other = self.other.as_ref().map_or(0, |other| other.search.serials);
-        Serial(self.search.serials.max(other))
+        ReservationSerial(self.search.serials.max(other))
     }
 
     /// Returns true if the job has use for a reservation that a site has, or may have, under this
     /// serial.
-    pub fn needs_serial(&self, serial: Serial) -> bool {
+    pub fn needs_serial(&self, serial: ReservationSerial) -> bool {
         let asked = match self.due_call() {
             Some((_, ReservationCall::Create { serial: asked, .. })) => asked == serial,
             Some(_) | None => false,
@@ -285,7 +285,7 @@ impl JobReservations {
                     .iter()
                     .find(|placement| placement.site == *site)?;
                 let to = *start + part.length;
-                let promised = ReservationUse {
+                let promised = UsedReservation {
                     serial: *serial,
                     from: *start,
                     to,
@@ -301,7 +301,11 @@ impl JobReservations {
                 ))
             })
             .collect::<Option<Vec<_>>>()?;
-        placed.extend(self.claimed.iter().map(Unreserved::claimed_placement));
+        placed.extend(
+            self.claimed
+                .iter()
+                .map(UnreservedComponent::claimed_placement),
+        );
         placed.sort_by_key(|(component, _)| *component);
         Some(placed.into_iter().map(|(_, placement)| placement).collect())
     }
@@ -309,14 +313,14 @@ impl JobReservations {
 
 fn call_of(search: &ReservationSearch) -> Option<ReservationCall> {
     match search.standing() {
-        SearchState::Asks(ask) => Some(ask),
-        SearchState::Confirmed | SearchState::Failed(_) => None,
+        ReservationSearchState::Asks(ask) => Some(ask),
+        ReservationSearchState::Confirmed | ReservationSearchState::Failed(_) => None,
     }
 }
 
 /// Returns true if nothing of it is left at any site.
 fn is_over(search: &ReservationSearch) -> bool {
-    matches!(search.standing(), SearchState::Failed(_))
+    matches!(search.standing(), ReservationSearchState::Failed(_))
 }
 
 impl Job {
@@ -351,7 +355,7 @@ impl Job {
     /// several components it is a hint: no start is granted before.
     pub fn reservation_refused_until(&self) -> Option<Timestamp> {
         let reservation = self.reservation.as_deref()?;
-        let refused = SearchState::Failed(SearchFailure::NoCommonStart);
+        let refused = ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart);
         let next = reservation
             .search
             .best

@@ -2,32 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::acquisition::{Preferences, Scores};
+use crate::acquisition::{BenchmarkScores, RankingPreferences};
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::Job;
 use crate::job::spec::JobSpec;
 use crate::placed::Placement;
 use crate::reservation::{
-    Amounts, CandidateState, Ranking, ReservationCandidate, StartWindow, Timeline, TimelineOpening,
-    lease_length,
+    CandidateState, OpeningRequest, ReservationCandidate, ResourceAmounts, SiteRanking,
+    StartWindow, Timeline, lease_length,
 };
 use crate::units::{DurationMs, Timestamp};
 
 /// Knowledge about the sites when they are ranked.
 #[derive(Debug)]
-pub struct Outlook<'a> {
+pub struct RankingKnowledge<'a> {
     /// Their timelines as published; a site that is missing published none.
     pub free: &'a BTreeMap<SiteName, Timeline>,
     /// Their results in benchmarks, where the operator gave them.
-    pub scores: &'a BTreeMap<SiteName, Scores>,
+    pub scores: &'a BTreeMap<SiteName, BenchmarkScores>,
     /// The time of the ranking.
     pub now: Timestamp,
 }
 
 /// The reservation that a job requests of each site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SiteDemand {
+pub(crate) struct ReservationDemand {
     /// The window in which it may begin.
     pub window: StartWindow,
     /// The most time between the begins for different components.
@@ -49,7 +49,7 @@ pub(crate) fn begin_window(
     StartWindow::new((accepted.earliest - lead).max(now), latest)
 }
 
-impl SiteDemand {
+impl ReservationDemand {
     /// Builds the request for these starts of a job of that wall time.
     pub(crate) fn new(
         wall_time: DurationMs,
@@ -84,22 +84,22 @@ impl JobSpec {
         &self,
         candidates: &mut [Vec<Placement>],
         (accepted, tolerance): (StartWindow, DurationMs),
-        outlook: &Outlook<'_>,
+        outlook: &RankingKnowledge<'_>,
         parameters: &JobParameters,
-    ) -> Vec<Ranking> {
+    ) -> Vec<SiteRanking> {
         let Some(preferences) = &self.run.preferences else {
             return Vec::new();
         };
         let window = begin_window(accepted, parameters, outlook.now);
-        let lease = SiteDemand::new(self.wall_time, window, tolerance, parameters);
+        let lease = ReservationDemand::new(self.wall_time, window, tolerance, parameters);
         let ranked = candidates
             .iter_mut()
             .enumerate()
             .map(|(index, placements)| {
                 let index = ComponentIndex(index as u32);
                 let window = lease.window.shifted_by(self.offset_of(index));
-                let lease = SiteDemand { window, ..lease };
-                let look = SiteSurvey {
+                let lease = ReservationDemand { window, ..lease };
+                let look = ComponentSiteRanking {
                     preferences,
                     lease,
                     outlook,
@@ -119,25 +119,25 @@ impl JobSpec {
 
 /// The ranking of the sites of one component.
 #[derive(Clone, Copy)]
-struct SiteSurvey<'a> {
-    preferences: &'a Preferences,
-    lease: SiteDemand,
-    outlook: &'a Outlook<'a>,
+struct ComponentSiteRanking<'a> {
+    preferences: &'a RankingPreferences,
+    lease: ReservationDemand,
+    outlook: &'a RankingKnowledge<'a>,
     parameters: &'a JobParameters,
 }
 
-impl SiteSurvey<'_> {
+impl ComponentSiteRanking<'_> {
     fn rank_placements(
         self,
         spec: &JobSpec,
         index: ComponentIndex,
         placements: &[Placement],
-    ) -> Ranking {
+    ) -> SiteRanking {
         let candidates = placements
             .iter()
             .map(|placement| self.build_candidate(spec, index, placement))
             .collect();
-        Ranking {
+        SiteRanking {
             objective: self.preferences.objective,
             since: self.outlook.now,
             stage_out: self.preferences.stage_out.unwrap_or_default(),
@@ -160,7 +160,7 @@ impl SiteSurvey<'_> {
         } = self;
         // Every input has replicas and links to the site, or the site would be no candidate.
         let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
-        let nothing = Scores::new();
+        let nothing = BenchmarkScores::new();
         let scores = outlook.scores.get(&placement.site).unwrap_or(&nothing);
         let candidate = ReservationCandidate {
             site: placement.site.clone(),
@@ -185,13 +185,13 @@ impl SiteSurvey<'_> {
     ) -> Option<Timestamp> {
         let free = self.outlook.free.get(&candidate.site)?;
         let resources = spec.components.get(index.0 as usize)?.resources.countable();
-        let need: Amounts = free.amounts(&resources).ok()?;
+        let need: ResourceAmounts = free.amounts(&resources).ok()?;
         let StartWindow { earliest, latest } =
             candidate.window_to_request(self.outlook.now, self.lease.window);
         let before = latest + DurationMs(1);
-        free.earliest_start(&TimelineOpening {
+        free.earliest_start(&OpeningRequest {
             before,
-            ..TimelineOpening::after(earliest, need, self.lease.length)
+            ..OpeningRequest::after(earliest, need, self.lease.length)
         })
     }
 }

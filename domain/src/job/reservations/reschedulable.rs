@@ -3,15 +3,15 @@
 
 use super::is_over;
 use crate::job::job_state::{Job, JobPhase, JobReservations};
-use crate::reservation::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
-use crate::reservation::{CoallocationPart, SearchState, StartWindow};
+use crate::reservation::flexco::{FlexPlan, MetaJob, PartsPlan, UnsplitPart};
+use crate::reservation::{CoallocationPart, ReservationSearchState, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
 /// A job that may be rescheduled to an earlier start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forward {
+pub struct ReschedulableJob {
     /// The parts of the reservation, in its order, each with the sites that could hold it.
-    pub parts: Vec<WholePart>,
+    pub parts: Vec<UnsplitPart>,
     /// The present start, and the present site of each part.
     pub present: PartsPlan,
     /// The window in which reservations may begin, up to the present start.
@@ -34,7 +34,7 @@ impl Job {
     /// Returns the basis for an earlier start. `None`: the job may not be rescheduled, has no
     /// reservations that all sites have confirmed, is being rescheduled already, or is frozen or
     /// held.
-    pub fn earlier_start_basis(&self, now: Timestamp) -> Option<Forward> {
+    pub fn earlier_start_basis(&self, now: Timestamp) -> Option<ReschedulableJob> {
         let wish = self.reservation_terms().filter(|wish| wish.flexible)?;
         let reservation = self
             .reservation
@@ -50,7 +50,7 @@ impl Job {
         let earliest = (earliest - reservation.lead).max(now);
         let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
         let divided = self.present_division(window);
-        Some(Forward {
+        Some(ReschedulableJob {
             parts: parts
                 .map(|(part, asked): (usize, &CoallocationPart)| {
                     whole_part(reservation, part, asked, now)
@@ -69,7 +69,7 @@ impl Job {
                 .reservation
                 .as_deref()
                 .is_some_and(|reservation: &JobReservations| {
-                    reservation.search.standing() == SearchState::Confirmed
+                    reservation.search.standing() == ReservationSearchState::Confirmed
                         && reservation
                             .other
                             .as_ref()
@@ -84,7 +84,7 @@ fn whole_part(
     part: usize,
     asked: &CoallocationPart,
     now: Timestamp,
-) -> WholePart {
+) -> UnsplitPart {
     let held = reservation
         .search
         .reserved()
@@ -106,7 +106,7 @@ fn whole_part(
     });
     let resources = asked.resources.clone();
     let length = asked.length;
-    WholePart {
+    UnsplitPart {
         resources,
         length,
         choices: choices.collect(),

@@ -7,7 +7,9 @@ use crate::job::job_state::{Job, JobReservations};
 use crate::job::spec::RequestType;
 use crate::placed::Placement;
 use crate::reservation::flexco::{FlexPlan, JobShape, MetaJob, SplitBounds};
-use crate::reservation::{PartReservation, SearchFailure, SearchState, StartWindow};
+use crate::reservation::{
+    PartReservation, ReservationSearchFailure, ReservationSearchState, StartWindow,
+};
 use crate::units::{DurationMs, Timestamp};
 
 /// Most divisions of a job whose requests are refused although sites seemed to have room.
@@ -15,7 +17,7 @@ const TRIES: u32 = 5;
 
 /// The division of a flexible job; its search has the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct JobSplit {
+pub struct JobDivision {
     /// The number of its shape: 0 as requested.
     pub shape: u32,
     /// Number of refusals before this division.
@@ -26,11 +28,11 @@ pub struct JobSplit {
 
 /// Another division, beside the one that has reservations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anew {
+pub struct AlternativeDivision {
     /// By part, and rank of its site: the placement.
     pub placements: Vec<Vec<Placement>>,
     /// The division.
-    pub split: JobSplit,
+    pub split: JobDivision,
 }
 
 impl Job {
@@ -103,7 +105,7 @@ impl Job {
 
     /// Returns the next division to request, in one of its shapes; `last`: if that is refused, it
     /// has no start.
-    pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> JobSplit {
+    pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> JobDivision {
         let before = self
             .reservation
             .as_deref()
@@ -113,7 +115,7 @@ impl Job {
             .map(|split| split.refused + 1);
         let refused = before.unwrap_or(0);
         let is_last = last || refused + 1 >= TRIES;
-        JobSplit {
+        JobDivision {
             shape: u32::try_from(shape).unwrap_or(u32::MAX),
             refused,
             is_last,
@@ -124,13 +126,13 @@ impl Job {
 /// Returns true if sites refused the request.
 pub(super) fn is_refused(reservation: &JobReservations) -> bool {
     match reservation.search.standing() {
-        SearchState::Failed(failure) => match failure {
-            SearchFailure::Never | SearchFailure::NoCommonStart | SearchFailure::WindowsTried => {
-                true
-            }
-            SearchFailure::LostAtTheEnd | SearchFailure::GivenUp => false,
+        ReservationSearchState::Failed(failure) => match failure {
+            ReservationSearchFailure::Never
+            | ReservationSearchFailure::NoCommonStart
+            | ReservationSearchFailure::WindowsTried => true,
+            ReservationSearchFailure::LostAtTheEnd | ReservationSearchFailure::GivenUp => false,
         },
-        SearchState::Asks(_) | SearchState::Confirmed => false,
+        ReservationSearchState::Asks(_) | ReservationSearchState::Confirmed => false,
     }
 }
 
@@ -141,8 +143,8 @@ impl JobReservations {
     }
 
     /// Takes over another division.
-    pub(super) fn adopt_division(&mut self, anew: Option<Anew>) {
-        if let Some(Anew { placements, split }) = anew {
+    pub(super) fn adopt_division(&mut self, anew: Option<AlternativeDivision>) {
+        if let Some(AlternativeDivision { placements, split }) = anew {
             self.placements = placements;
             self.split = Some(split);
         }

@@ -14,19 +14,19 @@ const OWED_MAX: usize = 8;
 
 /// The kind of a message about a reserved start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NoticeKind {
+pub enum StartNoticeKind {
     /// The start comes soon.
     StartsSoon,
     /// The job was rescheduled to another start.
     StartMoved,
 }
 
-impl NoticeKind {
+impl StartNoticeKind {
     /// Returns its name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            NoticeKind::StartsSoon => "start-soon",
-            NoticeKind::StartMoved => "start-moved",
+            StartNoticeKind::StartsSoon => "start-soon",
+            StartNoticeKind::StartMoved => "start-moved",
         }
     }
 }
@@ -36,7 +36,7 @@ impl NoticeKind {
 pub struct StartNotice {
     /// The number of the message; never used again for this job.
     pub id: u32,
-    pub kind: NoticeKind,
+    pub kind: StartNoticeKind,
     /// The time since when it is owed.
     pub at: Timestamp,
     /// The reserved start.
@@ -47,7 +47,7 @@ pub struct StartNotice {
 
 /// The messages about the reserved starts of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Notices {
+pub struct StartNotices {
     /// The last start that was announced.
     pub announced: Option<Timestamp>,
     /// Messages that are to be sent.
@@ -56,8 +56,8 @@ pub struct Notices {
     pub last: u32,
 }
 
-impl Notices {
-    fn push_notice(&mut self, kind: NoticeKind, start: Timestamp, at: Timestamp) {
+impl StartNotices {
+    fn push_notice(&mut self, kind: StartNoticeKind, start: Timestamp, at: Timestamp) {
         self.last += 1;
         self.owed.push(StartNotice {
             id: self.last,
@@ -108,22 +108,22 @@ impl Job {
         self.pending_end_receivers().next().is_some() || self.unsent_notices().next().is_some()
     }
 
-    pub(in crate::job) fn owe_notice(&mut self, kind: NoticeKind, at: Timestamp) {
+    pub(in crate::job) fn owe_notice(&mut self, kind: StartNoticeKind, at: Timestamp) {
         let held = self
             .reservation
             .as_deref()
             .and_then(JobReservations::last_begin);
         let moved = held.map(|begins| self.start_for_begin(begins));
         let start = match kind {
-            NoticeKind::StartsSoon => self.reserved_start(),
-            NoticeKind::StartMoved => moved,
+            StartNoticeKind::StartsSoon => self.reserved_start(),
+            StartNoticeKind::StartMoved => moved,
         };
         let Some(start) = start else { return };
         let nobody = self.spec.run.notify.is_empty();
         let Some(reservation) = &mut self.reservation else {
             return;
         };
-        if kind == NoticeKind::StartsSoon {
+        if kind == StartNoticeKind::StartsSoon {
             reservation.notices.announced = Some(start);
         }
         if !nobody {

@@ -8,14 +8,14 @@ use crate::units::DurationMs;
 
 /// A component without a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreserved {
+pub struct UnreservedComponent {
     pub component: ComponentIndex,
     /// The placement where it is claimed first; it may be claimed elsewhere if nothing is idle
     /// there.
     pub placement: Placement,
 }
 
-impl Unreserved {
+impl UnreservedComponent {
     /// Chooses the components that are not reserved, each with its best placement. `reserved` and
     /// `unreserved`: by component, placements at sites that grant reservations, and at sites that
     /// grant none.

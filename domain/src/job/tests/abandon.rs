@@ -2,16 +2,16 @@
 
 use super::job_world::*;
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::job_command::{ExternalState, JobCommand, JobRejection, Sighting};
+use crate::job::job_command::{AttemptSighting, JobCommand, JobRejection, JobSurroundings};
 use crate::job::job_event::JobEventKind;
-use crate::job::job_state::{AfterAbort, AttemptEnding, AttemptState, JobPhase, PhaseKind};
-use crate::job::spec::OnUnreachable;
+use crate::job::job_state::{AbortConsequence, AttemptEnding, AttemptState, JobPhase, PhaseKind};
+use crate::job::spec::UnreachableAction;
 
 /// A job that must not run twice, and runs at two sites.
 fn once() -> JobWorld {
     let mut spec = spec(2);
     spec.rerunnable = false;
-    spec.on_unreachable = OnUnreachable::Wait;
+    spec.on_unreachable = UnreachableAction::Wait;
     let mut world = JobWorld::new(spec);
     world.run();
     world
@@ -33,9 +33,9 @@ fn gone(world: &mut JobWorld) -> Vec<&'static str> {
     let removed = vec![(ComponentIndex(0), world.now)];
     world.pass(10_000_000);
     world
-        .tell(JobCommand::Look(ExternalState {
+        .tell(JobCommand::Look(JobSurroundings {
             removed,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }))
         .unwrap()
 }
@@ -44,7 +44,7 @@ fn gone(world: &mut JobWorld) -> Vec<&'static str> {
 fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
     let mut world = once();
     world.tell(JobCommand::Cancel(key())).unwrap();
-    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    world.see(1, AttemptSighting::Failed("ended by signal 15".into()));
     assert_eq!(
         gone(&mut world),
         Vec::<&str>::new(),
@@ -80,7 +80,7 @@ fn what_may_run_at_sites_that_answer_is_ended_there_and_not_given_up() {
     assert_eq!(names, ["RoundAborted", "AttemptEnded"]);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[1].run.may_live());
-    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    world.see(1, AttemptSighting::Failed("ended by signal 15".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
 }
 
@@ -88,12 +88,12 @@ fn what_may_run_at_sites_that_answer_is_ended_there_and_not_given_up() {
 fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
     let mut world = JobWorld::new(spec(2));
     world.run();
-    world.see(1, Sighting::Vanished("its node failed".into()));
+    world.see(1, AttemptSighting::Vanished("its node failed".into()));
     let requeues = |world: &JobWorld| {
         matches!(
             world.job.phase,
             JobPhase::Aborting {
-                then: AfterAbort::Requeue { .. },
+                then: AbortConsequence::Requeue { .. },
                 ..
             }
         )
@@ -117,7 +117,7 @@ fn abandoning_is_cancelling_where_every_site_answers() {
         Err(JobRejection::AlreadySo),
         "nothing of it is there"
     );
-    world.see_all(Sighting::Vanished("killed".into()));
+    world.see_all(AttemptSighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
     assert_eq!(world.tell(abandon(&[0])), Err(JobRejection::AlreadySo));
     let mut queued = JobWorld::new(spec(1));

@@ -3,17 +3,17 @@
 use super::job_world::{JobWorld, lost_input, spec};
 use crate::claim::ClaimTry;
 use crate::ids::LrmId;
-use crate::job::accounting::Accounting;
+use crate::job::accounting::JobAccounting;
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobSurroundings, SiteClockTimes, SubmissionAnswer,
 };
 use crate::job::job_state::PhaseKind;
 use crate::units::{ClockSkew, DurationMs};
 
 const SECOND: u64 = 1_000;
 
-fn accounting(world: &JobWorld) -> Accounting {
-    Accounting::from_job(&world.job)
+fn accounting(world: &JobWorld) -> JobAccounting {
+    JobAccounting::from_job(&world.job)
 }
 
 fn seconds(secs: u64) -> Option<DurationMs> {
@@ -47,13 +47,13 @@ fn what_is_gained_and_wasted_counts_processors_and_time() {
         .unwrap();
     world.accept_all();
     world.pass(240);
-    world.see(0, Sighting::Ready("n".into()));
-    world.see(1, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
+    world.see(1, AttemptSighting::Ready("n".into()));
     world.pass(60);
-    world.see(2, Sighting::Ready("n".into()));
+    world.see(2, AttemptSighting::Ready("n".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming, "input is missing");
     world.pass(20);
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     assert_eq!(world.phase(), PhaseKind::Starting);
     let found = accounting(&world);
     assert_eq!(found.gained_time, seconds(300));
@@ -81,22 +81,22 @@ fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
     let ahead = ClockSkew(3_600_000);
     let held_at = Some(world.now + ahead - DurationMs::from_secs(20));
     for index in [0, 1] {
-        let times = SiteTimes {
+        let times = SiteClockTimes {
             clock: ahead,
             held_at,
-            ..SiteTimes::default()
+            ..SiteClockTimes::default()
         };
-        world.see_at(index, times, Sighting::Ready("n".into()));
+        world.see_at(index, times, AttemptSighting::Ready("n".into()));
     }
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     let found = accounting(&world);
     assert_eq!(found.gained_time, seconds(220));
     assert_eq!(found.gained_processor_ms, 24 * 220 * SECOND);
     assert_eq!(found.wasted_processor_ms, 24 * 20 * SECOND, "to the gate");
     world.pass(15);
-    world.see(0, Sighting::Begun("n".into()));
+    world.see(0, AttemptSighting::Begun("n".into()));
     world.pass(5);
-    world.see(1, Sighting::TooLate);
+    world.see(1, AttemptSighting::TooLate);
     let found = accounting(&world);
     assert_eq!(
         found.wasted_processor_ms,
@@ -104,7 +104,7 @@ fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
         "and behind it"
     );
     world.pass(100);
-    world.see(0, Sighting::Failed("killed".into()));
+    world.see(0, AttemptSighting::Failed("killed".into()));
     assert_eq!(
         accounting(&world).wasted_processor_ms,
         found.wasted_processor_ms,
@@ -119,12 +119,12 @@ fn what_a_failed_round_held_is_wasted() {
     world.parameters.claim_timeout = DurationMs::from_secs(80);
     world.place();
     world.accept_all();
-    world.see(0, Sighting::Ready("n".into()));
-    world.see(1, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
+    world.see(1, AttemptSighting::Ready("n".into()));
     world.pass(80);
-    world.look(Inputs::Unknown);
+    world.look(InputState::Unknown);
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see_all(Sighting::Void);
+    world.see_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(accounting(&world).wasted_processor_ms, 1_920 * SECOND);
     assert_eq!(accounting(&world).gained_processor_ms, 0);
@@ -141,7 +141,7 @@ fn try_in_vain(world: &mut JobWorld) {
         ..ClaimTry::default()
     };
     world
-        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap();
 }
 
@@ -191,14 +191,14 @@ fn vector_m_3() {
     try_in_vain(&mut world);
     assert_eq!(claim_time(&world), Some(at(620)), "580 + 0.5 x 80");
     world.now = at(620);
-    world.look(Inputs::Unknown);
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
-    world.see(0, Sighting::Ready("n".into()));
+    world.look(InputState::Unknown);
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.see(0, AttemptSighting::Ready("n".into()));
     world.now = at(660);
-    world.look(Inputs::Here);
-    world.see(0, Sighting::Begun("n".into()));
+    world.look(InputState::Here);
+    world.see(0, AttemptSighting::Begun("n".into()));
     world.now = at(800);
-    world.see(0, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
 
     assert_eq!(world.phase(), PhaseKind::Finished);
     let found = accounting(&world);
@@ -225,12 +225,12 @@ fn the_durations_of_a_job_with_two_placements() {
         .unwrap();
     world.pass(320);
     let lost = lost_input(&[0]);
-    let _ = world.tell(JobCommand::Look(ExternalState {
+    let _ = world.tell(JobCommand::Look(JobSurroundings {
         inputs: lost,
-        ..ExternalState::default()
+        ..JobSurroundings::default()
     }));
     if world.phase() == PhaseKind::Aborting {
-        world.see_all(Sighting::Void);
+        world.see_all(AttemptSighting::Void);
     }
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.pass(60);
@@ -242,14 +242,14 @@ fn the_durations_of_a_job_with_two_placements() {
             by: None,
         })
         .unwrap();
-    world.look(Inputs::Here);
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.look(InputState::Here);
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
     world.pass(120);
-    world.see(0, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
     world.pass(40);
-    world.see(0, Sighting::Begun("n".into()));
+    world.see(0, AttemptSighting::Begun("n".into()));
     world.pass(140);
-    world.see(0, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
     let found = accounting(&world);
     assert_eq!(found.placement_time, seconds(60));
@@ -277,9 +277,9 @@ fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     world.pass(100);
     let lost = lost_input(&[0]);
     world
-        .tell(JobCommand::Look(ExternalState {
+        .tell(JobCommand::Look(JobSurroundings {
             inputs: lost,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }))
         .unwrap();
     world.pass(20);

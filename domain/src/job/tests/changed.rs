@@ -2,7 +2,7 @@
 
 use super::divided::placements;
 use super::job_world::key;
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::{PhaseKind, TermsChange};
@@ -11,7 +11,7 @@ use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
-impl Story {
+impl ReservationWorld {
     fn told(&mut self, command: JobCommand) -> Result<Vec<&'static str>, JobRejection> {
         self.world.tell(command)
     }
@@ -35,7 +35,7 @@ impl Story {
 #[test]
 fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawed() {
     for is_kept in [true, false] {
-        let mut story = Story::asking_for_the_last_time();
+        let mut story = ReservationWorld::asking_for_the_last_time();
         story.told(JobCommand::Freeze(key())).unwrap();
         story.ask_all();
         assert_eq!(story.question(), None, "all is confirmed");
@@ -62,7 +62,7 @@ fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawe
 
 #[test]
 fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
-    let mut story = Story::new(1, HOUR, 1);
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     story.seek().unwrap();
     story.ask_all();
     story.change(HOUR + HOUR, HOUR).unwrap();
@@ -85,8 +85,8 @@ fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
 }
 
 /// A job for which processors are claimed first, and is to start within three hours.
-fn claiming() -> Story {
-    let mut story = Story::new(1, HOUR, 1);
+fn claiming() -> ReservationWorld {
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
     let wish = ReservationTerms {
@@ -134,7 +134,7 @@ fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
 
 #[test]
 fn what_was_found_for_another_start_decides_nothing() {
-    let mut story = Story::new(1, HOUR, 1);
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     let wish = story.world.job.reservation_terms();
     let nowhere = |wish| JobCommand::Reserve {
         candidates: vec![Vec::new()],
@@ -150,7 +150,7 @@ fn what_was_found_for_another_start_decides_nothing() {
     );
     let wish = story.world.job.reservation_terms();
     assert_eq!(story.told(nowhere(wish)).unwrap(), ["JobFailed"]);
-    let mut story = Story::divided(false);
+    let mut story = ReservationWorld::divided(false);
     let wish = story.world.job.reservation_terms();
     story.change(HOUR, HOUR).unwrap();
     let lose = |wish| JobCommand::LoseReservation {

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::job_world::{JobWorld, site, spec};
-use crate::claim::{ClaimField, ClaimPlace, ClaimTry, MinClaimStep, Victim, plan_claim};
+use crate::claim::{
+    ClaimPlace, ClaimTry, ClaimableSites, MinClaimInterval, PreemptibleJob, plan_claim,
+};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use crate::job::job_command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
+use crate::job::job_command::{
+    AttemptSighting, InputState, JobCommand, JobSurroundings, SubmissionAnswer,
+};
 use crate::job::job_state::{Job, PhaseKind};
 use crate::job::spec::{Priority, RequestType};
 use crate::placed::Placement;
-use crate::placement::{DefaultPolicies, PlacementRequest};
+use crate::placement::{PlacementDefaults, PlacementRequest};
 use crate::queue::WaitingJob;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -32,15 +36,15 @@ fn c() -> SiteName {
 /// The common setting of section 7: what is idle, who holds processors at B, and how long
 /// the file takes to C.
 #[derive(Debug, Clone)]
-struct Field {
+struct ClaimTestSites {
     idle: BTreeMap<SiteName, u32>,
-    at_b: Vec<Victim>,
+    at_b: Vec<PreemptibleJob>,
     file_to_c: DurationMs,
     /// Where as much waited lately.
     waited: Option<SiteName>,
 }
 
-impl ClaimField for Field {
+impl ClaimableSites for ClaimTestSites {
     fn idle_at(&self, place: &ClaimPlace) -> Option<Resources> {
         self.idle
             .get(&place.site)
@@ -78,7 +82,7 @@ impl ClaimField for Field {
         })
     }
 
-    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim> {
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<PreemptibleJob> {
         if place.site == b() {
             self.at_b.clone()
         } else {
@@ -87,8 +91,8 @@ impl ClaimField for Field {
     }
 }
 
-fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> Victim {
-    Victim {
+fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> PreemptibleJob {
+    PreemptibleJob {
         job: JobId(job),
         priority,
         resources: Resources::processors(processors),
@@ -98,8 +102,8 @@ fn victim(job: u64, priority: Priority, processors: u32, start: u64) -> Victim {
     }
 }
 
-fn field() -> Field {
-    Field {
+fn field() -> ClaimTestSites {
+    ClaimTestSites {
         idle: BTreeMap::from([(a(), 20), (b(), 12), (c(), 4)]),
         at_b: vec![
             victim(101, Priority::Low, 2, 100),
@@ -121,7 +125,7 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
     let mut world = JobWorld::new(spec);
     world.job.priority = Priority::High;
     world.parameters.claim.threshold = PerMillion(threshold * 1_000);
-    world.parameters.claim.min_claim_step = MinClaimStep::Fixed(DurationMs(1_000));
+    world.parameters.claim.min_claim_step = MinClaimInterval::Fixed(DurationMs(1_000));
     world.parameters.claim_timeout = DurationMs::from_secs(3_600);
     let mut placements = world.placements(320_000);
     for (placement, at) in placements.iter_mut().zip([a(), b(), b()]) {
@@ -138,7 +142,7 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
 }
 
 /// Of the vectors none with T = 1 ever re-places or preempts.
-fn plan(world: &JobWorld, field: &mut Field) -> ClaimTry {
+fn plan(world: &JobWorld, field: &mut ClaimTestSites) -> ClaimTry {
     let attempt = plan_claim(&world.job, &world.parameters.claim, world.now, field);
     if world.job.claim_threshold(&world.parameters.claim) == PerMillion::ONE {
         assert_eq!(
@@ -169,10 +173,13 @@ fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
 }
 
 /// One try as the claimer makes it.
-fn make_try(world: &mut JobWorld, field: &Field) -> ClaimTry {
+fn make_try(world: &mut JobWorld, field: &ClaimTestSites) -> ClaimTry {
     let attempt = plan(world, &mut field.clone());
     world
-        .tell(JobCommand::Claim(attempt.clone(), ExternalState::default()))
+        .tell(JobCommand::Claim(
+            attempt.clone(),
+            JobSurroundings::default(),
+        ))
         .unwrap();
     attempt
 }
@@ -301,10 +308,10 @@ fn a_refusal_gives_all_back_with_t_1_and_keeps_the_others_with_less() {
         let mut field = field();
         field.idle.insert(b(), 16);
         assert_eq!(started(&make_try(&mut world, &field)), [1, 2, 3]);
-        world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
-        world.submit(2, SubmitAnswer::Accepted(LrmId::new("3").unwrap()));
-        world.see(0, Sighting::Ready("n".into()));
-        world.submit(1, SubmitAnswer::Full("no processors".into()));
+        world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+        world.submit(2, SubmissionAnswer::Accepted(LrmId::new("3").unwrap()));
+        world.see(0, AttemptSighting::Ready("n".into()));
+        world.submit(1, SubmissionAnswer::Full("no processors".into()));
         let held: Vec<usize> = (0..3)
             .filter(|&i| world.job.components[i].is_claimed())
             .collect();
@@ -315,8 +322,8 @@ fn a_refusal_gives_all_back_with_t_1_and_keeps_the_others_with_less() {
                 None,
                 "not before what was held is confirmed gone"
             );
-            world.see(0, Sighting::Void);
-            world.see(2, Sighting::Void);
+            world.see(0, AttemptSighting::Void);
+            world.see(2, AttemptSighting::Void);
             assert_eq!(world.phase(), PhaseKind::Placed);
         }
         assert_eq!(next_try(&world), Some(300_000));
@@ -341,10 +348,10 @@ fn after_the_last_try_all_is_given_back_and_l_falls() {
         make_try(&mut world, &field);
         field.idle = BTreeMap::from([(a(), 4), (b(), 4), (c(), 4)]);
         if tries.len() == 1 {
-            world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
-            world.submit(1, SubmitAnswer::Accepted(LrmId::new("2").unwrap()));
-            world.see(0, Sighting::Ready("n".into()));
-            world.see(1, Sighting::Ready("n".into()));
+            world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+            world.submit(1, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
+            world.see(0, AttemptSighting::Ready("n".into()));
+            world.see(1, AttemptSighting::Ready("n".into()));
         }
     }
     assert_eq!(
@@ -352,8 +359,8 @@ fn after_the_last_try_all_is_given_back_and_l_falls() {
         [240_000, 300_000, 315_000, 318_750, 319_750, 320_000]
     );
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see(0, Sighting::Void);
-    world.see(1, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
+    world.see(1, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(world.job.setbacks.claims, 6);
     // M-2.
@@ -403,7 +410,7 @@ fn a_try_that_comes_late_is_counted_from_when_it_was_made() {
 
 prop_compose! {
     /// The common setting with anything idle.
-    fn drawn_field()(idle in prop::collection::vec(0..24u32, 3), victims in 0..5usize) -> Field {
+    fn drawn_field()(idle in prop::collection::vec(0..24u32, 3), victims in 0..5usize) -> ClaimTestSites {
         let mut field = field();
         field.idle = [a(), b(), c()].into_iter().zip(idle).collect();
         field.at_b.truncate(victims);
@@ -464,7 +471,7 @@ fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
         world.run();
         world.tell(JobCommand::Preempt { by: JobId(9) }).unwrap();
         assert_eq!(world.phase(), PhaseKind::Aborting);
-        world.see(0, Sighting::Void);
+        world.see(0, AttemptSighting::Void);
         assert_eq!(world.phase(), PhaseKind::Queued);
         assert_eq!(world.job.setbacks.preemptions, round);
         assert_eq!(
@@ -490,16 +497,16 @@ fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
     let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
-    world.see(0, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
     let yields = Some((ComponentIndex(1), JobId(3)));
     world
-        .tell(JobCommand::Look(ExternalState {
+        .tell(JobCommand::Look(JobSurroundings {
             yields,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }))
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see_all(Sighting::Void);
+    world.see_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
 }
 
@@ -513,7 +520,7 @@ fn a_claim_is_not_made_earlier_than_it_can_be_held() {
 #[test]
 fn input_that_is_there_is_not_waited_for() {
     let mut world = job_at(10, 1_000, 8);
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     assert!(world.job.claim_time(&world.parameters).unwrap() <= world.now);
     make_try(&mut world, &field());
     assert_eq!(
@@ -528,7 +535,7 @@ fn input_that_is_there_is_not_waited_for() {
 fn a_start_estimated_too_late_is_not_waited_for_once_input_is_there() {
     let mut world = job_at(10, 1_000, 8);
     world.parameters.backoff_max = DurationMs::from_secs(30);
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     make_try(&mut world, &field());
     assert_eq!(next_try(&world), Some(40_000));
 }
@@ -551,14 +558,14 @@ fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
     world.accept_all();
     world.now = world.now + world.parameters.claim_timeout;
     world
-        .tell(JobCommand::Look(ExternalState::default()))
+        .tell(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     let waiting = WaitingJob::from_job(&world.job, || {
         Arc::new(PlacementRequest::of_job(
             &world.job,
-            &DefaultPolicies::default(),
+            &PlacementDefaults::default(),
         ))
     })
     .expect("it waits");

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn where_as_much_waited_lately_nothing_is_claimed_or_preempted() {
     let waits = |at: SiteName| {
-        let mut field = Field {
+        let mut field = ClaimTestSites {
             waited: Some(at),
             ..field()
         };
@@ -18,7 +18,7 @@ fn where_as_much_waited_lately_nothing_is_claimed_or_preempted() {
         (vec![2, 3], vec![], vec![(3, a())]),
         "16 at A stay unclaimed"
     );
-    let mut field = Field {
+    let mut field = ClaimTestSites {
         waited: Some(b()),
         ..field()
     };
@@ -45,19 +45,19 @@ fn input_that_was_late_again_and_again_is_waited_for() {
         world.job.setbacks.rounds = 4;
         assert_eq!(next_try(&world), Some(240_000), "the others held nothing");
     }
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     assert_eq!(next_try(&world), Some(0), "however early that is");
 }
 
 /// A site whose prologue takes minutes sets the pace of all that start together with it.
 #[test]
 fn the_longest_limits_of_the_sites_of_a_round_count() {
-    use crate::acquisition::ClaimLimits;
+    use crate::acquisition::ClaimTimeLimits;
     let given_up = |timeouts: &[(SiteName, u64)]| {
         let mut world = job_at(240, 1_000, 8);
         let limits = |secs| {
             let length = DurationMs::from_secs(secs);
-            ClaimLimits {
+            ClaimTimeLimits {
                 ready_within: length,
                 max_hold: length,
             }
@@ -88,7 +88,7 @@ fn the_longest_limits_of_the_sites_of_a_round_count() {
 
 #[test]
 fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
-    use crate::acquisition::ClaimLimits;
+    use crate::acquisition::ClaimTimeLimits;
     let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
@@ -102,18 +102,18 @@ fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
     let max_hold = DurationMs::from_secs(900);
     world.parameters.claims_at = [(
         site,
-        ClaimLimits {
+        ClaimTimeLimits {
             ready_within,
             max_hold,
         },
     )]
     .into();
     world.now = world.now + world.parameters.claim_timeout;
-    let _ = world.tell(JobCommand::Look(ExternalState::default()));
+    let _ = world.tell(JobCommand::Look(JobSurroundings::default()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
     world.now = world.now + ready_within;
     world
-        .tell(JobCommand::Look(ExternalState::default()))
+        .tell(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }

@@ -2,23 +2,23 @@
 
 use super::job_world::{JobWorld, spec};
 use crate::ids::ComponentIndex;
-use crate::job::job_command::{Inputs, JobCommand, Sighting, SiteTimes};
-use crate::job::job_due::EffectKind;
+use crate::job::job_command::{AttemptSighting, InputState, JobCommand, SiteClockTimes};
+use crate::job::job_due::JobEffectKind;
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{AbortCause, AttemptEnding, AttemptState, PhaseKind};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A site's clock that is so far ahead of ours, in seconds.
-fn ahead(secs: i64) -> SiteTimes {
-    SiteTimes {
+fn ahead(secs: i64) -> SiteClockTimes {
+    SiteClockTimes {
         clock: ClockSkew(secs * 1_000),
         began_at: None,
         held_at: None,
     }
 }
 
-fn ready() -> Sighting {
-    Sighting::Ready("node1".into())
+fn ready() -> AttemptSighting {
+    AttemptSighting::Ready("node1".into())
 }
 
 /// Two components at their gates, and the start decided.
@@ -76,22 +76,22 @@ fn a_gate_that_a_restart_left_shut_stays_shut_once_it_is_late_there() {
     );
     world.see_at(
         0,
-        SiteTimes {
+        SiteClockTimes {
             began_at,
             ..ahead(270)
         },
-        Sighting::Succeeded,
+        AttemptSighting::Succeeded,
     );
     world.see_at(1, ahead(270), ready());
     assert_eq!(world.due(), [], "too late at its site");
-    world.look(Inputs::Unknown);
+    world.look(InputState::Unknown);
     assert_eq!(
         *why(&world),
         AbortCause::StartMissed {
             component: ComponentIndex(1)
         }
     );
-    assert_eq!(world.due(), [EffectKind::End]);
+    assert_eq!(world.due(), [JobEffectKind::End]);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn the_other_gate_is_opened_after_a_quick_restart() {
     recover(&mut world);
     world.pass(2);
     world.see(1, ready());
-    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    assert_eq!(world.due(), [JobEffectKind::OpenGate]);
     open(&mut world, 1);
-    world.see_all(Sighting::Begun("node1".into()));
+    world.see_all(AttemptSighting::Begun("node1".into()));
     assert_eq!(world.phase(), PhaseKind::Running);
 }
 
@@ -139,11 +139,11 @@ fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
     world.see_at(1, ahead(-40), ready());
     let ended = |world: &mut JobWorld, index: usize, secs: i64, later: u64| {
         let began_at = world.now + DurationMs::from_secs(later) + ClockSkew(secs * 1_000);
-        let times = SiteTimes {
+        let times = SiteClockTimes {
             began_at: Some(began_at),
             ..ahead(secs)
         };
-        world.see_at(index, times, Sighting::Succeeded);
+        world.see_at(index, times, AttemptSighting::Succeeded);
     };
     ended(&mut world, 0, 500, 0);
     ended(&mut world, 1, -40, 31);
@@ -165,11 +165,11 @@ fn clocks_that_differ_between_sites_tear_no_start_apart() {
     world.see_at(1, ahead(-40), ready());
     for (index, secs) in [(0, 500), (1, -40)] {
         let began_at = Some(world.now + ClockSkew(secs * 1_000));
-        let times = SiteTimes {
+        let times = SiteClockTimes {
             began_at,
             ..ahead(secs)
         };
-        world.see_at(index, times, Sighting::Begun("n".into()));
+        world.see_at(index, times, AttemptSighting::Begun("n".into()));
     }
     assert_eq!(world.phase(), PhaseKind::Running);
 }
@@ -178,7 +178,7 @@ fn clocks_that_differ_between_sites_tear_no_start_apart() {
 fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     let detail = || "preempted by a job of the site".into();
     let mut world = starting();
-    world.see(1, Sighting::Taken(detail()));
+    world.see(1, AttemptSighting::Taken(detail()));
     assert!(
         matches!(why(&world), AbortCause::ClaimLost { .. }),
         "at its gate"
@@ -188,10 +188,10 @@ fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     let mut world = starting();
     for index in [0, 1] {
         open(&mut world, index);
-        world.see(index, Sighting::Begun("node1".into()));
+        world.see(index, AttemptSighting::Begun("node1".into()));
     }
     assert_eq!(world.phase(), PhaseKind::Running);
-    world.see(1, Sighting::Taken(detail()));
+    world.see(1, AttemptSighting::Taken(detail()));
     assert!(
         matches!(why(&world), AbortCause::ClaimLost { .. }),
         "running"
@@ -215,8 +215,8 @@ fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
     let mut world = starting();
     open(&mut world, 0);
     open(&mut world, 1);
-    world.see(0, Sighting::Begun("node1".into()));
-    world.see(1, Sighting::TooLate);
+    world.see(0, AttemptSighting::Begun("node1".into()));
+    world.see(1, AttemptSighting::TooLate);
     assert_eq!(
         *why(&world),
         AbortCause::StartMissed {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::job_world::{JobWorld, flexible, spec};
-use super::lives::{Blow, behave, blow, strike};
+use super::lives::{LifeStep, behave, blow, strike};
 use super::queued::waiting;
-use crate::acquisition::{Acquisition, QueueLimits};
+use crate::acquisition::{Acquisition, QueueTimeLimits};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::evolve::evolve;
-use crate::job::job_command::{Inputs, Sighting, SubmitAnswer};
+use crate::job::job_command::{AttemptSighting, InputState, SubmissionAnswer};
 use crate::job::job_event::{JobEvent, JobEventKind};
 use crate::job::job_state::{Job, PhaseKind};
 use crate::runner::RestartScope;
@@ -18,7 +18,7 @@ use crate::units::{DurationMs, Timestamp};
 
 /// What a job came to, told by its events alone, in processors x time.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Costs {
+struct ProcessorTimeCosts {
     /// Each stretch from a site's start to the begin of the payload or the attempt's end.
     held: u64,
     /// In rounds that started, from placement to there; in others and of restarts what was held.
@@ -26,8 +26,8 @@ struct Costs {
 }
 
 #[derive(Default)]
-struct Watch {
-    costs: Costs,
+struct CostWatch {
+    costs: ProcessorTimeCosts,
     placed: Timestamp,
     is_decided: bool,
     /// Since when they hold processors that they have not begun on.
@@ -37,7 +37,7 @@ struct Watch {
     to_begin: Vec<ComponentIndex>,
 }
 
-impl Watch {
+impl CostWatch {
     /// Before the event is applied.
     fn see(&mut self, job: &Job, event: &JobEvent) {
         match &event.what {
@@ -90,9 +90,9 @@ impl Watch {
     }
 }
 
-fn told(start: &Job, events: &[JobEvent]) -> Costs {
+fn told(start: &Job, events: &[JobEvent]) -> ProcessorTimeCosts {
     let mut job = start.clone();
-    let mut watch = Watch::default();
+    let mut watch = CostWatch::default();
     for event in events {
         watch.see(&job, event);
         evolve(&mut job, event);
@@ -101,23 +101,23 @@ fn told(start: &Job, events: &[JobEvent]) -> Costs {
     watch.costs
 }
 
-fn counted(job: &Job) -> Costs {
+fn counted(job: &Job) -> ProcessorTimeCosts {
     let instants = &job.instants;
     let held = instants.wasted_processor_ms;
-    Costs {
+    ProcessorTimeCosts {
         held,
         whole: held + instants.gained_processor_ms,
     }
 }
 
 /// Blows under which many rounds wait in queues, give back and come to a start.
-fn blows() -> impl Strategy<Value = Vec<Blow>> {
+fn blows() -> impl Strategy<Value = Vec<LifeStep>> {
     let more = prop_oneof![
-        4 => (0..3usize).prop_map(|index| Blow::See(index, 2)),
-        2 => (0..3usize).prop_map(|index| Blow::See(index, 6)),
-        2 => Just(Blow::Inputs(1)),
-        4 => (0..3usize).prop_map(|index| Blow::Submit(index, 4)),
-        1 => (100..400u64).prop_map(Blow::Pass),
+        4 => (0..3usize).prop_map(|index| LifeStep::See(index, 2)),
+        2 => (0..3usize).prop_map(|index| LifeStep::See(index, 6)),
+        2 => Just(LifeStep::Inputs(1)),
+        4 => (0..3usize).prop_map(|index| LifeStep::Submit(index, 4)),
+        1 => (100..400u64).prop_map(LifeStep::Pass),
     ];
     proptest::collection::vec(prop_oneof![blow(), more], 0..160)
 }
@@ -139,7 +139,7 @@ proptest! {
         if queued {
             let deadline = DurationMs::from_secs(3_600);
             let max_hold = DurationMs::from_secs(300);
-            world.acquisition = Acquisition::Queue(QueueLimits { deadline, max_hold });
+            world.acquisition = Acquisition::Queue(QueueTimeLimits { deadline, max_hold });
         }
         let start = world.job.clone();
         blows.iter().for_each(|blow| strike(&mut world, blow));
@@ -153,17 +153,17 @@ proptest! {
 fn what_was_held_and_given_back_is_not_gained_too() {
     let mut world = waiting(2);
     world.pass(100);
-    world.see(0, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
     world.pass(300);
     assert_eq!(
-        world.look(Inputs::Here),
+        world.look(InputState::Here),
         ["ClaimGivenBack", "StartDeferred"]
     );
-    world.see(0, Sighting::Void);
-    assert_eq!(world.look(Inputs::Here), ["ComponentsClaimed"]);
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("2").unwrap()));
+    world.see(0, AttemptSighting::Void);
+    assert_eq!(world.look(InputState::Here), ["ComponentsClaimed"]);
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("2").unwrap()));
     world.pass(50);
-    world.see_all(Sighting::Ready("n".into()));
+    world.see_all(AttemptSighting::Ready("n".into()));
     assert_eq!(world.phase(), PhaseKind::Starting);
     let instants = &world.job.instants;
     assert_eq!(instants.wasted_processor_ms, 2 * 300_000);

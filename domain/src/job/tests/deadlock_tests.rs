@@ -11,15 +11,15 @@ use crate::units::{DurationMs, Timestamp};
 
 /// What a component does at which site.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Does {
+enum ComponentActivity {
     Holds,
     Waits,
     Nothing,
 }
 
-use Does::{Holds, Nothing, Waits};
+use ComponentActivity::{Holds, Nothing, Waits};
 
-fn claiming(id: u64, submitted: u64, components: &[(Does, usize)]) -> Job {
+fn claiming(id: u64, submitted: u64, components: &[(ComponentActivity, usize)]) -> Job {
     let mut job = JobWorld::new(spec(components.len())).job;
     job.id = JobId(id);
     job.submitted_at = Timestamp(submitted);
@@ -37,7 +37,7 @@ fn number() -> LrmId {
     LrmId::new("1").unwrap()
 }
 
-fn component(does: Does, at: usize) -> Component {
+fn component(does: ComponentActivity, at: usize) -> Component {
     let run = match does {
         Holds => AttemptState::AtGate {
             lrm_id: number(),
@@ -131,7 +131,7 @@ fn what_is_being_given_back_holds_nobody_up() {
     assert_eq!(find_yield(&ours, [&theirs]), None);
 }
 
-fn doings() -> impl Strategy<Value = Vec<(Does, usize)>> {
+fn doings() -> impl Strategy<Value = Vec<(ComponentActivity, usize)>> {
     let does = prop_oneof![Just(Holds), Just(Waits), Just(Nothing)];
     proptest::collection::vec((does, 0..4usize), 1..5)
 }
@@ -145,7 +145,7 @@ proptest! {
     ) {
         let first = claiming(1, 5, &one);
         let second = claiming(2, if at_once { 5 } else { 6 }, &other);
-        let meet = |waits: &[(Does, usize)], holds: &[(Does, usize)]| {
+        let meet = |waits: &[(ComponentActivity, usize)], holds: &[(ComponentActivity, usize)]| {
             waits.iter().any(|(does, at)| *does == Waits && holds.contains(&(Holds, *at)))
         };
         let deadlock = meet(&one, &other) && meet(&other, &one);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::job_world::site;
-use super::reservations::Story;
-use crate::acquisition::{Molding, OtherShape};
+use super::reservations::ReservationWorld;
+use crate::acquisition::{AlternativeShape, MoldingOptions};
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::{JobPhase, PhaseKind};
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placed::Placement;
 use crate::reservation::flexco::FlexPlan;
 use crate::reservation::lease_length;
@@ -20,9 +20,9 @@ const MINUTE: DurationMs = DurationMs::from_secs(60);
 type DivisionFacts = Result<Vec<&'static str>, JobRejection>;
 
 /// Where parts would go: at a site so many.
-pub(super) type Parts<'a> = &'a [(usize, u32)];
+pub(super) type PartsAtSites<'a> = &'a [(usize, u32)];
 
-pub(super) fn placements(parts: Parts<'_>) -> Vec<Placement> {
+pub(super) fn placements(parts: PartsAtSites<'_>) -> Vec<Placement> {
     parts
         .iter()
         .map(|(at, count): &(usize, u32)| Placement {
@@ -35,19 +35,19 @@ pub(super) fn placements(parts: Parts<'_>) -> Vec<Placement> {
         .collect()
 }
 
-impl Story {
+impl ReservationWorld {
     /// A job of six processors for an hour, or three for two hours, with an overhead of a fifth,
     /// and two sites of four.
     pub(super) fn divided(flexible: bool) -> Self {
         let mut story = Self::flexible(1, HOUR + HOUR, 2, flexible);
         let mut spec = (*story.world.job.spec).clone();
-        spec.request = RequestType::Flexible(Flexible::default());
+        spec.request = RequestType::Flexible(FlexibleBounds::default());
         spec.components[0].resources = Resources::processors(6);
-        let shapes = vec![OtherShape {
+        let shapes = vec![AlternativeShape {
             processors: 3,
             run_time: HOUR + HOUR,
         }];
-        spec.run.molding = Molding {
+        spec.run.molding = MoldingOptions {
             overhead: 20,
             shapes,
         };
@@ -56,7 +56,7 @@ impl Story {
     }
 
     /// So long after the earliest start that it accepts, in a shape, so many at which site.
-    fn plan(&self, shape: usize, after: DurationMs, parts: Parts<'_>) -> FlexPlan {
+    fn plan(&self, shape: usize, after: DurationMs, parts: PartsAtSites<'_>) -> FlexPlan {
         let job = self
             .world
             .job
@@ -79,7 +79,7 @@ impl Story {
         }
     }
 
-    fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
+    fn divide(&mut self, after: DurationMs, parts: PartsAtSites<'_>) -> DivisionFacts {
         let plan = self.plan(0, after, parts);
         let placements = placements(parts);
         let wish = self.world.job.reservation_terms();
@@ -90,7 +90,12 @@ impl Story {
         })
     }
 
-    fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
+    fn divide_anew(
+        &mut self,
+        shape: usize,
+        after: DurationMs,
+        parts: PartsAtSites<'_>,
+    ) -> DivisionFacts {
         let plan = self.plan(shape, after, parts);
         let placements = placements(parts);
         self.world.tell(JobCommand::DivideAnew {
@@ -128,7 +133,7 @@ impl Story {
 
 #[test]
 fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
-    let story = Story::promised(false);
+    let story = ReservationWorld::promised(false);
     let job = &story.world.job;
     let parameters = &story.world.parameters;
     assert_eq!(story.shares(), [(0, 4), (1, 2)]);
@@ -152,7 +157,7 @@ fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
 
 #[test]
 fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
-    let mut story = Story::divided(false);
+    let mut story = ReservationWorld::divided(false);
     story.take_all();
     for _ in 0..4 {
         story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
@@ -175,7 +180,7 @@ fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
 
 #[test]
 fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
-    let mut story = Story::divided(false);
+    let mut story = ReservationWorld::divided(false);
     story.take(0, DurationMs::ZERO, HOUR + HOUR + HOUR);
     story.divide(HOUR + HOUR + HOUR, &[(0, 4), (1, 2)]).unwrap();
     story.ask_all();
@@ -187,7 +192,7 @@ fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
 
 #[test]
 fn a_better_division_is_promised_once_all_of_it_is_had() {
-    let mut story = Story::promised(true);
+    let mut story = ReservationWorld::promised(true);
     let late = story.world.job.reserved_start();
     let before = story.held();
     // Four of the first site are held from then on by the job itself.
@@ -215,7 +220,7 @@ fn a_better_division_is_promised_once_all_of_it_is_had() {
 
 #[test]
 fn another_shape_at_one_site_takes_the_place_of_two_parts() {
-    let mut story = Story::promised(true);
+    let mut story = ReservationWorld::promised(true);
     let before = story.held();
     // Three of the second site have room beside the two that it holds: no, but before them.
     story.world.now = story.start() - HOUR;
@@ -233,7 +238,7 @@ fn another_shape_at_one_site_takes_the_place_of_two_parts() {
 
 #[test]
 fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
-    let mut story = Story::divided(true);
+    let mut story = ReservationWorld::divided(true);
     story
         .divide(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)])
         .unwrap();
@@ -262,7 +267,7 @@ fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
 
 #[test]
 fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
-    let mut story = Story::divided(true);
+    let mut story = ReservationWorld::divided(true);
     for parts in [&[(0, 4), (1, 3)][..], &[(0, 4)], &[]] {
         assert_eq!(
             story.divide(HOUR, parts),
@@ -279,7 +284,7 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
         wish,
     });
     assert_eq!(told, Err(JobRejection::Stale));
-    let mut story = Story::promised(true);
+    let mut story = ReservationWorld::promised(true);
     for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {
         let told = story.divide_anew(shape, after, &[(0, 4), (1, 2)]);
         assert_eq!(told, Err(JobRejection::Stale), "{shape} {after}");
@@ -290,7 +295,7 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
         Ok(vec!["ReservationForwardSought"]),
         "earlier complete by eleven minutes"
     );
-    let mut story = Story::promised(false);
+    let mut story = ReservationWorld::promised(false);
     let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
     assert_eq!(told, Err(JobRejection::Stale), "its user did not allow it");
     assert_eq!(story.world.job.earlier_start_basis(Timestamp(0)), None);

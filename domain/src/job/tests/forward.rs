@@ -1,7 +1,7 @@
 //! Promised starts that are brought forward.
 
 use super::job_world::{key, site};
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::PhaseKind;
 use crate::reservation::flexco::PartsPlan;
@@ -9,7 +9,7 @@ use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
-impl Story {
+impl ReservationWorld {
     /// A job of so many components, promised a start an hour after the earliest that it accepts,
     /// as one of two sites was taken until then; which it is not any more.
     fn promised_late(components: usize, flexible: bool) -> Self {
@@ -43,7 +43,7 @@ impl Story {
 
 #[test]
 fn a_better_plan_is_promised_once_all_of_it_is_had() {
-    let mut story = Story::promised_late(2, true);
+    let mut story = ReservationWorld::promised_late(2, true);
     let late = story.world.job.reserved_start().unwrap();
     let before = story.held();
     let half = DurationMs(HOUR.0 / 2);
@@ -84,7 +84,7 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
 
 #[test]
 fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
-    let mut story = Story::promised_late(2, true);
+    let mut story = ReservationWorld::promised_late(2, true);
     let late = story.world.job.reserved_start();
     let before = story.held();
     // Others were faster.
@@ -108,7 +108,7 @@ fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
 
 #[test]
 fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
-    let mut story = Story::promised_late(2, true);
+    let mut story = ReservationWorld::promised_late(2, true);
     let present = story
         .world
         .job
@@ -134,7 +134,7 @@ fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
 
 #[test]
 fn what_its_user_did_not_allow_to_move_stays() {
-    let mut story = Story::promised_late(1, false);
+    let mut story = ReservationWorld::promised_late(1, false);
     assert!(
         story
             .world
@@ -150,7 +150,7 @@ fn what_its_user_did_not_allow_to_move_stays() {
 
 #[test]
 fn a_frozen_job_or_one_whose_reservation_has_begun_is_not_moved() {
-    let mut story = Story::promised_late(1, true);
+    let mut story = ReservationWorld::promised_late(1, true);
     story.world.tell(JobCommand::Freeze(key())).unwrap();
     assert_eq!(
         story.could_begin(DurationMs::ZERO, &[0]),

@@ -1,22 +1,22 @@
 //! Promises that sites lose before the start.
 
 use super::job_world::site;
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::ids::SiteName;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::PhaseKind;
-use crate::reservation::Serial;
+use crate::reservation::ReservationSerial;
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
-fn gone(site: SiteName, serial: Serial) -> JobCommand {
+fn gone(site: SiteName, serial: ReservationSerial) -> JobCommand {
     JobCommand::ReservationGone { site, serial }
 }
 
 #[test]
 fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
-    let mut story = Story::new(2, HOUR, 2);
+    let mut story = ReservationWorld::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
     let first = site(0);
@@ -24,7 +24,9 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
         .acquisition()
         .reservation_use();
     let serial = serial.unwrap().serial;
-    let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
+    let other = story
+        .world
+        .tell(gone(first.clone(), ReservationSerial(serial.0 + 7)));
     assert_eq!(other, Err(JobRejection::Stale), "of an earlier round");
     let told = story.world.tell(gone(first.clone(), serial)).unwrap();
     assert_eq!(told[0], "RoundAborted");
@@ -49,7 +51,7 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
 
 #[test]
 fn a_promise_that_is_made_use_of_is_not_given_up_for_a_list_without_it() {
-    let mut story = Story::new(1, HOUR, 1);
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     story.seek().unwrap();
     story.ask_all();
     let serial = story.world.job.components[0]

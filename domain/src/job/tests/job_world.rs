@@ -9,15 +9,16 @@ use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobRejection, JobSurroundings, SiteClockTimes,
+    SubmissionAnswer,
 };
-use crate::job::job_due::{EffectKind, due};
+use crate::job::job_due::{JobEffectKind, due};
 use crate::job::job_event::{JobEvent, JobEventKind};
 use crate::job::job_parameters::JobParameters;
-use crate::job::job_state::{Job, JobPhase, PhaseKind, Setbacks};
+use crate::job::job_state::{Job, JobPhase, PhaseKind, SetbackCounts};
 use crate::job::spec::{
-    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, OutputSpec, Priority,
-    Program, RequestType,
+    ComponentSpec, ExecutableSource, FlexibleBounds, JobSpec, OutputDestination, OutputSpec,
+    Priority, Program, RequestType, UnreachableAction,
 };
 use crate::job::state_table;
 use crate::job::{decide::decide, evolve::evolve};
@@ -49,7 +50,7 @@ fn component(index: usize) -> ComponentSpec {
         resources: Resources::processors(2),
         constraints: Vec::new(),
         program: Program {
-            executable: Executable::AtSite("/bin/true".into()),
+            executable: ExecutableSource::AtSite("/bin/true".into()),
             arguments: Vec::new(),
             environment: Default::default(),
             directory: None,
@@ -73,7 +74,7 @@ pub(crate) fn spec(components: usize) -> JobSpec {
         priority: Priority::Low,
         wall_time: DurationMs::from_secs(3_600),
         rerunnable: true,
-        on_unreachable: OnUnreachable::RerunAfter(DurationMs::from_secs(1_800)),
+        on_unreachable: UnreachableAction::RerunAfter(DurationMs::from_secs(1_800)),
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
@@ -82,9 +83,9 @@ pub(crate) fn spec(components: usize) -> JobSpec {
 }
 
 /// Input of these components cannot be brought.
-pub(super) fn lost_input(components: &[u32]) -> Inputs {
+pub(super) fn lost_input(components: &[u32]) -> InputState {
     let components = components.iter().copied().map(ComponentIndex).collect();
-    Inputs::Lost {
+    InputState::Lost {
         detail: "no replica".into(),
         components,
         at_site: false,
@@ -94,7 +95,7 @@ pub(super) fn lost_input(components: &[u32]) -> Inputs {
 /// A flexible job of six processors, which is split otherwise in each round.
 pub(super) fn flexible() -> JobSpec {
     let mut spec = spec(1);
-    spec.request = RequestType::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(FlexibleBounds::default());
     spec.components[0].resources = Resources::processors(6);
     spec
 }
@@ -119,7 +120,7 @@ impl JobWorld {
             inputs_here: false,
             start_at: None,
             components: Vec::new(),
-            setbacks: Setbacks::default(),
+            setbacks: SetbackCounts::default(),
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
@@ -236,7 +237,7 @@ impl JobWorld {
         .unwrap();
     }
 
-    pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {
+    pub(super) fn submit(&mut self, index: usize, answer: SubmissionAnswer) -> Vec<&'static str> {
         let component = ComponentIndex(index as u32);
         let attempt = self.attempt(index);
         self.tell(JobCommand::SubmitAnswered {
@@ -249,19 +250,19 @@ impl JobWorld {
 
     pub(super) fn accept_all(&mut self) {
         for index in 0..self.job.components.len() {
-            self.submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+            self.submit(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
         }
     }
 
-    pub(super) fn see(&mut self, index: usize, sighting: Sighting) -> Vec<&'static str> {
-        self.see_at(index, SiteTimes::default(), sighting)
+    pub(super) fn see(&mut self, index: usize, sighting: AttemptSighting) -> Vec<&'static str> {
+        self.see_at(index, SiteClockTimes::default(), sighting)
     }
 
     pub(super) fn see_at(
         &mut self,
         index: usize,
-        times: SiteTimes,
-        sighting: Sighting,
+        times: SiteClockTimes,
+        sighting: AttemptSighting,
     ) -> Vec<&'static str> {
         let component = ComponentIndex(index as u32);
         let attempt = self.attempt(index);
@@ -276,16 +277,16 @@ impl JobWorld {
         .unwrap()
     }
 
-    pub(super) fn see_all(&mut self, sighting: Sighting) {
+    pub(super) fn see_all(&mut self, sighting: AttemptSighting) {
         for index in 0..self.job.components.len() {
             self.see(index, sighting.clone());
         }
     }
 
-    pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
-        let external = ExternalState {
+    pub(super) fn look(&mut self, inputs: InputState) -> Vec<&'static str> {
+        let external = JobSurroundings {
             inputs,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         };
         match self.job.claim_time(&self.parameters) {
             Some(time) if time <= self.now => self.claim_all(external),
@@ -294,7 +295,7 @@ impl JobWorld {
     }
 
     /// A claiming try that finds every site idle.
-    pub(super) fn claim_all(&mut self, external: ExternalState) -> Vec<&'static str> {
+    pub(super) fn claim_all(&mut self, external: JobSurroundings) -> Vec<&'static str> {
         let start = self.job.unclaimed_components().collect();
         let attempt = ClaimTry {
             round: self.job.round,
@@ -310,7 +311,7 @@ impl JobWorld {
             .iter()
             .map(|path: &&str| OutputSpec {
                 path: RelPath::new(path).unwrap(),
-                collect: Collect::ToSite {
+                collect: OutputDestination::ToSite {
                     site: site(2),
                     register: path.parse().unwrap(),
                 },
@@ -318,7 +319,7 @@ impl JobWorld {
             .collect();
         let mut world = Self::new(spec);
         world.run();
-        world.see_all(Sighting::Succeeded);
+        world.see_all(AttemptSighting::Succeeded);
         world
     }
 
@@ -326,13 +327,13 @@ impl JobWorld {
     pub(super) fn run(&mut self) {
         self.place();
         self.accept_all();
-        self.see_all(Sighting::Ready("node1".into()));
+        self.see_all(AttemptSighting::Ready("node1".into()));
         assert_eq!(self.phase(), PhaseKind::Starting);
-        self.see_all(Sighting::Begun("node1".into()));
+        self.see_all(AttemptSighting::Begun("node1".into()));
         assert_eq!(self.phase(), PhaseKind::Running);
     }
 
-    pub(super) fn due(&self) -> Vec<EffectKind> {
+    pub(super) fn due(&self) -> Vec<JobEffectKind> {
         due(&self.job, self.now)
             .into_iter()
             .map(|effect| effect.kind)

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::job_world::{key, site, spec};
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
-use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
+use crate::claim::{ClaimPlace, ClaimTry, ClaimableSites, PreemptibleJob, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::demands::holdings;
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobRejection, JobSurroundings, SiteClockTimes,
+    SubmissionAnswer,
 };
-use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_due::{JobEffectKind, next_wake};
 use crate::job::job_state::{Job, PhaseKind};
-use crate::job::spec::{InvalidOffset, JobSpec, SpecError, SpecLimits};
+use crate::job::spec::{JobSpec, JobSpecError, JobSpecLimits, StartOffsetError};
 use crate::placed::Placement;
 use crate::reservation::StartWindow;
 use crate::resources::Resources;
@@ -25,8 +26,8 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const LATE: usize = 1;
 
 /// Two components, of which the second begins ten minutes after the first, as is promised.
-fn promised(change: impl FnOnce(&mut JobSpec)) -> Story {
-    let mut story = Story::flexible(2, HOUR, 2, false);
+fn promised(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
+    let mut story = ReservationWorld::flexible(2, HOUR, 2, false);
     let mut spec = JobSpec::clone(&story.world.job.spec);
     spec.components[LATE].start_after = DurationMs(10 * MINUTE.0);
     change(&mut spec);
@@ -38,37 +39,37 @@ fn promised(change: impl FnOnce(&mut JobSpec)) -> Story {
 }
 
 /// The same once the first runs.
-fn started(change: impl FnOnce(&mut JobSpec)) -> Story {
+fn started(change: impl FnOnce(&mut JobSpec)) -> ReservationWorld {
     let mut story = promised(change);
     story.world.now = story.start() - story.world.parameters.reservation_lead;
     assert_eq!(
-        story.world.claim_all(ExternalState::default()),
+        story.world.claim_all(JobSurroundings::default()),
         ["ComponentsClaimed"]
     );
     accept(&mut story, 0);
-    story.world.see(0, Sighting::Ready("node1".into()));
+    story.world.see(0, AttemptSighting::Ready("node1".into()));
     let start = story.start();
     story.sleep_until(start);
     assert_eq!(story.world.phase(), PhaseKind::Starting);
-    story.world.see(0, Sighting::Begun("node1".into()));
+    story.world.see(0, AttemptSighting::Begun("node1".into()));
     assert_eq!(story.world.phase(), PhaseKind::Running);
     story
 }
 
-fn accept(story: &mut Story, index: usize) {
+fn accept(story: &mut ReservationWorld, index: usize) {
     story
         .world
-        .submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+        .submit(index, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
 }
 
 /// The late one is claimed as soon as it may be.
-fn claim_late(story: &mut Story) {
+fn claim_late(story: &mut ReservationWorld) {
     story.world.now = story.world.job.claim_time(&story.world.parameters).unwrap();
-    assert_eq!(story.world.look(Inputs::Unknown), ["ComponentsClaimed"]);
+    assert_eq!(story.world.look(InputState::Unknown), ["ComponentsClaimed"]);
     accept(story, LATE);
 }
 
-fn begins(story: &Story) -> Timestamp {
+fn begins(story: &ReservationWorld) -> Timestamp {
     story
         .world
         .job
@@ -114,38 +115,46 @@ fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
     );
     story.world.pass(60);
     assert_eq!(
-        story.world.look(Inputs::Unknown),
+        story.world.look(InputState::Unknown),
         Vec::<&str>::new(),
         "it is too early"
     );
     claim_late(&mut story);
-    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Ready("node2".into()));
     assert_eq!(story.world.due(), [], "its gate stays shut");
     let job = &story.world.job;
     let parameters = &story.world.parameters;
     let now = story.world.now;
     assert_eq!(next_wake(job, parameters, now), Some(at));
     story.world.now = at;
-    assert_eq!(story.world.due(), [EffectKind::OpenGate]);
+    assert_eq!(story.world.due(), [JobEffectKind::OpenGate]);
     assert!(!story.world.job.is_restarted(), "none of it has run before");
-    story.world.see(LATE, Sighting::Begun("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Begun("node2".into()));
     assert_eq!(story.world.job.components[LATE].run.as_str(), "running");
 }
 
 #[test]
 fn the_job_is_done_once_the_late_one_is_and_gives_all_back() {
     let mut story = started(|_| ());
-    story.world.see(0, Sighting::Succeeded);
+    story.world.see(0, AttemptSighting::Succeeded);
     assert_eq!(
         (story.world.phase(), story.held().len()),
         (PhaseKind::Running, 2)
     );
     claim_late(&mut story);
-    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Ready("node2".into()));
     story.world.now = begins(&story);
-    story.world.see(LATE, Sighting::Begun("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Begun("node2".into()));
     assert!(story.world.job.components[LATE].restart.is_none());
-    story.world.see(LATE, Sighting::Succeeded);
+    story.world.see(LATE, AttemptSighting::Succeeded);
     assert_eq!(story.world.phase(), PhaseKind::Collecting);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Finished);
@@ -158,11 +167,15 @@ fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
     let placed = story.world.job.instants.placed.unwrap();
     let before = story.world.job.instants.gained_processor_ms;
     claim_late(&mut story);
-    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Ready("node2".into()));
     let held = story.world.now;
     let wasted = story.world.job.instants.wasted_processor_ms;
     story.world.now = begins(&story);
-    story.world.see(LATE, Sighting::Begun("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Begun("node2".into()));
     let instants = &story.world.job.instants;
     assert_eq!(
         instants.wasted_processor_ms - wasted,
@@ -180,10 +193,12 @@ fn a_lost_reservation_of_the_late_one_gives_up_the_round_and_the_others() {
     claim_late(&mut story);
     let names = story
         .world
-        .see(LATE, Sighting::Taken("its lease is gone".into()));
+        .see(LATE, AttemptSighting::Taken("its lease is gone".into()));
     assert_eq!(names, ["AttemptEnded", "RoundAborted"]);
     assert!(story.world.job.components[LATE].restart.is_none());
-    story.world.see(0, Sighting::Vanished("ended".into()));
+    story
+        .world
+        .see(0, AttemptSighting::Vanished("ended".into()));
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Queued);
     assert!(story.held().is_empty());
@@ -225,13 +240,15 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
     };
     story
         .world
-        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap();
     accept(&mut story, LATE);
-    story.world.see(LATE, Sighting::Ready("node3".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Ready("node3".into()));
     assert_eq!(story.world.due(), []);
     story.world.now = at;
-    assert_eq!(story.world.due(), [EffectKind::OpenGate]);
+    assert_eq!(story.world.due(), [JobEffectKind::OpenGate]);
 }
 
 #[test]
@@ -267,9 +284,9 @@ fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
     let mut story = started(|_| ());
     claim_late(&mut story);
     let unreachable = vec![(ComponentIndex(LATE as u32), story.world.now)];
-    let external = ExternalState {
+    let external = JobSurroundings {
         unreachable,
-        ..ExternalState::default()
+        ..JobSurroundings::default()
     };
     assert_eq!(
         story.world.tell(JobCommand::Look(external)).unwrap(),
@@ -279,7 +296,7 @@ fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
     story.world.now = story.world.now + limit;
     let names = story
         .world
-        .tell(JobCommand::Look(ExternalState::default()))
+        .tell(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
     assert_eq!(
         names,
@@ -321,9 +338,9 @@ fn all_of_a_job_is_moved_by_as_much() {
 }
 
 /// Nothing is idle, and nobody gives way.
-struct Full;
+struct FullSites;
 
-impl ClaimField for Full {
+impl ClaimableSites for FullSites {
     fn idle_at(&self, _: &ClaimPlace) -> Option<Resources> {
         Some(Resources::default())
     }
@@ -334,7 +351,7 @@ impl ClaimField for Full {
         None
     }
 
-    fn victims_at(&self, _: &ClaimPlace) -> Vec<Victim> {
+    fn victims_at(&self, _: &ClaimPlace) -> Vec<PreemptibleJob> {
         Vec::new()
     }
 }
@@ -344,8 +361,11 @@ fn what_is_promised_to_the_late_one_need_not_be_idle() {
     let story = started(|_| ());
     let job = &story.world.job;
     let claim = &story.world.parameters.claim;
-    assert_eq!(plan_claim(job, claim, story.world.now, &mut Full).start, []);
-    let late = plan_claim(job, claim, begins(&story), &mut Full);
+    assert_eq!(
+        plan_claim(job, claim, story.world.now, &mut FullSites).start,
+        []
+    );
+    let late = plan_claim(job, claim, begins(&story), &mut FullSites);
     assert_eq!(late.start, [ComponentIndex(LATE as u32)]);
 }
 
@@ -353,16 +373,18 @@ fn what_is_promised_to_the_late_one_need_not_be_idle() {
 fn a_common_start_is_torn_by_nobody_who_begins_later() {
     let mut story = started(|_| ());
     claim_late(&mut story);
-    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story
+        .world
+        .see(LATE, AttemptSighting::Ready("node2".into()));
     story.world.now = begins(&story) + DurationMs(1);
     let began_at = Some(story.world.now);
-    let times = SiteTimes {
+    let times = SiteClockTimes {
         began_at,
-        ..SiteTimes::default()
+        ..SiteClockTimes::default()
     };
     story
         .world
-        .see_at(LATE, times, Sighting::Begun("node2".into()));
+        .see_at(LATE, times, AttemptSighting::Begun("node2".into()));
     assert_eq!(story.world.phase(), PhaseKind::Running);
 }
 
@@ -381,8 +403,8 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     let check = |change: &dyn Fn(&mut JobSpec)| {
         let mut spec = promised();
         change(&mut spec);
-        match spec.validate(&SpecLimits::default()) {
-            Err(SpecError::Offset(error)) => Some(error),
+        match spec.validate(&JobSpecLimits::default()) {
+            Err(JobSpecError::Offset(error)) => Some(error),
             other => {
                 assert_eq!(other, Ok(()));
                 None
@@ -395,24 +417,24 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     assert_eq!(check(&|_| ()), None);
     assert!(matches!(
         check(&|spec| spec.run.reservation = None),
-        Some(InvalidOffset::NoReservation(_))
+        Some(StartOffsetError::NoReservation(_))
     ));
     let if_needed = wish(|wish| wish.reserve_after = Some(MINUTE));
-    assert!(matches!(if_needed, Some(InvalidOffset::IfNeeded(_))));
+    assert!(matches!(if_needed, Some(StartOffsetError::IfNeeded(_))));
     let moved = wish(|wish| wish.flexible = true);
-    assert!(matches!(moved, Some(InvalidOffset::Moved(_))));
+    assert!(matches!(moved, Some(StartOffsetError::Moved(_))));
     let unreserved = wish(|wish| wish.unreserved = true);
-    assert!(matches!(unreserved, Some(InvalidOffset::Unreserved(_))));
+    assert!(matches!(unreserved, Some(StartOffsetError::Unreserved(_))));
     let all = check(&|spec| spec.components[0].start_after = MINUTE);
-    assert_eq!(all, Some(InvalidOffset::NoneAtStart));
+    assert_eq!(all, Some(StartOffsetError::NoneAtStart));
     let parallel = check(&|spec| spec.run.runner = Some("parallel".parse().unwrap()));
     assert!(matches!(
         parallel,
-        Some(InvalidOffset::WithRunner {
+        Some(StartOffsetError::WithRunner {
             runner: "parallel",
             ..
         })
     ));
     let too_long = check(&|spec| spec.components[LATE].start_after = DurationMs(u64::MAX));
-    assert!(matches!(too_long, Some(InvalidOffset::TooLong { .. })));
+    assert!(matches!(too_long, Some(StartOffsetError::TooLong { .. })));
 }

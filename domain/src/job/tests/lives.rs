@@ -9,9 +9,9 @@ use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::decide::{decide, is_news};
 use crate::job::evolve::evolve;
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobSurroundings, SiteClockTimes, SubmissionAnswer,
 };
-use crate::job::job_due::{EffectKind, due, next_wake};
+use crate::job::job_due::{JobEffectKind, due, next_wake};
 use crate::job::job_event::JobEventKind;
 use crate::job::job_state::{JobPhase, PhaseKind, RestartStep};
 use crate::job::spec::Priority;
@@ -20,7 +20,7 @@ use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
 #[derive(Debug, Clone)]
-pub(super) enum Blow {
+pub(super) enum LifeStep {
     Place(bool),
     Submit(usize, u8),
     LookUp(usize, bool),
@@ -38,113 +38,113 @@ pub(super) enum Blow {
     Pass(u64),
 }
 
-pub(super) fn blow() -> impl Strategy<Value = Blow> {
+pub(super) fn blow() -> impl Strategy<Value = LifeStep> {
     let index = 0..3usize;
     prop_oneof![
-        2 => any::<bool>().prop_map(Blow::Place),
-        4 => (index.clone(), 0..6u8).prop_map(|(i, a)| Blow::Submit(i, a)),
-        2 => (index.clone(), any::<bool>()).prop_map(|(i, f)| Blow::LookUp(i, f)),
-        8 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::See(i, s)),
-        1 => (index.clone(), 0..8u8).prop_map(|(i, s)| Blow::SeeStale(i, s)),
-        2 => (index.clone(), any::<bool>()).prop_map(|(i, o)| Blow::Gate(i, o)),
-        2 => (0..4u8).prop_map(Blow::Inputs),
-        1 => (index, 0..4_000u64).prop_map(|(i, s)| Blow::Silent(i, s)),
-        2 => Just(Blow::Charges),
-        4 => (0..8u8, any::<bool>()).prop_map(|(mask, moves)| Blow::Claim(mask, moves)),
-        1 => Just(Blow::Preempt),
-        1 => (0..3usize).prop_map(Blow::GiveWay),
-        1 => (0..7u8).prop_map(Blow::Order),
-        1 => Just(Blow::Recover),
-        2 => (0..200u64).prop_map(Blow::Pass),
+        2 => any::<bool>().prop_map(LifeStep::Place),
+        4 => (index.clone(), 0..6u8).prop_map(|(i, a)| LifeStep::Submit(i, a)),
+        2 => (index.clone(), any::<bool>()).prop_map(|(i, f)| LifeStep::LookUp(i, f)),
+        8 => (index.clone(), 0..8u8).prop_map(|(i, s)| LifeStep::See(i, s)),
+        1 => (index.clone(), 0..8u8).prop_map(|(i, s)| LifeStep::SeeStale(i, s)),
+        2 => (index.clone(), any::<bool>()).prop_map(|(i, o)| LifeStep::Gate(i, o)),
+        2 => (0..4u8).prop_map(LifeStep::Inputs),
+        1 => (index, 0..4_000u64).prop_map(|(i, s)| LifeStep::Silent(i, s)),
+        2 => Just(LifeStep::Charges),
+        4 => (0..8u8, any::<bool>()).prop_map(|(mask, moves)| LifeStep::Claim(mask, moves)),
+        1 => Just(LifeStep::Preempt),
+        1 => (0..3usize).prop_map(LifeStep::GiveWay),
+        1 => (0..7u8).prop_map(LifeStep::Order),
+        1 => Just(LifeStep::Recover),
+        2 => (0..200u64).prop_map(LifeStep::Pass),
     ]
 }
 
-fn sighting(kind: u8) -> Sighting {
+fn sighting(kind: u8) -> AttemptSighting {
     match kind {
-        0 => Sighting::Absent,
-        1 => Sighting::Pending,
-        2 => Sighting::Ready("n".into()),
-        3 => Sighting::Begun("n".into()),
-        4 => Sighting::Succeeded,
-        5 => Sighting::Failed("exit code 1".into()),
-        6 => Sighting::Void,
-        _ => Sighting::Vanished("gone".into()),
+        0 => AttemptSighting::Absent,
+        1 => AttemptSighting::Pending,
+        2 => AttemptSighting::Ready("n".into()),
+        3 => AttemptSighting::Begun("n".into()),
+        4 => AttemptSighting::Succeeded,
+        5 => AttemptSighting::Failed("exit code 1".into()),
+        6 => AttemptSighting::Void,
+        _ => AttemptSighting::Vanished("gone".into()),
     }
 }
 
-fn answer(kind: u8) -> SubmitAnswer {
+fn answer(kind: u8) -> SubmissionAnswer {
     match kind {
-        0 => SubmitAnswer::Refused("no".into()),
-        1 => SubmitAnswer::Full("full".into()),
-        2 => SubmitAnswer::NotSent("off".into()),
-        3 => SubmitAnswer::Unknown(DurationMs::from_secs(30)),
-        5 => SubmitAnswer::Unfit("no such feature".into()),
-        _ => SubmitAnswer::Accepted(LrmId::new("5").unwrap()),
+        0 => SubmissionAnswer::Refused("no".into()),
+        1 => SubmissionAnswer::Full("full".into()),
+        2 => SubmissionAnswer::NotSent("off".into()),
+        3 => SubmissionAnswer::Unknown(DurationMs::from_secs(30)),
+        5 => SubmissionAnswer::Unfit("no such feature".into()),
+        _ => SubmissionAnswer::Accepted(LrmId::new("5").unwrap()),
     }
 }
 
-pub(super) fn strike(world: &mut JobWorld, blow: &Blow) {
+pub(super) fn strike(world: &mut JobWorld, blow: &LifeStep) {
     let attempt = |world: &JobWorld, index: usize| world.attempt(index);
     let at = |index: usize| ComponentIndex(index as u32);
     let command = match *blow {
-        Blow::Place(input) => JobCommand::Place {
+        LifeStep::Place(input) => JobCommand::Place {
             placements: world.placements(if input { 9_000 } else { 0 }),
             by: None,
         },
-        Blow::Submit(index, kind) => JobCommand::SubmitAnswered {
+        LifeStep::Submit(index, kind) => JobCommand::SubmitAnswered {
             component: at(index),
             attempt: attempt(world, index),
             answer: answer(kind),
         },
-        Blow::LookUp(index, found) => JobCommand::LookUpAnswered {
+        LifeStep::LookUp(index, found) => JobCommand::LookUpAnswered {
             component: at(index),
             attempt: attempt(world, index),
             asked_at: world.now,
             found: found.then(|| LrmId::new("6").unwrap()),
         },
-        Blow::See(index, kind) => JobCommand::AttemptObserved {
+        LifeStep::See(index, kind) => JobCommand::AttemptObserved {
             component: at(index),
             attempt: attempt(world, index),
             asked_at: world.now,
-            times: SiteTimes::default(),
+            times: SiteClockTimes::default(),
             sighting: sighting(kind),
         },
-        Blow::SeeStale(index, kind) => JobCommand::AttemptObserved {
+        LifeStep::SeeStale(index, kind) => JobCommand::AttemptObserved {
             component: at(index),
             attempt: Attempt(attempt(world, index).0.saturating_sub(1)),
             asked_at: world.now,
-            times: SiteTimes::default(),
+            times: SiteClockTimes::default(),
             sighting: sighting(kind),
         },
-        Blow::Gate(index, open) => JobCommand::GateAnswered {
+        LifeStep::Gate(index, open) => JobCommand::GateAnswered {
             component: at(index),
             attempt: attempt(world, index),
             open,
         },
-        Blow::Inputs(kind) => {
+        LifeStep::Inputs(kind) => {
             let inputs = match kind {
-                0 => Inputs::Unknown,
-                1 => Inputs::Here,
-                2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
+                0 => InputState::Unknown,
+                1 => InputState::Here,
+                2 => InputState::Expected(world.now + DurationMs::from_secs(500)),
                 _ => lost_input(&[0, 1]),
             };
-            JobCommand::Look(ExternalState {
+            JobCommand::Look(JobSurroundings {
                 inputs,
-                ..ExternalState::default()
+                ..JobSurroundings::default()
             })
         }
-        Blow::Silent(index, secs) => JobCommand::Look(ExternalState {
+        LifeStep::Silent(index, secs) => JobCommand::Look(JobSurroundings {
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }),
-        Blow::Claim(mask, moves) => claim(world, mask, moves),
-        Blow::Preempt => JobCommand::Preempt { by: JobId(9) },
-        Blow::GiveWay(index) => JobCommand::Look(ExternalState {
+        LifeStep::Claim(mask, moves) => claim(world, mask, moves),
+        LifeStep::Preempt => JobCommand::Preempt { by: JobId(9) },
+        LifeStep::GiveWay(index) => JobCommand::Look(JobSurroundings {
             yields: Some((at(index), JobId(3))),
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }),
-        Blow::Charges => return world.record_charges(),
-        Blow::Order(kind) => match kind {
+        LifeStep::Charges => return world.record_charges(),
+        LifeStep::Order(kind) => match kind {
             0 => JobCommand::Cancel(key()),
             1 => JobCommand::Freeze(key()),
             2 => JobCommand::Thaw(key()),
@@ -156,8 +156,8 @@ pub(super) fn strike(world: &mut JobWorld, blow: &Blow) {
             },
             _ => JobCommand::Release(key()),
         },
-        Blow::Recover => JobCommand::Recover { settle: Vec::new() },
-        Blow::Pass(secs) => return world.pass(secs),
+        LifeStep::Recover => JobCommand::Recover { settle: Vec::new() },
+        LifeStep::Pass(secs) => return world.pass(secs),
     };
     // A command that does not fit is rejected; that nothing happened then is the rule.
     let _ = world.tell(command);
@@ -184,7 +184,7 @@ fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
         moves: moved.into_iter().collect(),
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, ExternalState::default())
+    JobCommand::Claim(attempt, JobSurroundings::default())
 }
 
 /// A try that finds all startable, and a site for who is restarted and has none.
@@ -211,7 +211,7 @@ fn claim_well(world: &JobWorld) -> JobCommand {
         start,
         preempting: Vec::new(),
     };
-    JobCommand::Claim(attempt, ExternalState::default())
+    JobCommand::Claim(attempt, JobSurroundings::default())
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
@@ -231,48 +231,48 @@ pub(super) fn behave(world: &mut JobWorld) {
             let component = effect.component;
             let attempt = effect.attempt;
             let _ = match effect.kind {
-                EffectKind::Submit => world.tell(JobCommand::SubmitAnswered {
+                JobEffectKind::Submit => world.tell(JobCommand::SubmitAnswered {
                     component,
                     attempt,
                     answer: answer(4),
                 }),
-                EffectKind::Withdraw => world.tell(JobCommand::SubmitAnswered {
+                JobEffectKind::Withdraw => world.tell(JobCommand::SubmitAnswered {
                     component,
                     attempt,
                     answer: answer(2),
                 }),
-                EffectKind::LookUp => world.tell(JobCommand::LookUpAnswered {
+                JobEffectKind::LookUp => world.tell(JobCommand::LookUpAnswered {
                     component,
                     attempt,
                     asked_at: world.now,
                     found: None,
                 }),
-                EffectKind::OpenGate => world.tell(JobCommand::GateAnswered {
+                JobEffectKind::OpenGate => world.tell(JobCommand::GateAnswered {
                     component,
                     attempt,
                     open: true,
                 }),
-                EffectKind::End => world.tell(JobCommand::AttemptObserved {
+                JobEffectKind::End => world.tell(JobCommand::AttemptObserved {
                     component,
                     attempt,
                     asked_at: world.now,
-                    times: SiteTimes::default(),
-                    sighting: Sighting::Void,
+                    times: SiteClockTimes::default(),
+                    sighting: AttemptSighting::Void,
                 }),
-                EffectKind::RecordCharge => {
+                JobEffectKind::RecordCharge => {
                     world.tell(JobCommand::ChargeRecorded { component, attempt })
                 }
-                EffectKind::ReadOutput(_) | EffectKind::RegisterOutput(_) | EffectKind::Reserve => {
-                    Ok(Vec::new())
-                }
+                JobEffectKind::ReadOutput(_)
+                | JobEffectKind::RegisterOutput(_)
+                | JobEffectKind::Reserve => Ok(Vec::new()),
             };
         }
         for index in 0..world.job.components.len() {
             let sighting = match world.job.components[index].run.as_str() {
-                "submitted" => Sighting::Ready("n".into()),
-                "at-gate" if world.job.start_at.is_some() => Sighting::Begun("n".into()),
-                "opened" => Sighting::Begun("n".into()),
-                "running" => Sighting::Succeeded,
+                "submitted" => AttemptSighting::Ready("n".into()),
+                "at-gate" if world.job.start_at.is_some() => AttemptSighting::Begun("n".into()),
+                "opened" => AttemptSighting::Begun("n".into()),
+                "running" => AttemptSighting::Succeeded,
                 _ => continue,
             };
             world.see(index, sighting);
@@ -282,7 +282,7 @@ pub(super) fn behave(world: &mut JobWorld) {
             if matches!(world.job.phase, JobPhase::Running { .. }) {
                 let _ = world.tell(claim_well(world));
             }
-            world.look(Inputs::Here);
+            world.look(InputState::Here);
             let _ = world.tell(claim_well(world));
         }
     }
@@ -381,7 +381,7 @@ proptest! {
         for blow in &blows {
             strike(&mut world, blow);
             let look = |at| {
-                let look = JobCommand::Look(ExternalState::default());
+                let look = JobCommand::Look(JobSurroundings::default());
                 decide(&world.job, &world.parameters, look, at).unwrap_or_default()
             };
             let wake = next_wake(&world.job, &world.parameters, world.now);
@@ -411,14 +411,14 @@ proptest! {
                 let attempt = world.attempt(index);
                 let asked_at = world.now;
                 let sighting = sighting(kind);
-                if is_news(&world.job, &world.parameters, component, asked_at, SiteTimes::default(), &sighting) {
+                if is_news(&world.job, &world.parameters, component, asked_at, SiteClockTimes::default(), &sighting) {
                     continue;
                 }
                 let told = JobCommand::AttemptObserved {
                     component,
                     attempt,
                     asked_at,
-                    times: SiteTimes::default(),
+                    times: SiteClockTimes::default(),
                     sighting,
                 };
                 let decided = decide(&world.job, &world.parameters, told, world.now);

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::job_world::{key, site};
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
 use crate::ids::ComponentIndex;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::{Job, JobPhase, PhaseKind, TermsChange};
 use crate::placed::Placement;
-use crate::placement::{DefaultPolicies, PlacementRequest};
+use crate::placement::{PlacementDefaults, PlacementRequest};
 use crate::queue::WaitingJob;
 use crate::reservation::StartWindow;
 use crate::units::{DurationMs, Timestamp};
@@ -19,8 +19,8 @@ const AFTER: DurationMs = DurationMs::from_secs(600);
 
 /// A job that may start at once, or up to three hours later, and asks for a promise after ten
 /// minutes; at sites of four processors.
-fn story(components: usize, sites: usize) -> Story {
-    let mut story = Story::flexible(components, HOUR, sites, false);
+fn story(components: usize, sites: usize) -> ReservationWorld {
+    let mut story = ReservationWorld::flexible(components, HOUR, sites, false);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
     let wish = ReservationTerms {
@@ -32,7 +32,7 @@ fn story(components: usize, sites: usize) -> Story {
     story
 }
 
-fn place(story: &mut Story) -> Result<Vec<&'static str>, JobRejection> {
+fn place(story: &mut ReservationWorld) -> Result<Vec<&'static str>, JobRejection> {
     let placement = Placement {
         site: site(0),
         sources: Vec::new(),
@@ -48,7 +48,7 @@ fn place(story: &mut Story) -> Result<Vec<&'static str>, JobRejection> {
 
 fn is_claimed_for(job: &Job) -> bool {
     WaitingJob::from_job(job, || {
-        PlacementRequest::of_job(job, &DefaultPolicies::default()).into()
+        PlacementRequest::of_job(job, &PlacementDefaults::default()).into()
     })
     .is_some()
 }
@@ -156,7 +156,8 @@ fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
     story.world.now = story.world.now + AFTER;
     story.seek().unwrap();
     story.ask_all();
-    let refusals = |story: &Story| story.world.job.reservation.as_deref().unwrap().refusals;
+    let refusals =
+        |story: &ReservationWorld| story.world.job.reservation.as_deref().unwrap().refusals;
     assert_eq!(refusals(&story), 1);
     let wish = story.world.job.reservation_terms();
     story

@@ -3,36 +3,39 @@
 use super::job_world::{JobWorld, spec};
 use crate::ids::ComponentIndex;
 use crate::job::decide::is_news;
-use crate::job::job_command::{JobCommand, Sighting, SiteTimes};
+use crate::job::job_command::{AttemptSighting, JobCommand, SiteClockTimes};
 use crate::job::job_state::PhaseKind;
 use crate::units::ClockSkew;
 
 #[test]
 fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
     let mut world = JobWorld::new(spec(1));
-    let told = |world: &JobWorld, sighting: Sighting| {
+    let told = |world: &JobWorld, sighting: AttemptSighting| {
         is_news(
             &world.job,
             &world.parameters,
             ComponentIndex(0),
             world.now,
-            SiteTimes::default(),
+            SiteClockTimes::default(),
             &sighting,
         )
     };
-    let begun = || Sighting::Begun("node1".into());
+    let begun = || AttemptSighting::Begun("node1".into());
     world.place();
     world.accept_all();
-    assert!(!told(&world, Sighting::Pending), "it was submitted");
+    assert!(!told(&world, AttemptSighting::Pending), "it was submitted");
     assert!(told(&world, begun()));
     world.pass(100);
-    assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
-    assert!(told(&world, Sighting::Pending), "it is there after all");
-    world.see(0, Sighting::Ready("node1".into()));
-    assert!(!told(&world, Sighting::Ready("node1".into())));
+    assert_eq!(world.see(0, AttemptSighting::Absent), ["AttemptAbsent"]);
+    assert!(
+        told(&world, AttemptSighting::Pending),
+        "it is there after all"
+    );
+    world.see(0, AttemptSighting::Ready("node1".into()));
+    assert!(!told(&world, AttemptSighting::Ready("node1".into())));
     world.see(0, begun());
     assert!(!told(&world, begun()));
-    assert!(told(&world, Sighting::Succeeded));
+    assert!(told(&world, AttemptSighting::Succeeded));
     world.pass(3_600 + 61);
     assert!(told(&world, begun()), "it ought to be over");
 }
@@ -42,14 +45,14 @@ fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
     let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
-    world.see(0, Sighting::Ready("node1".into()));
+    world.see(0, AttemptSighting::Ready("node1".into()));
     let began_at = Some(world.now);
-    let begun = || Sighting::Begun("node1".into());
+    let begun = || AttemptSighting::Begun("node1".into());
     world.see_at(
         0,
-        SiteTimes {
+        SiteClockTimes {
             began_at,
-            ..SiteTimes::default()
+            ..SiteClockTimes::default()
         },
         begun(),
     );
@@ -57,10 +60,10 @@ fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
     // Two hours ahead after ten seconds.
     let ahead = 7_200;
     world.pass(10 + ahead);
-    let times = SiteTimes {
+    let times = SiteClockTimes {
         began_at,
         clock: ClockSkew(-1_000 * ahead as i64),
-        ..SiteTimes::default()
+        ..SiteClockTimes::default()
     };
     let told = is_news(
         &world.job,
@@ -87,7 +90,7 @@ fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
     let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("n".into()));
+    world.see_all(AttemptSighting::Ready("n".into()));
     world.pass(31);
     let component = ComponentIndex(0);
     let attempt = world.attempt(0);
@@ -97,6 +100,6 @@ fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
         open: true,
     };
     assert_eq!(world.tell(late).unwrap(), ["GateOpened"]);
-    world.see_all(Sighting::Succeeded);
+    world.see_all(AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
 }

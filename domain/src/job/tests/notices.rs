@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::job_world::key;
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
 use crate::ids::TargetName;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_due::next_wake;
-use crate::job::job_state::{NoticeKind, PhaseKind};
+use crate::job::job_state::{PhaseKind, StartNoticeKind};
 use crate::job::spec::JobSpec;
 use crate::reservation::StartWindow;
 use crate::units::DurationMs;
@@ -20,8 +20,8 @@ fn team() -> TargetName {
 }
 
 /// A job that is promised a start in an hour, and whose end and start somebody wants to know.
-fn promised() -> Story {
-    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+fn promised() -> ReservationWorld {
+    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
     let mut spec = JobSpec::clone(&story.world.job.spec);
     spec.run.notify.insert(team());
     story.world.job.spec = Arc::new(spec);
@@ -31,7 +31,7 @@ fn promised() -> Story {
     story
 }
 
-fn owed(story: &Story) -> Vec<NoticeKind> {
+fn owed(story: &ReservationWorld) -> Vec<StartNoticeKind> {
     story
         .world
         .job
@@ -56,9 +56,9 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     story.sleep_until(at - DurationMs(1));
     assert_eq!(owed(&story), []);
     story.sleep_until(at);
-    assert_eq!(owed(&story), [NoticeKind::StartsSoon]);
+    assert_eq!(owed(&story), [StartNoticeKind::StartsSoon]);
     story.sleep_until(at + DurationMs(1));
-    assert_eq!(owed(&story), [NoticeKind::StartsSoon], "once");
+    assert_eq!(owed(&story), [StartNoticeKind::StartsSoon], "once");
     let (notice, _) = story.world.job.unsent_notices().next().unwrap();
     assert_eq!(notice.start, start);
     let told = JobCommand::NoticeTold {
@@ -73,7 +73,7 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
 
 #[test]
 fn a_start_that_was_promised_late_is_not_announced() {
-    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
     story.world.now = story.start() - DurationMs::from_secs(60);
     story.seek().unwrap();
     story.ask_all();
@@ -101,7 +101,7 @@ fn a_move_is_told_with_its_new_start_and_announced_anew() {
     story.ask_all();
     assert_eq!(
         owed(&story),
-        [NoticeKind::StartsSoon, NoticeKind::StartMoved]
+        [StartNoticeKind::StartsSoon, StartNoticeKind::StartMoved]
     );
     let last = story.world.job.unsent_notices().last().unwrap().0.start;
     assert_eq!(Some(last), story.world.job.reserved_start());

@@ -4,16 +4,16 @@ use super::job_world::{JobWorld, key, spec};
 use super::stories::look_unreachable;
 use crate::content::Content;
 use crate::ids::{ComponentIndex, Digest, RelPath};
-use crate::job::job_command::{ExternalState, JobCommand, JobRejection};
-use crate::job::job_due::EffectKind;
+use crate::job::job_command::{JobCommand, JobRejection, JobSurroundings};
+use crate::job::job_due::JobEffectKind;
 use crate::job::job_state::{JobPhase, PhaseKind};
-use crate::job::spec::{Collect, OutputSpec};
+use crate::job::spec::{OutputDestination, OutputSpec};
 use crate::units::Bytes;
 
 #[test]
 fn a_missing_output_is_the_jobs_own_error() {
     let mut world = JobWorld::collecting(spec(1), &["out"]);
-    assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
+    assert_eq!(world.due(), [JobEffectKind::ReadOutput(0)]);
     let component = ComponentIndex(0);
     let output = 0;
     let content = Err("it is more than 128 levels deep".into());
@@ -50,7 +50,7 @@ fn outputs_are_collected_before_the_job_is_finished() {
             content,
         })
         .unwrap();
-    assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
+    assert_eq!(world.due(), [JobEffectKind::RegisterOutput(0)]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
     world
         .tell(JobCommand::OutputRegistered { component, output })
@@ -62,7 +62,7 @@ fn outputs_are_collected_before_the_job_is_finished() {
 fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
     let mut asked = spec(2);
     let path = RelPath::new("log").unwrap();
-    let collect = Collect::Fetch;
+    let collect = OutputDestination::Fetch;
     asked.components[1]
         .outputs
         .push(OutputSpec { path, collect });
@@ -98,9 +98,9 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
         let stranded = outputs
             .iter()
             .map(|output| (component, *output, "disk is full".into()));
-        JobCommand::Look(ExternalState {
+        JobCommand::Look(JobSurroundings {
             stranded: stranded.collect(),
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         })
     };
     assert_eq!(

@@ -1,14 +1,14 @@
 //! Components that wait in the queues of their sites.
 
 use super::job_world::{JobWorld, spec};
-use crate::acquisition::{Acquisition, QueueLimits};
+use crate::acquisition::{Acquisition, QueueTimeLimits};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::job_command::{Inputs, Sighting, SubmitAnswer};
-use crate::job::job_due::EffectKind;
+use crate::job::job_command::{AttemptSighting, InputState, SubmissionAnswer};
+use crate::job::job_due::JobEffectKind;
 use crate::job::job_state::{AttemptState, PhaseKind};
 use crate::units::{DurationMs, Timestamp};
 
-const LIMITS: QueueLimits = QueueLimits {
+const LIMITS: QueueTimeLimits = QueueTimeLimits {
     deadline: DurationMs(36_000_000),
     max_hold: DurationMs(300_000),
 };
@@ -19,24 +19,24 @@ pub(super) fn waiting(components: usize) -> JobWorld {
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Queued(None));
+    world.see_all(AttemptSighting::Queued(None));
     world
 }
 
 fn look(world: &mut JobWorld) -> Vec<&'static str> {
-    world.look(Inputs::Here)
+    world.look(InputState::Here)
 }
 
 fn run(world: &JobWorld, index: usize) -> &AttemptState {
     &world.job.components[index].run
 }
 
-fn ready() -> Sighting {
-    Sighting::Ready("n".into())
+fn ready() -> AttemptSighting {
+    AttemptSighting::Ready("n".into())
 }
 
-fn accepted() -> SubmitAnswer {
-    SubmitAnswer::Accepted(LrmId::new("2").unwrap())
+fn accepted() -> SubmissionAnswer {
+    SubmissionAnswer::Accepted(LrmId::new("2").unwrap())
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn what_claims_idle_processors_does_not_wait_in_a_queue() {
     let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
-    assert!(world.see(0, Sighting::Queued(None)).is_empty());
+    assert!(world.see(0, AttemptSighting::Queued(None)).is_empty());
     world.pass(121);
     look(&mut world);
     assert_eq!(
         world.due(),
-        [EffectKind::End],
+        [JobEffectKind::End],
         "it was withdrawn after the grace of a claim"
     );
 }
@@ -80,17 +80,17 @@ fn a_wait_ends_with_the_patience_of_its_job() {
 fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
     let mut world = waiting(3);
     let expected = world.now + DurationMs::from_secs(7_200);
-    world.see(1, Sighting::Queued(Some(expected)));
+    world.see(1, AttemptSighting::Queued(Some(expected)));
     world.see(
         2,
-        Sighting::Queued(Some(expected + DurationMs::from_secs(600))),
+        AttemptSighting::Queued(Some(expected + DurationMs::from_secs(600))),
     );
     world.see(0, ready());
     world.pass(299);
     assert!(look(&mut world).is_empty(), "it holds as long as it may");
     world.pass(1);
     assert_eq!(look(&mut world), ["ClaimGivenBack", "StartDeferred"]);
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(look(&mut world), ["ComponentsClaimed"]);
     let first = &world.job.components[0];
     assert_eq!(
@@ -112,14 +112,14 @@ fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
 fn deferred() -> JobWorld {
     let mut world = waiting(3);
     let expected = world.now + DurationMs::from_secs(7_200);
-    (1..3).for_each(|index| drop(world.see(index, Sighting::Queued(Some(expected)))));
+    (1..3).for_each(|index| drop(world.see(index, AttemptSighting::Queued(Some(expected)))));
     world.see(0, ready());
     world.pass(300);
     look(&mut world);
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(look(&mut world), ["ComponentsClaimed"]);
     world.submit(0, accepted());
-    world.see(0, Sighting::Queued(Some(expected)));
+    world.see(0, AttemptSighting::Queued(Some(expected)));
     assert_eq!(world.job.components[0].not_before, Some(expected));
     world
 }
@@ -133,7 +133,7 @@ fn who_was_to_begin_later_begins_once_the_others_are_there() {
         ["ComponentReady", "ClaimGivenBack", "StartDeferred"]
     );
     assert!(look(&mut world).is_empty(), "once");
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(look(&mut world), ["ComponentsClaimed"]);
     assert_eq!(world.job.components[0].not_before, Some(world.now));
     assert_eq!(world.job.setbacks.claims, 0, "nothing went wrong");
@@ -151,8 +151,8 @@ fn who_is_to_begin_soon_keeps_its_place() {
 #[test]
 fn a_new_round_begins_as_soon_as_it_can() {
     let mut world = deferred();
-    world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into()));
-    world.see_all(Sighting::Void);
+    world.see(1, AttemptSighting::NeverRuns("PartitionTimeLimit".into()));
+    world.see_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.place();
     assert!(
@@ -177,7 +177,7 @@ fn a_start_that_no_site_expects_is_awaited_as_long_again() {
 #[test]
 fn who_is_cancelled_in_a_queue_is_submitted_again_and_the_others_keep_waiting() {
     let mut world = waiting(2);
-    let told = world.see(1, Sighting::Taken("cancelled at the site".into()));
+    let told = world.see(1, AttemptSighting::Taken("cancelled at the site".into()));
     assert_eq!(told, ["ClaimGivenBack", "AttemptEnded", "ClaimMissed"]);
     assert_eq!(world.phase(), PhaseKind::Claiming);
     assert!(look(&mut world).is_empty(), "not at once");
@@ -189,14 +189,14 @@ fn who_is_cancelled_in_a_queue_is_submitted_again_and_the_others_keep_waiting() 
 #[test]
 fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
     let mut world = waiting(2);
-    let told = world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into()));
+    let told = world.see(1, AttemptSighting::NeverRuns("PartitionTimeLimit".into()));
     assert_eq!(told, ["SiteAvoided", "RoundAborted"]);
     assert!(
         world
-            .see(1, Sighting::NeverRuns("PartitionTimeLimit".into()))
+            .see(1, AttemptSighting::NeverRuns("PartitionTimeLimit".into()))
             .is_empty()
     );
-    world.see_all(Sighting::Void);
+    world.see_all(AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(world.job.components[1].avoid.len(), 1);
     assert_eq!(world.job.setbacks.site_errors, 0);
@@ -208,9 +208,9 @@ fn what_its_site_never_takes_goes_elsewhere_and_nobody_is_charged() {
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.submit(0, accepted());
-    let told = world.submit(1, SubmitAnswer::Unfit("invalid feature".into()));
+    let told = world.submit(1, SubmissionAnswer::Unfit("invalid feature".into()));
     assert_eq!(told, ["SiteAvoided", "AttemptEnded", "RoundAborted"]);
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(world.job.components[1].avoid.len(), 1);
     assert_eq!(world.job.setbacks.site_errors, 0);
@@ -222,7 +222,7 @@ fn a_full_queue_costs_the_others_nothing() {
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.submit(0, accepted());
-    world.submit(1, SubmitAnswer::Full("only 2 jobs are allowed".into()));
+    world.submit(1, SubmissionAnswer::Full("only 2 jobs are allowed".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
     assert!(matches!(run(&world, 0), AttemptState::Submitted { .. }));
 }
@@ -236,12 +236,12 @@ fn too_many_lost_places_give_the_round_up() {
     world.place();
     world.accept_all();
     for _ in 0..2 {
-        world.see(1, Sighting::Taken("cancelled at the site".into()));
+        world.see(1, AttemptSighting::Taken("cancelled at the site".into()));
         world.pass(600);
         look(&mut world);
         world.submit(1, accepted());
     }
-    world.see(1, Sighting::Taken("cancelled at the site".into()));
+    world.see(1, AttemptSighting::Taken("cancelled at the site".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }
 
@@ -251,7 +251,7 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
     let expected = |world: &JobWorld, secs: u64| Some(world.now + DurationMs::from_secs(secs));
     let mut told = |secs| {
         let expected = expected(&world, secs);
-        world.see(0, Sighting::Queued(expected))
+        world.see(0, AttemptSighting::Queued(expected))
     };
     assert_eq!(told(3_600), ["WaitingAtSite"]);
     assert!(told(3_630).is_empty());
@@ -260,7 +260,7 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
     world.pass(100);
     world.see(
         0,
-        Sighting::Queued(Some(world.now + DurationMs::from_secs(7_200))),
+        AttemptSighting::Queued(Some(world.now + DurationMs::from_secs(7_200))),
     );
     let AttemptState::Submitted {
         waits: Some(waits), ..
@@ -292,12 +292,12 @@ fn a_wait_is_asked_about_seldom_and_a_start_soon() {
 #[test]
 fn a_job_that_is_preempted_in_a_queue_is_not_held_for_its_first_place() {
     let mut world = waiting(1);
-    world.see(0, Sighting::Taken("preempted".into()));
+    world.see(0, AttemptSighting::Taken("preempted".into()));
     world.pass(10);
     look(&mut world);
     assert_eq!(world.job.components[0].not_before, None);
     assert_eq!(world.attempt(0).0, 2);
-    assert!(world.now > Timestamp(0) && world.due() == [EffectKind::Submit]);
+    assert!(world.now > Timestamp(0) && world.due() == [JobEffectKind::Submit]);
     assert_eq!(
         world
             .job

@@ -1,7 +1,7 @@
 //! Jobs whose users may reserve only so much.
 
 use super::job_world::key;
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::ReservationTerms;
 use crate::job::job_command::{JobCommand, JobRejection};
 use crate::job::job_state::JobPhase;
@@ -12,7 +12,7 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 #[test]
 fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
-    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
     story.seek().unwrap();
     let (question, ask) = story.question().unwrap();
     assert!(matches!(ask, ReservationCall::Create { .. }));
@@ -36,7 +36,7 @@ fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
 
 #[test]
 fn a_start_is_moved_no_further_ahead_than_its_user_may_reserve() {
-    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    let mut story = ReservationWorld::flexible(1, DurationMs::ZERO, 1, false);
     story.seek().unwrap();
     story.ask_all();
     story.world.parameters.reservation_ahead = Some(HOUR + HOUR);

@@ -3,45 +3,52 @@
 use std::sync::Arc;
 
 use super::job_world::{key, site};
-use super::reservations::Story;
-use crate::acquisition::{Benchmark, Objective, Preferences, Score, Scores};
+use super::reservations::ReservationWorld;
+use crate::acquisition::{
+    BenchmarkScore, BenchmarkScores, JobBenchmark, RankingObjective, RankingPreferences,
+};
 use crate::ids::SiteName;
 use crate::job::job_command::JobCommand;
 use crate::job::job_state::{JobReservations, PhaseKind};
-use crate::job::reservations::Outlook;
+use crate::job::reservations::RankingKnowledge;
 use crate::placed::Placement;
-use crate::reservation::{CandidateState, Ranking, ReservationCall};
+use crate::reservation::{CandidateState, ReservationCall, SiteRanking};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const HALF: DurationMs = DurationMs::from_secs(1_800);
 const MINUTES: DurationMs = DurationMs::from_secs(180);
 
-impl Story {
+impl ReservationWorld {
     /// It says how the sites are ranked: each runs it for so many minutes.
-    pub(super) fn prefer(&mut self, objective: Objective, minutes: [u64; 3]) {
-        let benchmark = Benchmark {
+    pub(super) fn prefer(&mut self, objective: RankingObjective, minutes: [u64; 3]) {
+        let benchmark = JobBenchmark {
             name: "b".into(),
-            reference: Score::new(1.0).unwrap(),
+            reference: BenchmarkScore::new(1.0).unwrap(),
             run_time: DurationMs::from_secs(60),
         };
         let benchmarks = vec![benchmark];
-        let preferences = Preferences {
+        let preferences = RankingPreferences {
             objective,
             benchmarks,
-            ..Preferences::default()
+            ..RankingPreferences::default()
         };
         Arc::make_mut(&mut self.world.job.spec).run.preferences = Some(preferences);
-        let score = |minutes: u64| Score::new(1.0 / minutes as f64).unwrap();
+        let score = |minutes: u64| BenchmarkScore::new(1.0 / minutes as f64).unwrap();
         self.scores = minutes
             .into_iter()
             .enumerate()
-            .map(|(at, minutes)| (site(at), Scores::from([("b".into(), score(minutes))])))
+            .map(|(at, minutes)| {
+                (
+                    site(at),
+                    BenchmarkScores::from([("b".into(), score(minutes))]),
+                )
+            })
             .collect();
     }
 
     /// Puts the sites in the order that it prefers, by what they have free.
-    pub(super) fn rank(&self, candidates: &mut [Vec<Placement>]) -> Vec<Ranking> {
+    pub(super) fn rank(&self, candidates: &mut [Vec<Placement>]) -> Vec<SiteRanking> {
         let free = self
             .sites
             .iter()
@@ -49,7 +56,7 @@ impl Story {
         let free = free.collect();
         let scores = &self.scores;
         let now = self.world.now;
-        let outlook = Outlook {
+        let outlook = RankingKnowledge {
             free: &free,
             scores,
             now,
@@ -66,14 +73,14 @@ impl Story {
 }
 
 /// Three sites: the first is taken for half an hour, and runs a job fastest.
-fn story(components: usize, objective: Objective) -> Story {
-    let mut story = Story::flexible(components, HOUR, 3, false);
+fn story(components: usize, objective: RankingObjective) -> ReservationWorld {
+    let mut story = ReservationWorld::flexible(components, HOUR, 3, false);
     story.prefer(objective, [5, 60, 90]);
     story.take(0, DurationMs::ZERO, HALF);
     story
 }
 
-fn rankings(story: &Story) -> &[Ranking] {
+fn rankings(story: &ReservationWorld) -> &[SiteRanking] {
     &story
         .world
         .job
@@ -86,7 +93,7 @@ fn rankings(story: &Story) -> &[Ranking] {
 }
 
 /// Where each component goes.
-fn sites(story: &Story) -> Vec<SiteName> {
+fn sites(story: &ReservationWorld) -> Vec<SiteName> {
     let placements = story
         .world
         .job
@@ -102,7 +109,7 @@ fn sites(story: &Story) -> Vec<SiteName> {
 
 #[test]
 fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
-    let mut story = story(1, Objective::EarliestCompletion);
+    let mut story = story(1, RankingObjective::EarliestCompletion);
     story.seek().unwrap();
     let asked = story.question().map(|(_, ask)| ask.site().clone());
     assert_eq!(
@@ -127,7 +134,7 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
 
 #[test]
 fn a_job_that_wants_the_earliest_start_goes_where_that_is() {
-    let mut story = story(1, Objective::EarliestStart);
+    let mut story = story(1, RankingObjective::EarliestStart);
     story.seek().unwrap();
     story.ask_all();
     assert_eq!((sites(&story), story.held().len()), (vec![site(1)], 1));
@@ -136,7 +143,7 @@ fn a_job_that_wants_the_earliest_start_goes_where_that_is() {
 
 #[test]
 fn only_so_many_sites_grant_as_the_server_says() {
-    let mut story = story(1, Objective::EarliestStart);
+    let mut story = story(1, RankingObjective::EarliestStart);
     story.world.parameters.reservation_candidates = 1;
     story.seek().unwrap();
     story.ask_all();
@@ -156,7 +163,7 @@ fn only_so_many_sites_grant_as_the_server_says() {
 
 #[test]
 fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
-    let mut story = story(2, Objective::EarliestCompletion);
+    let mut story = story(2, RankingObjective::EarliestCompletion);
     story.seek().unwrap();
     let (_, ask) = story.question().unwrap();
     assert!(
@@ -175,7 +182,7 @@ fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
 #[test]
 fn a_job_that_is_cancelled_while_sites_are_ranked_leaves_nothing_there() {
     for steps in 0..6 {
-        let mut story = story(1, Objective::EarliestCompletion);
+        let mut story = story(1, RankingObjective::EarliestCompletion);
         story.seek().unwrap();
         for _ in 0..steps {
             let (question, ask) = story.question().unwrap();
@@ -191,7 +198,7 @@ fn a_job_that_is_cancelled_while_sites_are_ranked_leaves_nothing_there() {
 
 #[test]
 fn a_job_that_is_moved_has_the_sites_ranked_anew() {
-    let mut story = story(1, Objective::EarliestStart);
+    let mut story = story(1, RankingObjective::EarliestStart);
     story.seek().unwrap();
     story.ask_all();
     story.change(HOUR, MINUTES).unwrap();

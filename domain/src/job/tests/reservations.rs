@@ -6,17 +6,17 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::job_world::{JobWorld, key, site, spec};
-use crate::acquisition::{Objective, ReservationTerms, Scores};
+use crate::acquisition::{BenchmarkScores, RankingObjective, ReservationTerms};
 use crate::ids::SiteName;
-use crate::job::job_command::{ExternalState, JobCommand, JobRejection, Sighting};
-use crate::job::job_due::{EffectKind, due, next_wake};
+use crate::job::job_command::{AttemptSighting, JobCommand, JobRejection, JobSurroundings};
+use crate::job::job_due::{JobEffectKind, due, next_wake};
 use crate::job::job_state::{JobReservations, PhaseKind};
 use crate::placed::Placement;
-use crate::placement::{DefaultPolicies, PlacementRequest};
+use crate::placement::{PlacementDefaults, PlacementRequest};
 use crate::queue::WaitingJob;
 use crate::reservation::{
-    Amounts, ReservationCall, ReservationLedger, ReservationOutcome, ReservationRequest, Serial,
-    Span, StartWindow, Timeline,
+    ReservationCall, ReservationLedger, ReservationOutcome, ReservationRequest, ReservationSerial,
+    ResourceAmounts, StartWindow, TimeSpan, Timeline,
 };
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -24,14 +24,14 @@ use crate::units::{DurationMs, Timestamp};
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 /// A job, and sites of four processors that keep their reservations in ledgers.
-pub(super) struct Story {
+pub(super) struct ReservationWorld {
     pub(super) world: JobWorld,
-    pub(super) sites: BTreeMap<SiteName, ReservationLedger<Serial>>,
-    pub(super) scores: BTreeMap<SiteName, Scores>,
+    pub(super) sites: BTreeMap<SiteName, ReservationLedger<ReservationSerial>>,
+    pub(super) scores: BTreeMap<SiteName, BenchmarkScores>,
     components: usize,
 }
 
-impl Story {
+impl ReservationWorld {
     /// A job of so many components of two processors that is to start in an hour, or up to so
     /// much later.
     pub(super) fn new(components: usize, within: DurationMs, sites: usize) -> Self {
@@ -80,7 +80,7 @@ impl Story {
             flexible: false,
         };
         let ledger = self.sites.get_mut(&site(at)).unwrap();
-        ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
+        ledger.request(ReservationSerial(u32::MAX), &request, Timestamp(u64::MAX));
     }
 
     /// All sites are taken for longer than anybody waits.
@@ -92,15 +92,15 @@ impl Story {
             flexible: false,
         };
         for ledger in self.sites.values_mut() {
-            ledger.cancel(&Serial(u32::MAX));
-            ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
+            ledger.cancel(&ReservationSerial(u32::MAX));
+            ledger.request(ReservationSerial(u32::MAX), &request, Timestamp(u64::MAX));
         }
     }
 
     /// What was taken is free.
     pub(super) fn give_back_taken(&mut self) {
         for ledger in self.sites.values_mut() {
-            ledger.cancel(&Serial(u32::MAX));
+            ledger.cancel(&ReservationSerial(u32::MAX));
         }
     }
 
@@ -161,33 +161,34 @@ impl Story {
     /// Asks until there is nothing to ask.
     pub(super) fn ask_all(&mut self) {
         while let Some((question, ask)) = self.question() {
-            assert!(self.world.due().contains(&EffectKind::Reserve));
+            assert!(self.world.due().contains(&JobEffectKind::Reserve));
             let outcome = self.outcome(&ask);
             self.tell(question, outcome).unwrap();
         }
     }
 
     /// Serials of the job that some site holds.
-    pub(super) fn held(&self) -> Vec<Serial> {
+    pub(super) fn held(&self) -> Vec<ReservationSerial> {
         let held = self
             .sites
             .values()
             .flat_map(ReservationLedger::leases)
             .map(|(serial, _)| *serial);
-        held.filter(|serial| *serial != Serial(u32::MAX)).collect()
+        held.filter(|serial| *serial != ReservationSerial(u32::MAX))
+            .collect()
     }
 
     pub(super) fn sleep_until(&mut self, time: Timestamp) {
         self.world.now = time;
         self.world
-            .tell(JobCommand::Look(ExternalState::default()))
+            .tell(JobCommand::Look(JobSurroundings::default()))
             .unwrap();
     }
 }
 
 #[test]
 fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
-    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    let mut story = ReservationWorld::new(1, DurationMs::ZERO, 1);
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
@@ -200,22 +201,22 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
         Some(begins),
         "claimed when the reservation begins"
     );
-    let span = Span::new(begins, story.start() + job.spec.wall_time);
-    let taken = Amounts::processors(2);
+    let span = TimeSpan::new(begins, story.start() + job.spec.wall_time);
+    let taken = ResourceAmounts::processors(2);
     assert!(
         !story.sites[&site(0)]
             .timeline()
-            .is_free(span, &Amounts::processors(3))
+            .is_free(span, &ResourceAmounts::processors(3))
     );
     assert!(story.sites[&site(0)].timeline().is_free(span, &taken));
 
     story.world.now = begins;
     assert_eq!(
-        story.world.claim_all(ExternalState::default()),
+        story.world.claim_all(JobSurroundings::default()),
         ["ClaimBegun"]
     );
     story.world.accept_all();
-    story.world.see_all(Sighting::Ready("node1".into()));
+    story.world.see_all(AttemptSighting::Ready("node1".into()));
     assert_eq!(
         story.world.phase(),
         PhaseKind::Claiming,
@@ -232,17 +233,17 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
 
 #[test]
 fn a_job_that_has_ended_gives_the_rest_of_its_reservation_back() {
-    let mut story = Story::new(2, HOUR, 2);
+    let mut story = ReservationWorld::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
     assert_eq!(story.held().len(), 2);
     story.world.now = story.start() - story.world.parameters.reservation_lead;
-    story.world.claim_all(ExternalState::default());
+    story.world.claim_all(JobSurroundings::default());
     story.world.accept_all();
-    story.world.see_all(Sighting::Ready("node1".into()));
+    story.world.see_all(AttemptSighting::Ready("node1".into()));
     story.sleep_until(story.start());
-    story.world.see_all(Sighting::Begun("node1".into()));
-    story.world.see_all(Sighting::Succeeded);
+    story.world.see_all(AttemptSighting::Begun("node1".into()));
+    story.world.see_all(AttemptSighting::Succeeded);
     assert_eq!(story.world.phase(), PhaseKind::Collecting);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Finished);
@@ -251,7 +252,7 @@ fn a_job_that_has_ended_gives_the_rest_of_its_reservation_back() {
 
 #[test]
 fn a_start_that_no_site_grants_ends_the_job_and_says_from_when_on() {
-    let mut story = Story::new(1, DurationMs::from_secs(600), 1);
+    let mut story = ReservationWorld::new(1, DurationMs::from_secs(600), 1);
     story.take(0, DurationMs::ZERO, HOUR);
     story.seek().unwrap();
     story.ask_all();
@@ -264,7 +265,7 @@ fn a_start_that_no_site_grants_ends_the_job_and_says_from_when_on() {
 
 #[test]
 fn a_job_that_is_cancelled_while_sites_are_asked_leaves_nothing_there() {
-    let mut story = Story::new(2, HOUR, 2);
+    let mut story = ReservationWorld::new(2, HOUR, 2);
     story.seek().unwrap();
     let (question, ask) = story.question().unwrap();
     let outcome = story.outcome(&ask);
@@ -285,7 +286,7 @@ fn a_job_that_is_cancelled_while_sites_are_asked_leaves_nothing_there() {
 
 #[test]
 fn a_site_that_stays_silent_is_taken_to_have_said_no() {
-    let mut story = Story::new(1, HOUR, 2);
+    let mut story = ReservationWorld::new(1, HOUR, 2);
     story.seek().unwrap();
     let (question, first) = story.question().unwrap();
     // Granted, but the answer is lost.
@@ -301,24 +302,24 @@ fn a_site_that_stays_silent_is_taken_to_have_said_no() {
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     let reservation = story.world.job.reservation.as_deref().unwrap();
-    let orphans: Vec<Serial> = story
+    let orphans: Vec<ReservationSerial> = story
         .held()
         .into_iter()
         .filter(|serial| !reservation.needs_serial(*serial))
         .collect();
-    assert_eq!(orphans, [Serial(1)], "nobody's, and found so");
+    assert_eq!(orphans, [ReservationSerial(1)], "nobody's, and found so");
 }
 
 #[test]
 fn a_job_whose_latest_start_has_passed_fails_before_any_site_is_asked() {
-    let mut story = Story::new(1, HOUR, 1);
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     story.world.now = story.start() + HOUR + DurationMs(1);
     assert_eq!(story.seek().unwrap(), ["JobFailed"]);
 }
 
 #[test]
 fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
-    let mut story = Story::new(1, HOUR, 1);
+    let mut story = ReservationWorld::new(1, HOUR, 1);
     story.seek().unwrap();
     story.ask_all();
     story.world.tell(JobCommand::LeaveSite(site(0))).unwrap();
@@ -329,13 +330,13 @@ fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
     story.ask_all();
     assert_eq!(
         (story.world.phase(), story.held()),
-        (PhaseKind::Placed, vec![Serial(2)])
+        (PhaseKind::Placed, vec![ReservationSerial(2)])
     );
 }
 
 #[test]
 fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
-    let mut story = Story::new(1, DurationMs::from_secs(10 * 86_400), 1);
+    let mut story = ReservationWorld::new(1, DurationMs::from_secs(10 * 86_400), 1);
     story.seek().unwrap();
     story.world.tell(JobCommand::Freeze(key())).unwrap();
     story.ask_all();
@@ -364,7 +365,7 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
     assert!(story.world.job.reserved_start().unwrap() > promised.to);
 }
 
-impl Story {
+impl ReservationWorld {
     /// Its user wants it to start so much later, or up to so much after that.
     pub(super) fn change(
         &mut self,
@@ -391,7 +392,7 @@ impl Story {
 
 #[test]
 fn a_promise_is_kept_until_all_of_another_is_had() {
-    let mut story = Story::new(2, DurationMs::ZERO, 2);
+    let mut story = ReservationWorld::new(2, DurationMs::ZERO, 2);
     story.seek().unwrap();
     story.ask_all();
     let first = story.start();
@@ -439,7 +440,7 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
 
 #[test]
 fn a_promise_stays_if_no_other_is_granted() {
-    let mut story = Story::new(2, DurationMs::ZERO, 1);
+    let mut story = ReservationWorld::new(2, DurationMs::ZERO, 1);
     story.seek().unwrap();
     story.ask_all();
     let first = story.start();
@@ -468,14 +469,14 @@ fn a_promise_stays_if_no_other_is_granted() {
 
 #[test]
 fn a_claim_puts_an_end_to_a_move() {
-    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    let mut story = ReservationWorld::new(1, DurationMs::ZERO, 1);
     story.seek().unwrap();
     story.ask_all();
     story.change(HOUR, DurationMs::ZERO).unwrap();
     let (question, ask) = story.question().unwrap();
     let outcome = story.outcome(&ask);
     story.world.now = story.start() - story.world.parameters.reservation_lead;
-    story.world.claim_all(ExternalState::default());
+    story.world.claim_all(JobSurroundings::default());
     story.tell(question, outcome).unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Claiming);
@@ -489,7 +490,7 @@ fn a_claim_puts_an_end_to_a_move() {
 
 #[test]
 fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
-    let mut story = Story::new(2, HOUR, 2);
+    let mut story = ReservationWorld::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
     assert_eq!(
@@ -506,7 +507,7 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
     assert!(
         WaitingJob::from_job(job, || Arc::new(PlacementRequest::of_job(
             job,
-            &DefaultPolicies::default()
+            &PlacementDefaults::default()
         )))
         .is_some(),
         "it waits for placement"
@@ -518,7 +519,7 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
 
 #[test]
 fn a_start_may_be_changed_before_one_is_promised() {
-    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    let mut story = ReservationWorld::new(1, DurationMs::ZERO, 1);
     assert_eq!(
         story.change(HOUR, DurationMs::ZERO).unwrap(),
         ["ReservationChanged"]
@@ -553,12 +554,12 @@ proptest! {
         cancel_at in 0usize..60,
         changes in proptest::collection::btree_map(0usize..40, (any::<bool>(), 0u64..9_000), 0..4),
     ) {
-        let mut story = Story::new(components, HOUR, 3);
+        let mut story = ReservationWorld::new(components, HOUR, 3);
         for (at, (after, length)) in taken.into_iter().enumerate() {
             story.take(at, DurationMs::from_secs(after), DurationMs::from_secs(length));
         }
         if let Some(by_start) = prefers {
-            let by = [Objective::EarliestCompletion, Objective::EarliestStart];
+            let by = [RankingObjective::EarliestCompletion, RankingObjective::EarliestStart];
             story.prefer(by[usize::from(by_start)], [5, 30, 90]);
         }
         story.seek().unwrap();
@@ -616,13 +617,13 @@ proptest! {
             for placement in placements {
                 let promised = placement.acquisition.reservation_use().unwrap();
                 let lease = story.sites[&placement.site].find_by_tag(&promised.serial).unwrap();
-                prop_assert_eq!(lease.span, Span::new(promised.from, promised.to));
+                prop_assert_eq!(lease.span, TimeSpan::new(promised.from, promised.to));
             }
         }
     }
 }
 
-fn serial_of(ask: &ReservationCall) -> Serial {
+fn serial_of(ask: &ReservationCall) -> ReservationSerial {
     match ask {
         ReservationCall::Create { serial, .. }
         | ReservationCall::Modify { serial, .. }

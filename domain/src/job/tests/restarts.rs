@@ -1,17 +1,17 @@
 //! Components that are restarted alone, one story each.
 
 use super::job_world::{JobWorld, key, lost_input, site, spec};
-use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
+use crate::claim::{ClaimPlace, ClaimTry, ClaimableSites, PreemptibleJob, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::demands::{holdings, needed_digests};
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobRejection, JobSurroundings, SubmissionAnswer,
 };
-use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_due::{JobEffectKind, next_wake};
 use crate::job::job_parameters::JobParameters;
 use crate::job::job_state::{Job, PhaseKind};
-use crate::job::spec::OnUnreachable;
+use crate::job::spec::UnreachableAction;
 use crate::placed::Placement;
 use crate::resources::Resources;
 use crate::runner::RestartScope;
@@ -28,7 +28,7 @@ fn apart(components: usize) -> JobWorld {
 /// Of two components one has lost its site, and the time has come to claim for it.
 fn apart_without(index: usize) -> JobWorld {
     let mut world = apart(2);
-    world.see(index, Sighting::Vanished("lost".into()));
+    world.see(index, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     world.pass(10);
     world
@@ -49,15 +49,15 @@ fn claim_at(world: &mut JobWorld, index: usize, to: usize, bytes: u64) -> Vec<&'
         preempting: Vec::new(),
     };
     world
-        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap()
 }
 
 /// From its claim to its payload.
 fn begin(world: &mut JobWorld, index: usize) {
-    world.submit(index, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
-    world.see(index, Sighting::Ready("m".into()));
-    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    world.submit(index, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(index, AttemptSighting::Ready("m".into()));
+    assert_eq!(world.due(), [JobEffectKind::OpenGate]);
     let component = ComponentIndex(index as u32);
     let attempt = world.attempt(index);
     world
@@ -67,13 +67,13 @@ fn begin(world: &mut JobWorld, index: usize) {
             open: true,
         })
         .unwrap();
-    world.see(index, Sighting::Begun("m".into()));
+    world.see(index, AttemptSighting::Begun("m".into()));
 }
 
 #[test]
 fn a_component_whose_site_fails_runs_elsewhere_while_the_others_go_on() {
     let mut world = apart(3);
-    let names = world.see(1, Sighting::Vanished("the node died".into()));
+    let names = world.see(1, AttemptSighting::Vanished("the node died".into()));
     assert_eq!(names, ["AttemptEnded", "SiteCharged", "ComponentFailed"]);
     assert_eq!(world.phase(), PhaseKind::Running);
     assert!(
@@ -82,17 +82,17 @@ fn a_component_whose_site_fails_runs_elsewhere_while_the_others_go_on() {
     );
     world.record_charges();
     assert!(world.job.components[1].avoid.contains(&site(1)));
-    world.see(0, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
     world.pass(10);
     assert_eq!(
         claim_at(&mut world, 1, 3, 0),
         ["ComponentMoved", "ComponentsClaimed"]
     );
-    assert_eq!(world.due(), [EffectKind::Submit]);
+    assert_eq!(world.due(), [JobEffectKind::Submit]);
     begin(&mut world, 1);
-    world.see(2, Sighting::Succeeded);
+    world.see(2, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Running, "one is not over");
-    world.see(1, Sighting::Succeeded);
+    world.see(1, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
     let attempts: Vec<u32> = (0..3).map(|index| world.attempt(index).0).collect();
     assert_eq!(attempts, [1, 2, 1]);
@@ -102,7 +102,7 @@ fn a_component_whose_site_fails_runs_elsewhere_while_the_others_go_on() {
 #[test]
 fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
     let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     assert_eq!(needed_digests(&world.job).len(), 0);
     world.pass(10);
@@ -114,9 +114,12 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
     );
     assert_eq!(needed_digests(&world.job).len(), 1);
     assert!(world.job.claim_time(&world.parameters).is_none());
-    assert_eq!(world.look(Inputs::Expected(world.now)), Vec::<&str>::new());
-    assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
-    assert_eq!(world.look(Inputs::Unknown), ["ComponentsClaimed"]);
+    assert_eq!(
+        world.look(InputState::Expected(world.now)),
+        Vec::<&str>::new()
+    );
+    assert_eq!(world.look(InputState::Here), ["InputsArrived"]);
+    assert_eq!(world.look(InputState::Unknown), ["ComponentsClaimed"]);
     begin(&mut world, 0);
     assert_eq!(world.job.components[0].run.as_str(), "running");
 }
@@ -142,7 +145,7 @@ fn a_component_whose_new_site_has_no_room_for_its_input_avoids_it() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     let components = vec![ComponentIndex(0)];
-    let full = Inputs::Lost {
+    let full = InputState::Lost {
         detail: "no space left".into(),
         components,
         at_site: true,
@@ -155,7 +158,7 @@ fn a_component_whose_new_site_has_no_room_for_its_input_avoids_it() {
 fn one_lost_file_is_one_setback_for_all_that_need_it_and_no_others() {
     let mut world = apart(4);
     for index in 0..3 {
-        world.see(index, Sighting::Vanished("lost".into()));
+        world.see(index, AttemptSighting::Vanished("lost".into()));
     }
     world.record_charges();
     world.pass(60);
@@ -167,12 +170,12 @@ fn one_lost_file_is_one_setback_for_all_that_need_it_and_no_others() {
         ..ClaimTry::default()
     };
     world
-        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .tell(JobCommand::Claim(attempt, JobSurroundings::default()))
         .unwrap();
     assert_eq!(world.look(lost_input(&[0, 1])), ["ComponentFailed"; 2]);
     assert_eq!(world.job.setbacks.inputs, 1);
     assert_eq!(
-        world.look(Inputs::Here),
+        world.look(InputState::Here),
         ["InputsArrived"],
         "the third goes on"
     );
@@ -182,8 +185,8 @@ fn one_lost_file_is_one_setback_for_all_that_need_it_and_no_others() {
 fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
-    world.look(Inputs::Here);
-    let mut field = Elsewhere(world.placements(9_000)[1].clone());
+    world.look(InputState::Here);
+    let mut field = SingleSiteWithRoom(world.placements(9_000)[1].clone());
     let parameters = world.parameters.claim.clone();
     let mut moves = |world: &JobWorld| {
         plan_claim(&world.job, &parameters, world.now, &mut field)
@@ -196,9 +199,9 @@ fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
 }
 
 /// No room at any site but one.
-struct Elsewhere(Placement);
+struct SingleSiteWithRoom(Placement);
 
-impl ClaimField for Elsewhere {
+impl ClaimableSites for SingleSiteWithRoom {
     fn idle_at(&self, _: &ClaimPlace) -> Option<Resources> {
         Some(Resources::default())
     }
@@ -209,7 +212,7 @@ impl ClaimField for Elsewhere {
         Some(self.0.clone())
     }
 
-    fn victims_at(&self, _: &ClaimPlace) -> Vec<Victim> {
+    fn victims_at(&self, _: &ClaimPlace) -> Vec<PreemptibleJob> {
         Vec::new()
     }
 }
@@ -224,7 +227,7 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
             ..ClaimTry::default()
         };
         let names = world
-            .tell(JobCommand::Claim(nothing, ExternalState::default()))
+            .tell(JobCommand::Claim(nothing, JobSurroundings::default()))
             .unwrap();
         assert_eq!(names, ["ClaimMissed"]);
         let next = world.job.claim_time(&world.parameters).unwrap();
@@ -243,11 +246,11 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
 fn processors_that_others_took_are_claimed_again_elsewhere() {
     let mut world = apart_without(1);
     claim_at(&mut world, 1, 3, 0);
-    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.submit(1, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
     world.pass(world.parameters.claim_timeout.0 / 1_000 + 1);
-    assert_eq!(world.look(Inputs::Unknown), ["ComponentFailed"]);
-    assert_eq!(world.due(), [EffectKind::End]);
-    world.see(1, Sighting::Void);
+    assert_eq!(world.look(InputState::Unknown), ["ComponentFailed"]);
+    assert_eq!(world.due(), [JobEffectKind::End]);
+    world.see(1, AttemptSighting::Void);
     assert!(world.job.components[1].charge.is_none(), "nobody is blamed");
     world.pass(60);
     assert_eq!(
@@ -263,9 +266,9 @@ fn what_runs_at_a_silent_site_is_left_only_after_the_jobs_patience() {
     let silent = |world: &mut JobWorld, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
-            .tell(JobCommand::Look(ExternalState {
+            .tell(JobCommand::Look(JobSurroundings {
                 unreachable,
-                ..ExternalState::default()
+                ..JobSurroundings::default()
             }))
             .unwrap()
     };
@@ -281,17 +284,17 @@ fn what_runs_at_a_silent_site_is_left_only_after_the_jobs_patience() {
 #[test]
 fn what_has_not_begun_again_waits_for_no_silent_site() {
     let mut world = apart(2);
-    std::sync::Arc::make_mut(&mut world.job.spec).on_unreachable = OnUnreachable::Wait;
-    world.see(0, Sighting::Vanished("lost".into()));
+    std::sync::Arc::make_mut(&mut world.job.spec).on_unreachable = UnreachableAction::Wait;
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     world.pass(10);
     claim_at(&mut world, 0, 3, 0);
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
     let unreachable = vec![(ComponentIndex(0), world.now)];
     let names = world
-        .tell(JobCommand::Look(ExternalState {
+        .tell(JobCommand::Look(JobSurroundings {
             unreachable,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }))
         .unwrap();
     assert_eq!(names, ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
@@ -301,7 +304,7 @@ fn what_has_not_begun_again_waits_for_no_silent_site() {
 fn a_component_that_fails_by_itself_uses_up_the_jobs_retries() {
     let mut world = apart(2);
     std::sync::Arc::make_mut(&mut world.job.spec).max_retries = 1;
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     assert_eq!(
         (world.phase(), world.job.setbacks.own_errors),
         (PhaseKind::Running, 1)
@@ -309,16 +312,16 @@ fn a_component_that_fails_by_itself_uses_up_the_jobs_retries() {
     world.pass(10);
     claim_at(&mut world, 0, 2, 0);
     begin(&mut world, 0);
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see(1, Sighting::Succeeded);
+    world.see(1, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Failed);
 }
 
 #[test]
 fn sites_that_failed_it_are_avoided_for_so_long_only() {
     let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     let lapses = world.now + world.parameters.avoid_for;
     assert_eq!(
@@ -327,7 +330,7 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
     );
     world.now = lapses;
     let names = world
-        .tell(JobCommand::Look(ExternalState::default()))
+        .tell(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
     assert_eq!(names, ["ComponentAvoidanceLapsed"]);
     assert!(world.job.components[0].avoid.is_empty());
@@ -336,13 +339,13 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
 #[test]
 fn one_that_just_failed_does_not_go_back_for_another_that_waited_long() {
     let mut world = apart(2);
-    world.see(0, Sighting::Vanished("lost".into()));
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     world.now = world.now + world.parameters.avoid_for;
-    world.see(1, Sighting::Vanished("lost".into()));
+    world.see(1, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     world
-        .tell(JobCommand::Look(ExternalState::default()))
+        .tell(JobCommand::Look(JobSurroundings::default()))
         .unwrap();
     let avoids = |index: usize| !world.job.components[index].avoid.is_empty();
     assert_eq!((avoids(0), avoids(1)), (false, true));
@@ -354,7 +357,7 @@ fn the_pause_of_one_is_not_that_of_another() {
     world.job.setbacks.incidents = 9;
     let due = world.job.claim_time(&world.parameters).unwrap();
     assert!(due <= world.now);
-    world.see(1, Sighting::Vanished("lost".into()));
+    world.see(1, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     assert_eq!(
         world.job.claim_time(&world.parameters),
@@ -366,7 +369,7 @@ fn the_pause_of_one_is_not_that_of_another() {
         ..ClaimTry::default()
     };
     world
-        .tell(JobCommand::Claim(nothing, ExternalState::default()))
+        .tell(JobCommand::Claim(nothing, JobSurroundings::default()))
         .unwrap();
     let restarts: Vec<_> = world
         .job
@@ -386,9 +389,9 @@ fn the_pause_of_one_is_not_that_of_another() {
 fn what_was_given_up_while_running_is_left_only_after_the_jobs_patience() {
     let mut world = apart(2);
     world.pass(3_600 + world.parameters.wall_margin.0 / 1_000 + 1);
-    world.look(Inputs::Unknown);
+    world.look(InputState::Unknown);
     for _ in 0..3 {
-        world.see(0, Sighting::Absent);
+        world.see(0, AttemptSighting::Absent);
         world.pass(60);
     }
     let component = &world.job.components[0];
@@ -399,9 +402,9 @@ fn what_was_given_up_while_running_is_left_only_after_the_jobs_patience() {
     let silent_for = |world: &mut JobWorld, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
-            .tell(JobCommand::Look(ExternalState {
+            .tell(JobCommand::Look(JobSurroundings {
                 unreachable,
-                ..ExternalState::default()
+                ..JobSurroundings::default()
             }))
             .unwrap()
     };
@@ -414,8 +417,8 @@ fn an_opened_gate_behind_which_nothing_begins_is_its_sites_fault() {
     let opened = || {
         let mut world = apart_without(0);
         claim_at(&mut world, 0, 3, 0);
-        world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
-        world.see(0, Sighting::Ready("m".into()));
+        world.submit(0, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
+        world.see(0, AttemptSighting::Ready("m".into()));
         let component = ComponentIndex(0);
         let attempt = world.attempt(0);
         world
@@ -431,14 +434,14 @@ fn an_opened_gate_behind_which_nothing_begins_is_its_sites_fault() {
     let mut watched = opened();
     watched.pass(grace + 1);
     assert_eq!(
-        watched.look(Inputs::Unknown),
+        watched.look(InputState::Unknown),
         ["SiteCharged", "ComponentFailed"]
     );
     assert!(watched.job.components[0].avoid.contains(&site(3)));
     let mut away = opened();
     away.pass(2 * grace + 1);
     assert_eq!(
-        away.look(Inputs::Unknown),
+        away.look(InputState::Unknown),
         ["ComponentFailed"],
         "nobody was here to see it"
     );
@@ -452,7 +455,7 @@ fn a_site_that_is_emptied_is_left_by_what_is_not_claimed_there_yet() {
         Err(JobRejection::Stale),
         "it runs there"
     );
-    world.see(0, Sighting::Vanished("lost".into()));
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     world.record_charges();
     world.pass(10);
     claim_at(&mut world, 0, 3, 9_000);
@@ -470,9 +473,9 @@ fn a_cancelled_job_leaves_nothing_of_a_restart() {
     world.tell(JobCommand::Cancel(key())).unwrap();
     let mut due = world.due();
     due.sort();
-    assert_eq!(due, [EffectKind::Withdraw, EffectKind::End]);
-    world.submit(0, SubmitAnswer::NotSent("withdrawn".into()));
-    world.see(1, Sighting::Void);
+    assert_eq!(due, [JobEffectKind::Withdraw, JobEffectKind::End]);
+    world.submit(0, SubmissionAnswer::NotSent("withdrawn".into()));
+    world.see(1, AttemptSighting::Void);
     assert_eq!(world.phase(), PhaseKind::Cancelled);
 }
 
@@ -483,9 +486,9 @@ fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
     let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("n".into()));
-    world.see(0, Sighting::Begun("n".into()));
-    world.see(0, Sighting::Vanished("lost".into()));
+    world.see_all(AttemptSighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Begun("n".into()));
+    world.see(0, AttemptSighting::Vanished("lost".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }
 
@@ -497,9 +500,9 @@ fn what_an_older_try_saw_of_input_says_nothing_of_a_site_chosen_since() {
         round: world.job.round,
         ..ClaimTry::default()
     };
-    let external = ExternalState {
-        inputs: Inputs::Here,
-        ..ExternalState::default()
+    let external = JobSurroundings {
+        inputs: InputState::Here,
+        ..JobSurroundings::default()
     };
     assert_eq!(
         world.tell(JobCommand::Claim(older, external)),
@@ -511,8 +514,8 @@ fn what_an_older_try_saw_of_input_says_nothing_of_a_site_chosen_since() {
 fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 0);
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
-    world.see(0, Sighting::Ready("m".into()));
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(0, AttemptSighting::Ready("m".into()));
     let component = ComponentIndex(0);
     let attempt = world.attempt(0);
     world
@@ -524,11 +527,11 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
         .unwrap();
     world.pass(31);
     assert_eq!(
-        world.look(Inputs::Unknown),
+        world.look(InputState::Unknown),
         ["SiteCharged", "ComponentFailed"]
     );
-    world.see(0, Sighting::Succeeded);
-    world.see(1, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
+    world.see(1, AttemptSighting::Succeeded);
     assert_eq!(
         world.phase(),
         PhaseKind::Running,
@@ -542,9 +545,13 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
 fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
     let mut world = JobWorld::new(spec(1));
     world.place();
-    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
+    world.submit(0, SubmissionAnswer::Unknown(DurationMs::from_secs(30)));
     world.pass(9);
-    assert_eq!(world.due(), [EffectKind::LookUp], "its site takes its time");
+    assert_eq!(
+        world.due(),
+        [JobEffectKind::LookUp],
+        "its site takes its time"
+    );
     let wake = next_wake(&world.job, &world.parameters, world.now);
     assert!(
         wake.is_some_and(|time| time > world.now),
@@ -556,15 +563,15 @@ fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
 fn one_that_is_restarted_is_asked_for_again_after_we_were_away() {
     let mut world = apart_without(1);
     claim_at(&mut world, 1, 3, 0);
-    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
-    world.see(1, Sighting::Ready("m".into()));
-    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    world.submit(1, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(1, AttemptSighting::Ready("m".into()));
+    assert_eq!(world.due(), [JobEffectKind::OpenGate]);
     world
         .tell(JobCommand::Recover { settle: Vec::new() })
         .unwrap();
     assert_eq!(world.due(), [], "it may have left its gate meanwhile");
-    world.see(1, Sighting::Ready("m".into()));
-    assert_eq!(world.due(), [EffectKind::OpenGate]);
+    world.see(1, AttemptSighting::Ready("m".into()));
+    assert_eq!(world.due(), [JobEffectKind::OpenGate]);
 }
 
 #[test]
@@ -581,8 +588,8 @@ fn one_that_is_restarted_may_begin_long_after_the_others() {
 fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
     let mut world = apart_without(1);
     claim_at(&mut world, 1, 3, 0);
-    world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
-    world.see(1, Sighting::Ready("m".into()));
+    world.submit(1, SubmissionAnswer::Accepted(LrmId::new("9").unwrap()));
+    world.see(1, AttemptSighting::Ready("m".into()));
     let component = ComponentIndex(1);
     let attempt = world.attempt(1);
     world
@@ -593,15 +600,15 @@ fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
         })
         .unwrap();
     assert_eq!(
-        world.see(1, Sighting::TooLate),
+        world.see(1, AttemptSighting::TooLate),
         ["AttemptEnded", "ComponentFailed"]
     );
     assert!(!world.job.owes_charges(), "that is no error of its site");
     world.pass(60);
     claim_at(&mut world, 1, 3, 0);
     begin(&mut world, 1);
-    world.see(0, Sighting::Succeeded);
-    world.see(1, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
+    world.see(1, AttemptSighting::Succeeded);
     assert_eq!((world.phase(), world.job.round.0), (PhaseKind::Finished, 1));
 }
 
@@ -609,7 +616,7 @@ fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
 fn what_a_wide_job_loses_at_once_is_one_incident() {
     let mut world = apart(2 * MAX_SITE_ERRORS as usize);
     for index in 0..world.job.components.len() {
-        world.see(index, Sighting::Vanished("the power failed".into()));
+        world.see(index, AttemptSighting::Vanished("the power failed".into()));
         world.record_charges();
     }
     assert_eq!(
@@ -619,6 +626,6 @@ fn what_a_wide_job_loses_at_once_is_one_incident() {
     world.pass(60);
     claim_at(&mut world, 0, 2, 0);
     begin(&mut world, 0);
-    world.see(0, Sighting::Vanished("again".into()));
+    world.see(0, AttemptSighting::Vanished("again".into()));
     assert_eq!(world.job.setbacks.incidents, 2);
 }

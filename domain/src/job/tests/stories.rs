@@ -4,11 +4,12 @@ use super::job_world::{JobWorld, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::job_command::{
-    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
+    AttemptSighting, InputState, JobCommand, JobRejection, JobSurroundings, SiteClockTimes,
+    SubmissionAnswer,
 };
-use crate::job::job_due::{EffectKind, next_wake};
+use crate::job::job_due::{JobEffectKind, next_wake};
 use crate::job::job_state::{JobPhase, PhaseKind};
-use crate::job::spec::{OnUnreachable, Priority};
+use crate::job::spec::{Priority, UnreachableAction};
 use crate::units::DurationMs;
 
 pub(super) fn look_unreachable(
@@ -19,9 +20,9 @@ pub(super) fn look_unreachable(
     let since = world.now - DurationMs::from_secs(secs_ago);
     let unreachable = vec![(ComponentIndex(index), since)];
     world
-        .tell(JobCommand::Look(ExternalState {
+        .tell(JobCommand::Look(JobSurroundings {
             unreachable,
-            ..ExternalState::default()
+            ..JobSurroundings::default()
         }))
         .unwrap()
 }
@@ -30,15 +31,15 @@ pub(super) fn look_unreachable(
 fn three_components_wait_for_each_other_start_together_and_finish() {
     let mut world = JobWorld::new(spec(3));
     world.place();
-    assert_eq!(world.due(), [EffectKind::Submit; 3]);
+    assert_eq!(world.due(), [JobEffectKind::Submit; 3]);
     world.accept_all();
-    world.see(0, Sighting::Ready("a".into()));
-    world.see(1, Sighting::Ready("b".into()));
+    world.see(0, AttemptSighting::Ready("a".into()));
+    world.see(1, AttemptSighting::Ready("b".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming, "the third is not ready");
-    world.see(2, Sighting::Ready("c".into()));
-    assert_eq!(world.due(), [EffectKind::OpenGate; 3]);
-    world.see_all(Sighting::Begun("a".into()));
-    world.see_all(Sighting::Succeeded);
+    world.see(2, AttemptSighting::Ready("c".into()));
+    assert_eq!(world.due(), [JobEffectKind::OpenGate; 3]);
+    world.see_all(AttemptSighting::Begun("a".into()));
+    world.see_all(AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
     assert_eq!(world.due(), []);
 }
@@ -55,16 +56,16 @@ fn gates_stay_shut_until_all_input_has_arrived() {
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Placed);
     world.pass(500);
-    world.look(Inputs::Expected(world.now + DurationMs::from_secs(10)));
+    world.look(InputState::Expected(world.now + DurationMs::from_secs(10)));
     assert_eq!(
         world.phase(),
         PhaseKind::Claiming,
         "the estimated start has come"
     );
     world.accept_all();
-    world.see(0, Sighting::Ready("a".into()));
+    world.see(0, AttemptSighting::Ready("a".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
-    world.look(Inputs::Here);
+    world.look(InputState::Here);
     assert_eq!(world.phase(), PhaseKind::Starting);
 }
 
@@ -80,7 +81,7 @@ fn a_claim_waits_with_its_input_when_that_is_late() {
         .unwrap();
     world.pass(501);
     let late = world.now + DurationMs::from_secs(7_200);
-    assert_eq!(world.look(Inputs::Expected(late)), ["StartPostponed"]);
+    assert_eq!(world.look(InputState::Expected(late)), ["StartPostponed"]);
     assert_eq!(world.phase(), PhaseKind::Placed);
 }
 
@@ -94,22 +95,22 @@ fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
             by: None,
         })
         .unwrap();
-    assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
-    assert_eq!(world.look(Inputs::Unknown), ["ClaimBegun"]);
+    assert_eq!(world.look(InputState::Here), ["InputsArrived"]);
+    assert_eq!(world.look(InputState::Unknown), ["ClaimBegun"]);
 }
 
 #[test]
 fn a_refused_submission_charges_the_site_and_places_the_job_again() {
     let mut world = JobWorld::new(spec(2));
     world.place();
-    world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
-    world.submit(1, SubmitAnswer::Refused("no such queue".into()));
+    world.submit(0, SubmissionAnswer::Accepted(LrmId::new("1").unwrap()));
+    world.submit(1, SubmissionAnswer::Refused("no such queue".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(
-        world.due().contains(&EffectKind::End),
+        world.due().contains(&JobEffectKind::End),
         "what was had is given back"
     );
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert_eq!(
         world.phase(),
         PhaseKind::Aborting,
@@ -128,7 +129,7 @@ fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
     let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("n".into()));
+    world.see_all(AttemptSighting::Ready("n".into()));
     let gate = |component, open| JobCommand::GateAnswered {
         component: ComponentIndex(component),
         attempt: crate::ids::Attempt(1),
@@ -137,11 +138,11 @@ fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
     world.tell(gate(1, true)).unwrap();
     assert_eq!(
         world.due(),
-        [EffectKind::OpenGate],
+        [JobEffectKind::OpenGate],
         "the other one's: it makes nothing due"
     );
     world.tell(gate(0, false)).unwrap();
-    world.see(1, Sighting::Failed("terminated".into()));
+    world.see(1, AttemptSighting::Failed("terminated".into()));
     assert_eq!(world.phase(), PhaseKind::Failed);
 }
 
@@ -149,7 +150,7 @@ fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
 fn a_full_site_is_nobodys_error() {
     let mut world = JobWorld::new(spec(1));
     world.place();
-    world.submit(0, SubmitAnswer::Full("no processors".into()));
+    world.submit(0, SubmissionAnswer::Full("no processors".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(
         (world.job.setbacks.claims, world.job.setbacks.site_errors),
@@ -161,8 +162,8 @@ fn a_full_site_is_nobodys_error() {
 fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
     let mut world = JobWorld::new(spec(1));
     world.place();
-    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
-    assert_eq!(world.due(), [EffectKind::LookUp]);
+    world.submit(0, SubmissionAnswer::Unknown(DurationMs::from_secs(30)));
+    assert_eq!(world.due(), [JobEffectKind::LookUp]);
     let component = ComponentIndex(0);
     let attempt = world.attempt(0);
     let asked_at = world.now;
@@ -183,7 +184,7 @@ fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
 fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
     let mut world = JobWorld::new(spec(1));
     world.place();
-    world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
+    world.submit(0, SubmissionAnswer::Unknown(DurationMs::from_secs(30)));
     let absent = |world: &mut JobWorld| {
         let component = ComponentIndex(0);
         let attempt = world.attempt(0);
@@ -207,7 +208,7 @@ fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
     world.pass(10);
     assert_eq!(absent(&mut world), ["AttemptRenewed"]);
     assert_eq!(world.attempt(0).0, 2, "a new attempt has a new tag");
-    assert_eq!(world.due(), [EffectKind::Submit]);
+    assert_eq!(world.due(), [JobEffectKind::Submit]);
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
         world.tell(JobCommand::Recover { settle }).unwrap(),
         ["SubmissionUncertain"]
     );
-    assert_eq!(world.due(), [EffectKind::LookUp]);
+    assert_eq!(world.due(), [JobEffectKind::LookUp]);
 }
 
 #[test]
@@ -227,10 +228,10 @@ fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
     let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("n".into()));
-    world.see(0, Sighting::Begun("n".into()));
+    world.see_all(AttemptSighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Begun("n".into()));
     world.pass(31);
-    world.look(Inputs::Unknown);
+    world.look(InputState::Unknown);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[0].charge.is_none());
     assert!(world.job.components[1].charge.is_some());
@@ -238,7 +239,7 @@ fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
         world
             .due()
             .iter()
-            .filter(|kind| **kind == EffectKind::End)
+            .filter(|kind| **kind == JobEffectKind::End)
             .count(),
         2
     );
@@ -248,8 +249,8 @@ fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
 fn nothing_of_an_aborted_round_is_ever_reported_finished() {
     let mut world = JobWorld::new(spec(2));
     world.run();
-    world.see(0, Sighting::Vanished("node failed".into()));
-    world.see(1, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Vanished("node failed".into()));
+    world.see(1, AttemptSighting::Succeeded);
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Queued);
 }
@@ -258,7 +259,7 @@ fn nothing_of_an_aborted_round_is_ever_reported_finished() {
 fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
     let mut world = JobWorld::new(spec(1));
     world.run();
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
@@ -275,10 +276,10 @@ fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
     spec.max_retries = 1;
     let mut world = JobWorld::new(spec);
     world.run();
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.run();
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     assert_eq!(world.phase(), PhaseKind::Failed);
 }
 
@@ -288,7 +289,7 @@ fn a_job_that_must_not_run_twice_fails_when_its_site_loses_it() {
     spec.rerunnable = false;
     let mut world = JobWorld::new(spec);
     world.run();
-    world.see(0, Sighting::Vanished("gone".into()));
+    world.see(0, AttemptSighting::Vanished("gone".into()));
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Failed);
 }
@@ -299,7 +300,7 @@ fn a_job_that_sites_lose_without_end_fails_in_the_end() {
     for round in 1..=MAX_SITE_ERRORS {
         assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
         world.run();
-        world.see(0, Sighting::Vanished("gone".into()));
+        world.see(0, AttemptSighting::Vanished("gone".into()));
         world.record_charges();
     }
     let JobPhase::Failed { reason, .. } = &world.job.phase else {
@@ -324,7 +325,7 @@ fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
         "running",
         "it is to be ended first"
     );
-    world.see(0, Sighting::Vanished("killed".into()));
+    world.see(0, AttemptSighting::Vanished("killed".into()));
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Queued);
 }
@@ -332,7 +333,7 @@ fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
 #[test]
 fn a_job_that_says_wait_is_never_moved_from_a_silent_site() {
     let mut spec = spec(1);
-    spec.on_unreachable = OnUnreachable::Wait;
+    spec.on_unreachable = UnreachableAction::Wait;
     let mut world = JobWorld::new(spec);
     world.run();
     assert_eq!(
@@ -361,9 +362,9 @@ fn cancelling_ends_what_lives_before_it_says_cancelled() {
         world.tell(JobCommand::Cancel(key())),
         Err(JobRejection::AlreadySo)
     );
-    world.see(0, Sighting::Vanished("killed".into()));
+    world.see(0, AttemptSighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    world.see(1, Sighting::Failed("ended by signal 15".into()));
+    world.see(1, AttemptSighting::Failed("ended by signal 15".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
 }
 
@@ -372,8 +373,8 @@ fn a_cancelled_claim_that_was_never_sent_is_withdrawn() {
     let mut world = JobWorld::new(spec(1));
     world.place();
     world.tell(JobCommand::Cancel(key())).unwrap();
-    assert_eq!(world.due(), [EffectKind::Withdraw]);
-    world.submit(0, SubmitAnswer::NotSent("withdrawn".into()));
+    assert_eq!(world.due(), [JobEffectKind::Withdraw]);
+    world.submit(0, SubmissionAnswer::NotSent("withdrawn".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
     assert!(
         world.job.components[0].charge.is_none(),
@@ -386,9 +387,9 @@ fn processors_that_are_not_had_in_time_are_a_lost_claim_not_an_error() {
     let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
-    world.see(0, Sighting::Ready("n".into()));
+    world.see(0, AttemptSighting::Ready("n".into()));
     world.pass(121);
-    world.look(Inputs::Unknown);
+    world.look(InputState::Unknown);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert_eq!(world.job.setbacks.claims, 1);
     assert!(
@@ -407,26 +408,26 @@ fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
     world.accept_all();
     world.pass(10);
     assert_eq!(
-        world.see(0, Sighting::Absent),
+        world.see(0, AttemptSighting::Absent),
         Vec::<&str>::new(),
         "too early"
     );
     world.pass(30);
-    assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
+    assert_eq!(world.see(0, AttemptSighting::Absent), ["AttemptAbsent"]);
     world.pass(1);
-    world.see(0, Sighting::Absent);
+    world.see(0, AttemptSighting::Absent);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[0].charge.is_some());
     assert!(
-        world.due().contains(&EffectKind::End),
+        world.due().contains(&JobEffectKind::End),
         "perhaps the site showed what was long ago"
     );
     assert_eq!(
-        world.see(0, Sighting::Absent),
+        world.see(0, AttemptSighting::Absent),
         Vec::<&str>::new(),
         "its gate may be open"
     );
-    world.see(0, Sighting::Void);
+    world.see(0, AttemptSighting::Void);
     assert!(!world.job.components[0].run.may_live());
 }
 
@@ -440,12 +441,12 @@ fn a_held_job_does_nothing_until_it_is_released() {
         component: ComponentIndex(0),
         attempt: world.attempt(0),
         asked_at: world.now,
-        times: SiteTimes::default(),
-        sighting: Sighting::Succeeded,
+        times: SiteClockTimes::default(),
+        sighting: AttemptSighting::Succeeded,
     };
     assert_eq!(world.tell(sighted), Err(JobRejection::Stale));
     world.tell(JobCommand::Release(key())).unwrap();
-    world.see(0, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
 
@@ -461,7 +462,7 @@ fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
     );
     assert_eq!(world.due(), [], "nothing is done for it while it is held");
     world.tell(JobCommand::Release(key())).unwrap();
-    assert_eq!(world.due(), [EffectKind::LookUp]);
+    assert_eq!(world.due(), [JobEffectKind::LookUp]);
 }
 
 #[test]
@@ -488,7 +489,7 @@ fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
     let mut world = JobWorld::new(spec(1));
     world.run();
     world.pass(3_600 + 61);
-    world.see(0, Sighting::Begun("node1".into()));
+    world.see(0, AttemptSighting::Begun("node1".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }
 
@@ -498,12 +499,12 @@ fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
     world.run();
     let before = world.now;
     world.pass(3_600 + 61);
-    assert_eq!(world.look(Inputs::Unknown), Vec::<&str>::new());
+    assert_eq!(world.look(InputState::Unknown), Vec::<&str>::new());
     let component = ComponentIndex(0);
     let attempt = world.attempt(0);
-    let sighting = Sighting::Begun("node1".into());
+    let sighting = AttemptSighting::Begun("node1".into());
     let asked_at = before;
-    let times = SiteTimes::default();
+    let times = SiteClockTimes::default();
     let old = JobCommand::AttemptObserved {
         component,
         attempt,
@@ -517,7 +518,7 @@ fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
         wake.is_some_and(|time| time > world.now),
         "what it says next is looked at"
     );
-    world.see(0, Sighting::Succeeded);
+    world.see(0, AttemptSighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
 
@@ -560,12 +561,12 @@ fn a_start_is_a_restart_once_every_payload_had_begun() {
     let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("a".into()));
-    world.see(0, Sighting::Begun("a".into()));
+    world.see_all(AttemptSighting::Ready("a".into()));
+    world.see(0, AttemptSighting::Begun("a".into()));
     assert!(!world.job.is_restarted(), "one has begun, the other not");
-    world.see(1, Sighting::Begun("a".into()));
-    world.see(0, Sighting::Failed("exit code 3".into()));
-    world.see(1, Sighting::Failed("ended with it".into()));
+    world.see(1, AttemptSighting::Begun("a".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
+    world.see(1, AttemptSighting::Failed("ended with it".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.pass(3_600);
     world.place();
@@ -581,8 +582,8 @@ fn a_payload_that_failed_before_it_was_seen_to_run_had_begun_too() {
     let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
-    world.see_all(Sighting::Ready("a".into()));
-    world.see(0, Sighting::Failed("exit code 3".into()));
+    world.see_all(AttemptSighting::Ready("a".into()));
+    world.see(0, AttemptSighting::Failed("exit code 3".into()));
     assert!(world.job.is_restarted() && world.job.instants.started.is_none());
 }
 
@@ -607,7 +608,7 @@ fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
         })
         .unwrap();
     let components = vec![ComponentIndex(1)];
-    let full = Inputs::Lost {
+    let full = InputState::Lost {
         detail: "no space left".into(),
         components,
         at_site: true,
@@ -638,7 +639,7 @@ fn a_job_that_runs_for_long_each_time_is_lost_as_often_as_sites_lose_it() {
         assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
         world.run();
         world.pass(3_600);
-        world.see(0, Sighting::Vanished("gone".into()));
+        world.see(0, AttemptSighting::Vanished("gone".into()));
         world.record_charges();
     }
     assert_eq!(world.job.setbacks.incidents, 1);
@@ -652,7 +653,10 @@ fn that_its_owner_stays_away_from_a_site_costs_a_job_no_claim_try() {
     for _ in 0..3 {
         assert_eq!(world.phase(), PhaseKind::Queued);
         world.place();
-        world.submit(0, SubmitAnswer::Barred("jobs of this key stay away".into()));
+        world.submit(
+            0,
+            SubmissionAnswer::Barred("jobs of this key stay away".into()),
+        );
         world.pass(60);
     }
     assert_eq!(

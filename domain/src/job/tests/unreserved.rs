@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::job_world::site;
-use super::reservations::Story;
+use super::reservations::ReservationWorld;
 use crate::acquisition::{Acquisition, ReservationTerms};
 use crate::ids::ComponentIndex;
 use crate::job::job_command::{JobCommand, JobRejection};
-use crate::job::job_state::{JobPhase, PhaseKind, TermsChange, Unreserved};
+use crate::job::job_state::{JobPhase, PhaseKind, TermsChange, UnreservedComponent};
 use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 
@@ -25,8 +25,8 @@ fn at(index: usize) -> Placement {
 }
 
 /// A job of two components, the second of which only a site could hold that grants nothing.
-fn story(unreserved: bool) -> (Story, Result<Vec<&'static str>, JobRejection>) {
-    let mut story = Story::flexible(2, HOUR, 1, false);
+fn story(unreserved: bool) -> (ReservationWorld, Result<Vec<&'static str>, JobRejection>) {
+    let mut story = ReservationWorld::flexible(2, HOUR, 1, false);
     let wish = story.world.job.reservation_terms().unwrap();
     story.world.job.wish = TermsChange::Changed(ReservationTerms { unreserved, ..wish });
     let told = story.world.tell(JobCommand::Reserve {
@@ -114,7 +114,7 @@ proptest! {
             sites.iter().map(|(count, _)| (0..*count).map(at).collect()).collect();
         let unreserved: Vec<Vec<Placement>> =
             sites.iter().map(|(_, count)| (10..10 + *count).map(at).collect()).collect();
-        let chosen = Unreserved::choose_unreserved(&reserved, &unreserved);
+        let chosen = UnreservedComponent::choose_unreserved(&reserved, &unreserved);
         for (index, (granting, others)) in sites.iter().enumerate() {
             let mut of = chosen.iter().filter(|one| one.component == ComponentIndex(index as u32));
             let expected = (*granting == 0 && *others > 0).then(|| site(10));

@@ -1,7 +1,7 @@
 //! What users ask of a job, in every phase that it can be in.
 
 use super::job_world::*;
-use crate::job::job_command::{JobCommand, JobRejection, Sighting};
+use crate::job::job_command::{AttemptSighting, JobCommand, JobRejection};
 use crate::job::job_state::PhaseKind;
 use crate::job::spec::Priority;
 
@@ -26,7 +26,7 @@ fn world_in(phase: PhaseKind) -> JobWorld {
         PhaseKind::Starting => {
             world.place();
             world.accept_all();
-            world.see_all(Sighting::Ready("node1".into()));
+            world.see_all(AttemptSighting::Ready("node1".into()));
         }
         PhaseKind::Cancelled => drop(world.tell(JobCommand::Cancel(key())).unwrap()),
         PhaseKind::Running | PhaseKind::Aborting | PhaseKind::Finished | PhaseKind::Failed => {
@@ -34,9 +34,9 @@ fn world_in(phase: PhaseKind) -> JobWorld {
         }
     }
     let seen = match phase {
-        PhaseKind::Finished => Some(Sighting::Succeeded),
-        PhaseKind::Failed => Some(Sighting::Failed("exit code 1".into())),
-        PhaseKind::Aborting => Some(Sighting::Vanished("its node failed".into())),
+        PhaseKind::Finished => Some(AttemptSighting::Succeeded),
+        PhaseKind::Failed => Some(AttemptSighting::Failed("exit code 1".into())),
+        PhaseKind::Aborting => Some(AttemptSighting::Vanished("its node failed".into())),
         _ => None,
     };
     seen.map(|seen| world.see(0, seen));

@@ -3,11 +3,11 @@
 use super::worst_fit::emptiest_open_site;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
-use crate::placement::history::PairHistory;
+use crate::placement::history::SitePairHistory;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
-use crate::placement::remaining::Remaining;
+use crate::placement::remaining::RemainingResources;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
@@ -60,7 +60,7 @@ impl Policy for CloseToFiles {
 fn plan_with_history(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-    known: &PairHistory,
+    known: &SitePairHistory,
 ) -> (Result<PlacementPlan, PlacementRefusal>, Vec<(usize, usize)>) {
     let search = PlacementSearch::new(request, context.grid).with_history(known);
     let mut brought = Vec::new();
@@ -80,7 +80,7 @@ fn plan_with_history(
 fn choose_pair(
     search: &PlacementSearch<'_>,
     component: usize,
-    remaining: &Remaining,
+    remaining: &RemainingResources,
     learned: &[(usize, usize)],
 ) -> Option<SiteChoice> {
     if !search.component(component).reads_files() {

@@ -9,7 +9,7 @@ use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
-use crate::placement::remaining::Remaining;
+use crate::placement::remaining::RemainingResources;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
@@ -46,7 +46,7 @@ impl Policy for ClusterMinimization {
 }
 
 /// Orders site indexes by decreasing usable processors, equal ones by name.
-pub(super) fn order_by_usable(remaining: &Remaining) -> Vec<usize> {
+pub(super) fn order_by_usable(remaining: &RemainingResources) -> Vec<usize> {
     let left = remaining.processors();
     let mut order: Vec<usize> = (0..left.len()).collect();
     order.sort_by_key(|&site| (Reverse(left[site]), site));

@@ -7,16 +7,16 @@
 //! site can lead away from it; so all sets are searched for a better one, within bounds.
 
 use super::cluster_minimization::{order_by_usable, place_in_order};
-use super::flexible::{Bounds, FlexibleCandidate, place_flexible};
+use super::flexible::{FlexibleSplitBounds, FlexibleCandidate, place_flexible};
 use super::worst_fit::place_worst_fit;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::grid::GridSnapshot;
-use crate::placement::site_group::{SiteGroup, GroupSearch};
+use crate::placement::site_group::{SiteGroup, SiteGroupSearch};
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::{PlacementRefusal, Silent};
-use crate::placement::remaining::Remaining;
+use crate::placement::reason::{PlacementRefusal, SilentObserver};
+use crate::placement::remaining::RemainingResources;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::PlacementSearch;
 use crate::placement::bounded_split::split_largest_first;
@@ -88,7 +88,7 @@ fn plain_group(
         grid: context.grid,
         remaining: &mut context.remaining.clone(),
         history: &mut context.history.clone(),
-        observer: &mut Silent,
+        observer: &mut SilentObserver,
     };
     let plan = place_in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
     let mut sites = order.iter().filter(|site: &&usize| {
@@ -118,7 +118,7 @@ fn best_of_all(
         offers.map(|site| (site, remaining.processors()[site])).collect();
     let most = known.sites.len();
     let needed = search.request.processors();
-    let mut groups = GroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
+    let mut groups = SiteGroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
     for size in (1..=most).rev() {
         groups.search_sets(size, &mut |sites| set_takes_all(search, remaining, sites));
     }
@@ -126,7 +126,7 @@ fn best_of_all(
 }
 
 /// Returns true if each component, the largest first, finds a place on these sites.
-fn set_takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
+fn set_takes_all(search: &PlacementSearch<'_>, remaining: &mut RemainingResources, sites: &[usize]) -> bool {
     let mut taken = Vec::new();
     for &component in search.request.by_size() {
         let index = component as usize;
@@ -201,13 +201,13 @@ impl Policy for ConnectedFlexibleClusterMinimization {
 }
 
 /// Returns the best connected of the smallest groups of candidates that take the total.
-fn split_connected(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
+fn split_connected(candidates: &[FlexibleCandidate], bounds: FlexibleSplitBounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
     let count = split_largest_first(bounds.total, bounds.min, bounds.most, &usable_counts(candidates)).len();
     let seeds = candidates.iter().filter(|_| count > 0);
     let groups = seeds.filter_map(|seed| grow_to_total(candidates, seed, bounds.total, count, grid));
     let Some(grown) = groups.min_by_key(SiteGroup::rank) else { return Vec::new() };
     let offers: Vec<(usize, u32)> = candidates.iter().map(|c| (c.site, c.usable)).collect();
-    let mut groups = GroupSearch::new(grid, &offers, bounds.total.into(), grown);
+    let mut groups = SiteGroupSearch::new(grid, &offers, bounds.total.into(), grown);
     groups.search_sets(count, &mut |_| true);
     let group = groups.best();
     let joined: Vec<FlexibleCandidate> =

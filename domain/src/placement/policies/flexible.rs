@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::{order_by_usable, place_in_order};
-use crate::content::{Chunk, Content, FilePart};
+use crate::content::{FileChunk, Content, ComponentFilePart};
 use crate::ids::ComponentIndex;
 use crate::job::spec::RequestType;
 use crate::placed::{Placement, PlacementRule};
-use crate::placement::history::PairHistory;
+use crate::placement::history::SitePairHistory;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy, refuse_type};
-use crate::placement::reason::{Suitability, Reason, PlacementRefusal, Silent};
+use crate::placement::reason::{SiteSuitability, RefusalReason, PlacementRefusal, SilentObserver};
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::{SiteChoice, PlacementSearch};
 use crate::placement::bounded_split::split_largest_first;
@@ -60,7 +60,7 @@ pub(super) struct FlexibleCandidate {
 
 /// The bounds of a split.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct FlexibleSplitBounds {
     pub(super) total: u32,
     pub(super) min: u32,
     pub(super) most: usize,
@@ -75,7 +75,7 @@ pub(super) fn place_flexible(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
     rule: PlacementRule,
-    choose: impl FnOnce(&[FlexibleCandidate], Bounds) -> Vec<(usize, u32)>,
+    choose: impl FnOnce(&[FlexibleCandidate], FlexibleSplitBounds) -> Vec<(usize, u32)>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let search = PlacementSearch::new(request, context.grid);
     if !request.splits().is_empty() {
@@ -97,10 +97,10 @@ pub(super) fn place_flexible(
 pub(super) fn split_bounds(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
-) -> Result<(Resources, Bounds), PlacementRefusal> {
+) -> Result<(Resources, FlexibleSplitBounds), PlacementRefusal> {
     let RequestType::Flexible(flexible) = request.request() else { return Err(refuse_type(request)) };
     let total = request.total().cloned().unwrap_or_default();
-    let bounds = Bounds {
+    let bounds = FlexibleSplitBounds {
         total: total.processors,
         min: flexible.least_processors(),
         most: flexible.most_components().unwrap_or(context.grid.sites().len()),
@@ -117,8 +117,8 @@ pub(super) fn place_split(
     context: &mut PlacementContext<'_>,
     rule: PlacementRule,
     total: &Resources,
-    bounds: Bounds,
-    choose: impl FnOnce(&[FlexibleCandidate], Bounds) -> Vec<(usize, u32)>,
+    bounds: FlexibleSplitBounds,
+    choose: impl FnOnce(&[FlexibleCandidate], FlexibleSplitBounds) -> Vec<(usize, u32)>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let candidates = list_candidates(search, context, total);
     let chosen = choose(&candidates, bounds);
@@ -138,14 +138,14 @@ fn place_shares(
     total: &Resources,
     shares: &[(usize, u32)],
 ) -> Vec<Placement> {
-    let mut part = FilePart { before: 0, own: 0, total: total.processors.into() };
+    let mut part = ComponentFilePart { before: 0, own: 0, total: total.processors.into() };
     let placements = shares.iter().map(|&(site, size)| {
         let used = total.portion(size);
         match context.grid.sites()[site].pool_of(search.component(0)) {
             Some(pool) => context.remaining.take_of_partition(site, pool.name, &used),
             None => context.remaining.take(site, &used),
         }
-        part = FilePart { before: part.before + part.own, own: size.into(), ..part };
+        part = ComponentFilePart { before: part.before + part.own, own: size.into(), ..part };
         let placement = search.placement_of(0, SiteChoice::site(site, PlacementRule::LargestFilled), Some(part));
         if context.grid.sites()[site].staging_left.is_some() {
             context.remaining.add_staged(site, placement.sources.iter().map(|source| source.content));
@@ -212,7 +212,7 @@ fn with_room_for_input(
         let mut cut = Bytes(0);
         for chunk in whole.chunks.values() {
             if size < total {
-                cut = cut + Chunk::longest_length(chunk.of, size.into(), total.into());
+                cut = cut + FileChunk::longest_length(chunk.of, size.into(), total.into());
             } else {
                 contents.insert(chunk.of);
             }
@@ -268,8 +268,8 @@ pub(super) fn place_first_split(
         let mut trial = PlacementContext {
             grid: context.grid,
             remaining: &mut context.remaining.clone(),
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         place_in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
     }).unwrap_or(&splits[0]);
@@ -280,10 +280,10 @@ pub(super) fn place_first_split(
     Ok(plan)
 }
 
-fn no_split(bounds: Bounds, candidates: &[FlexibleCandidate]) -> Reason {
+fn no_split(bounds: FlexibleSplitBounds, candidates: &[FlexibleCandidate]) -> RefusalReason {
     let sites = candidates.len().min(bounds.most);
     let usable = candidates.iter().take(sites).map(|candidate| u64::from(candidate.usable)).sum();
-    Reason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
+    RefusalReason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
 }
 
 /// Returns the refusal: that no split fits, if any site could take part.
@@ -291,7 +291,7 @@ fn nearest_refusal(
     search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     candidates: &[FlexibleCandidate],
-    reason: Reason,
+    reason: RefusalReason,
 ) -> PlacementRefusal {
     if candidates.is_empty() && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining)) {
         return search.nearest_refusal_of(0, context.remaining);
@@ -303,7 +303,7 @@ fn explain_split(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     chosen: &[(usize, u32)],
-    refusal: Option<&Reason>,
+    refusal: Option<&RefusalReason>,
 ) {
     for site in 0..context.grid.sites().len() {
         let mut verdict = search.site_verdict(0, site, context.remaining);
@@ -311,10 +311,10 @@ fn explain_split(
         match (part, refusal) {
             (Some(part), _) => {
                 verdict.component = ComponentIndex(part as u32);
-                verdict.outcome = Suitability::Chosen;
+                verdict.outcome = SiteSuitability::Chosen;
             }
-            (None, Some(reason)) if verdict.outcome == Suitability::NotPreferred => {
-                verdict.outcome = Suitability::Refused(vec![reason.clone()]);
+            (None, Some(reason)) if verdict.outcome == SiteSuitability::NotPreferred => {
+                verdict.outcome = SiteSuitability::Refused(vec![reason.clone()]);
             }
             (None, _) => {}
         }

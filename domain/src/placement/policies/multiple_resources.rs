@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::place_in_order;
-use super::flexible::{Bounds, FlexibleCandidate, split_bounds, place_first_split, place_split};
+use super::flexible::{FlexibleSplitBounds, FlexibleCandidate, split_bounds, place_first_split, place_split};
 use crate::bid::{
-    BidAmounts, Bid, Decline, BidNeed, SiteMeans, Route, SiteBid, compute_bid, rank_bids, split_in_order, suggest_remedy,
+    BidAmounts, Bid, BidRefusal, BidNeed, SiteSupply, InputRoute, SiteBid, compute_bid, rank_bids, split_in_order, suggest_remedy,
 };
 use crate::content::Content;
 use crate::job::spec::RequestType;
@@ -14,7 +14,7 @@ use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
-use crate::placement::remaining::Remaining;
+use crate::placement::remaining::RemainingResources;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::PlacementSearch;
 use crate::resources::MEMORY;
@@ -61,10 +61,10 @@ impl Policy for MultipleResources {
 pub(in crate::placement) fn place_answered(
     search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
-    answers: Vec<Result<Bid, Decline>>,
+    answers: Vec<Result<Bid, BidRefusal>>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let request = search.request;
-    let round = AnsweredRound { search, answers };
+    let round = AnsweredBidRound { search, answers };
     if context.observer.is_listening() {
         context.observer.record_bids(round.site_bids(context.remaining));
     }
@@ -82,13 +82,13 @@ pub(in crate::placement) fn place_answered(
 }
 
 /// The answers of all sites to a job.
-struct AnsweredRound<'a> {
+struct AnsweredBidRound<'a> {
     search: &'a PlacementSearch<'a>,
-    answers: Vec<Result<Bid, Decline>>,
+    answers: Vec<Result<Bid, BidRefusal>>,
 }
 
-impl AnsweredRound<'_> {
-    fn site_bids(&self, remaining: &Remaining) -> Vec<SiteBid> {
+impl AnsweredBidRound<'_> {
+    fn site_bids(&self, remaining: &RemainingResources) -> Vec<SiteBid> {
         let bids = self.answers.iter().flatten().map(|bid| bid.distance);
         let nearest = bids.fold(f64::INFINITY, f64::min);
         let search = self.search;
@@ -107,7 +107,7 @@ impl AnsweredRound<'_> {
     }
 
     /// Lists the sites with room for any component, in the order in which they are taken.
-    fn list_takers(&self, remaining: &Remaining) -> Vec<usize> {
+    fn list_takers(&self, remaining: &RemainingResources) -> Vec<usize> {
         self.order_by_bid((0..self.answers.len()).filter(|site: &usize| {
             let mut parts = self.search.request.by_size().iter().rev();
             parts.any(|part| self.search.fits(*part as usize, *site, remaining))
@@ -122,7 +122,7 @@ impl AnsweredRound<'_> {
     }
 
     /// Returns sites and sizes for a total that may be split.
-    fn split_by_bid(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
+    fn split_by_bid(&self, candidates: &[FlexibleCandidate], bounds: FlexibleSplitBounds) -> Vec<(usize, u32)> {
         let order = self.order_by_bid(candidates.iter().map(|candidate| candidate.site));
         let taken: Vec<_> = order.iter().filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site)).collect();
         let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
@@ -132,14 +132,14 @@ impl AnsweredRound<'_> {
 }
 
 /// Computes the answer of each site to a job, by site index.
-fn collect_answers(search: &PlacementSearch<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
+fn collect_answers(search: &PlacementSearch<'_>, remaining: &RemainingResources) -> Vec<Result<Bid, BidRefusal>> {
     let need = need_with_source(search);
     let sites = 0..search.grid.sites().len();
     sites.map(|site| compute_bid(&need, &site_means(search, site, free_amounts(remaining, site))?)).collect()
 }
 
 /// Returns the amounts left at a site.
-fn free_amounts(remaining: &Remaining, site: usize) -> BidAmounts {
+fn free_amounts(remaining: &RemainingResources, site: usize) -> BidAmounts {
     BidAmounts {
         processors: remaining.processors()[site].into(),
         power: Mflops::default(),
@@ -190,8 +190,8 @@ pub(in crate::placement) fn site_means(
     search: &PlacementSearch<'_>,
     site: usize,
     free: BidAmounts,
-) -> Result<SiteMeans, Decline> {
-    Ok(SiteMeans {
+) -> Result<SiteSupply, BidRefusal> {
+    Ok(SiteSupply {
         free,
         power_per_processor: search.grid.sites()[site].power_per_processor,
         potential: search.grid.potential(site),
@@ -201,7 +201,7 @@ pub(in crate::placement) fn site_means(
 
 /// Returns the route of each content that the job reads, from where it arrives first. A link
 /// carries the lesser of what one site sends and the other receives.
-fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decline> {
+fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<InputRoute>, BidRefusal> {
     let shape = search.grid.sites()[site].shape.as_ref();
     let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
         return Ok(Vec::new());
@@ -211,9 +211,9 @@ fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>,
         parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
     contents.into_iter().map(|content: Content| {
         let size = size_read(search.request, content);
-        let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
+        let (from, _) = search.nearest_replica(content, site).map_err(|_| BidRefusal::NoBandwidth)?;
         let rate = search.grid.bid_bandwidth(from, site);
-        Ok(if from == site { Route::Here(size) } else { Route::From { site: from, size, upload: rate, download: rate } })
+        Ok(if from == site { InputRoute::Here(size) } else { InputRoute::From { site: from, size, upload: rate, download: rate } })
     }).collect()
 }
 

@@ -5,7 +5,7 @@ use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
-use crate::placement::remaining::Remaining;
+use crate::placement::remaining::RemainingResources;
 use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::{SiteChoice, PlacementSearch};
 
@@ -55,7 +55,7 @@ pub(super) fn place_worst_fit(
 pub(super) fn emptiest_open_site(
     search: &PlacementSearch<'_>,
     component: usize,
-    remaining: &Remaining,
+    remaining: &RemainingResources,
 ) -> Option<usize> {
     let left = search.processors_left(component, remaining);
     let most = left.iter().copied().max()?;

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, drawn};
-use crate::bid::{Announcements, BidRound, Decline, Terms, Weight, Weights};
-use crate::deduction::{Deducted, DeductionKey, DeductionLedger};
+use super::drawn::{DrawnScene, drawn};
+use crate::bid::{
+    BidRefusal, BidRound, BidTerms, DimensionWeight, DimensionWeights, JobAnnouncements,
+};
+use crate::deduction::{DeductedAmounts, DeductionKey, DeductionLedger};
 use crate::ids::{JobId, SiteName};
-use crate::placement::placement_by_bids::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
+use crate::placement::placement_by_bids::{
+    AnnouncedNeed, BidRoundBasis, BidWithResources, takes_bids,
+};
 use crate::placement::policies::MultipleResources;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -17,8 +21,8 @@ use crate::units::{BitsPerSecond, DurationMs, Mflops, Timestamp};
 
 /// What is drawn beside sites, files and links.
 #[derive(Debug, Clone)]
-struct Scene {
-    drawn: Drawn,
+struct BiddingScene {
+    drawn: DrawnScene,
     powers: Vec<Option<u32>>,
     gflops: u64,
     weights: Vec<u32>,
@@ -30,7 +34,7 @@ struct Scene {
     arrival: Vec<usize>,
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+fn scene() -> impl Strategy<Value = BiddingScene> {
     let powers = prop::collection::vec(
         prop_oneof![1 => Just(None), 4 => (1..9u32).prop_map(Some)],
         5,
@@ -53,12 +57,12 @@ fn scene() -> impl Strategy<Value = Scene> {
         .prop_map(
             |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
                 let drawn = if flexible {
-                    drawn.split_under(&Flexibly, 1)
+                    drawn.split_under(&FlexiblePolicyStub, 1)
                 } else {
                     drawn.under(&MultipleResources)
                 };
                 let (weights, run_time, local_rate) = terms;
-                Scene {
+                BiddingScene {
                     drawn,
                     powers,
                     gflops,
@@ -73,9 +77,9 @@ fn scene() -> impl Strategy<Value = Scene> {
 }
 
 /// Draws flexible requests for the policy.
-struct Flexibly;
+struct FlexiblePolicyStub;
 
-impl Policy for Flexibly {
+impl Policy for FlexiblePolicyStub {
     fn name(&self) -> &'static str {
         MultipleResources::NAME
     }
@@ -93,7 +97,7 @@ impl Policy for Flexibly {
     }
 }
 
-impl Scene {
+impl BiddingScene {
     fn request(&self) -> Arc<PlacementRequest> {
         let drawn = &self.drawn.request;
         let mut parts = drawn.components().to_vec();
@@ -104,10 +108,11 @@ impl Scene {
         let weights = self
             .weights
             .iter()
-            .map(|w| Weight::from_thousandths(*w).unwrap());
+            .map(|w| DimensionWeight::from_thousandths(*w).unwrap());
         let names = ["compute", "memory", "disk", "potential", "data"];
-        let weights = Weights::from_named(names.into_iter().zip(weights)).unwrap_or_default();
-        let terms = Terms {
+        let weights =
+            DimensionWeights::from_named(names.into_iter().zip(weights)).unwrap_or_default();
+        let terms = BidTerms {
             run_time: DurationMs::from_secs(self.run_time),
             weights,
             local_rate: self.local_rate.map(|rate| BitsPerSecond(rate * MBIT)),
@@ -138,7 +143,7 @@ impl Scene {
             ledgers.deduct(
                 &key,
                 at,
-                Deducted::for_proposal(Resources::processors(*promised)),
+                DeductedAmounts::for_proposal(Resources::processors(*promised)),
             );
         }
         ledgers
@@ -148,17 +153,17 @@ impl Scene {
 /// One site: all that it knows is its own.
 struct SiteActor {
     site: GridSite,
-    desk: Announcements<AnnouncedNeed>,
+    desk: JobAnnouncements<AnnouncedNeed>,
 }
 
 impl SiteActor {
     fn hears(
         &mut self,
         (job, asked): (JobId, Option<AnnouncedNeed>),
-        ground: &BidBasis,
+        ground: &BidRoundBasis,
         ledgers: &mut DeductionLedger,
         key: &DeductionKey,
-    ) -> Result<GivenBid, Decline> {
+    ) -> Result<BidWithResources, BidRefusal> {
         let index = ground.grid().index_of(&self.site.name).unwrap();
         let asked = self.desk.announce(job, asked.as_ref()).unwrap();
         let mut free = self.site.usable();
@@ -170,7 +175,11 @@ impl SiteActor {
         }
         let given = asked.answer_at(ground, index, &free)?;
         let at = ledgers.number_of(&self.site.name);
-        ledgers.deduct(key, at, Deducted::for_proposal(given.resources.clone()));
+        ledgers.deduct(
+            key,
+            at,
+            DeductedAmounts::for_proposal(given.resources.clone()),
+        );
         Ok(given)
     }
 }
@@ -201,12 +210,12 @@ proptest! {
         let snapshot = scene.drawn.grid_of(less_promised(&sites, &ledgers));
         let expected = placed(&request, &snapshot);
 
-        let ground = BidBasis::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
+        let ground = BidRoundBasis::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
         let holder = ledgers.new_holder();
         let job = JobId(1);
         let key = ledgers.open_plan(job, crate::ids::Round(0), holder, Timestamp(5_000));
         let mut actors: Vec<SiteActor> =
-            sites.iter().map(|site| SiteActor { site: site.clone(), desk: Announcements::new(9) }).collect();
+            sites.iter().map(|site| SiteActor { site: site.clone(), desk: JobAnnouncements::new(9) }).collect();
         let count = actors.len();
         for (turn, by_id_alone) in [false, true].into_iter().enumerate() {
             let mut round = BidRound::new(count);
@@ -220,7 +229,7 @@ proptest! {
             prop_assert!(round.is_complete());
             prop_assert_eq!(round.messages(), 2 * count as u64);
             let answers = round.close_bid_round();
-            let left = Remaining::of_grid(ground.grid());
+            let left = RemainingResources::of_grid(ground.grid());
             let decided = AnnouncedNeed::new(request.clone()).place_by_answers(&ground, &answers, &left);
             let decided = decided.map(|(plan, _)| plan);
             prop_assert_eq!(&decided.as_ref().ok(), &expected.as_ref().ok(), "turn {}", turn);
@@ -247,7 +256,7 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     let request = |processors| Arc::new(under("mrs", &request(vec![component(processors)])));
     let job_a = AnnouncedNeed::new(request(6));
     let job_b = AnnouncedNeed::new(request(6));
-    let ground = BidBasis::new(job_a.request(), Arc::new(grid(one.clone())));
+    let ground = BidRoundBasis::new(job_a.request(), Arc::new(grid(one.clone())));
     let mut ledgers = DeductionLedger::default();
     let holder = ledgers.new_holder();
     let open = |ledgers: &mut DeductionLedger, job| {
@@ -257,7 +266,7 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     let b = open(&mut ledgers, 2);
     let mut actor = SiteActor {
         site: one[0].clone(),
-        desk: Announcements::new(9),
+        desk: JobAnnouncements::new(9),
     };
     let mut hears = |job, asked: &AnnouncedNeed, ledgers: &mut DeductionLedger, key| {
         let given = actor
@@ -284,20 +293,20 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
 fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
     let sites = [site("A", 10), site("B", 8), site("C", 6)];
     let job = AnnouncedNeed::new(Arc::new(under("mrs", &request(vec![component(6)]))));
-    let ground = BidBasis::new(job.request(), Arc::new(grid(sites.clone())));
+    let ground = BidRoundBasis::new(job.request(), Arc::new(grid(sites.clone())));
     let answer = |index: usize| job.answer_at(&ground, index, &sites[index].usable());
     let mut round = BidRound::new(3);
     round.record_answer(1, answer(1));
     round.record_answer(2, answer(2));
-    let left = Remaining::of_grid(ground.grid());
+    let left = RemainingResources::of_grid(ground.grid());
     let (plan, by) = job
         .place_by_answers(&ground, &round.close_bid_round(), &left)
         .unwrap();
     assert_eq!((sites_of(&plan), by.policy.as_str()), (vec!["B"], "mrs"));
     let nobody = [
-        Err(Decline::Silent),
-        Err(Decline::NothingFree),
-        Err(Decline::Silent),
+        Err(BidRefusal::Silent),
+        Err(BidRefusal::NothingFree),
+        Err(BidRefusal::Silent),
     ];
     assert!(job.place_by_answers(&ground, &nobody, &left).is_err());
 }

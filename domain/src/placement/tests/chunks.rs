@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::content::{Chunk, Content, FilePart};
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::PolicyName;
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::{Bytes, DurationMs};
 
-fn chunk(of: Content, before: u64, own: u64, total: u64) -> Chunk {
-    Chunk::of_part(of, FilePart { before, own, total })
+fn chunk(of: Content, before: u64, own: u64, total: u64) -> FileChunk {
+    FileChunk::of_part(of, ComponentFilePart { before, own, total })
 }
 
-fn reading(processors: u32, chunk: Chunk) -> ComponentRequest {
+fn reading(processors: u32, chunk: FileChunk) -> ComponentRequest {
     ComponentRequest {
         chunks: BTreeMap::from([(chunk.content(), chunk)]),
         ..component(processors)
@@ -80,7 +80,12 @@ fn close_to_files_runs_where_the_file_is_that_a_chunk_is_cut_from() {
     assert_eq!(plan.transfer_time, DurationMs::ZERO);
 }
 
-fn flexible_reading(policy: &str, total: u32, of: Content, bounds: Flexible) -> PlacementRequest {
+fn flexible_reading(
+    policy: &str,
+    total: u32,
+    of: Content,
+    bounds: FlexibleBounds,
+) -> PlacementRequest {
     let whole = reading(total, chunk(of, 0, total.into(), total.into()));
     let policy = PolicyName::new(policy).unwrap();
     PlacementRequest::new(policy, RequestType::Flexible(bounds), true, vec![whole])
@@ -102,7 +107,7 @@ fn the_chunks_of_a_flexible_job_follow_its_shares() {
         "connected-flexible-cluster-minimization",
     ] {
         let plan = placed(
-            &flexible_reading(policy, 20, whole, Flexible::default()),
+            &flexible_reading(policy, 20, whole, FlexibleBounds::default()),
             &grid,
         );
         let plan = plan.unwrap();
@@ -110,9 +115,9 @@ fn the_chunks_of_a_flexible_job_follow_its_shares() {
         assert_eq!(sources(&plan), [(0, 12, "F"), (12, 8, "F")], "{policy}");
         assert_eq!(plan.transfer_time, DurationMs::from_secs(960), "{policy}");
     }
-    let listed = Flexible {
+    let listed = FlexibleBounds {
         splits: vec![vec![15, 5], vec![8, 12]],
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
     let plan = placed(
         &flexible_reading("flexible-cluster-minimization", 20, whole, listed),
@@ -132,7 +137,7 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
         "flexible-cluster-minimization",
         20,
         whole,
-        Flexible::default(),
+        FlexibleBounds::default(),
     );
     let plan = placed(&request, &grid).unwrap();
     let source = &plan.placements[0].sources[0];
@@ -151,7 +156,7 @@ fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
     let mut part = reading(7, chunk(whole, 0, 7, 7));
     part.inputs.insert(whole);
     let policy = "flexible-cluster-minimization";
-    let flexible = Flexible::default();
+    let flexible = FlexibleBounds::default();
     let policy = PolicyName::new(policy).unwrap();
     let request = PlacementRequest::new(policy, RequestType::Flexible(flexible), true, vec![part]);
     assert_eq!(shares_of(&placed(&request, &grid).unwrap()), [("A", 7)]);
@@ -175,7 +180,7 @@ fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
         "connected-flexible-cluster-minimization",
     ] {
         let plan = placed(
-            &flexible_reading(policy, 1_000, whole, Flexible::default()),
+            &flexible_reading(policy, 1_000, whole, FlexibleBounds::default()),
             &grid,
         );
         let plan = plan.unwrap();
@@ -191,7 +196,7 @@ fn the_file_is_named_that_a_chunk_cannot_be_cut_from() {
     let refusal = placed(&request(vec![reading(4, chunk(whole, 0, 4, 8))]), &grid).unwrap_err();
     assert_eq!(
         refusal.reason,
-        Reason::NoReplica {
+        RefusalReason::NoReplica {
             digest: whole.digest
         }
     );

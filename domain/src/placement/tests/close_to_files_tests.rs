@@ -8,8 +8,8 @@ use crate::units::DurationMs;
 
 const NAME: &str = "close-to-files";
 
-fn pairs(pairs: &[(&str, &str)]) -> PairHistory {
-    PairHistory::Pairs(
+fn pairs(pairs: &[(&str, &str)]) -> SitePairHistory {
+    SitePairHistory::Pairs(
         pairs
             .iter()
             .map(|(e, f)| (site_name(e), site_name(f)))
@@ -48,16 +48,16 @@ fn setting(idle: [u32; 4]) -> GridSnapshot {
 fn placed_with(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-    history: &mut PairHistory,
+    history: &mut SitePairHistory,
 ) -> Result<PlacementPlan, PlacementRefusal> {
-    let mut remaining = Remaining::of_grid(grid);
+    let mut remaining = RemainingResources::of_grid(grid);
     try_to_place(
         request,
         &mut PlacementContext {
             grid,
             remaining: &mut remaining,
             history,
-            observer: &mut Silent,
+            observer: &mut SilentObserver,
         },
     )
 }
@@ -130,16 +130,19 @@ fn an_empty_table_places_nothing_beside_the_files() {
         .iter()
         .find(|verdict| verdict.site == site_name("B"))
         .unwrap();
-    assert_eq!(b.outcome, Suitability::Refused(vec![Reason::NotInHistory]));
+    assert_eq!(
+        b.outcome,
+        SiteSuitability::Refused(vec![RefusalReason::NotInHistory])
+    );
 }
 
 fn explained_with(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-    history: &mut PairHistory,
-) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
-    let mut recorder = Recorder::default();
-    let mut remaining = Remaining::of_grid(grid);
+    history: &mut SitePairHistory,
+) -> (Result<PlacementPlan, PlacementRefusal>, VerdictRecorder) {
+    let mut recorder = VerdictRecorder::default();
+    let mut remaining = RemainingResources::of_grid(grid);
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
@@ -230,7 +233,7 @@ fn of_links_that_are_equally_fast_the_first_by_name_serves() {
 /// CF-8: "all" is a rule, not the pairs of the sites that were there when it was set.
 #[test]
 fn a_table_of_all_pairs_has_those_of_a_site_that_joins_later() {
-    let mut history = PairHistory::All;
+    let mut history = SitePairHistory::All;
     let request = reading(&[8], file(1, 4));
     let before = setting([4, 0, 0, 7]);
     placed_with(&request, &before, &mut history).unwrap_err();

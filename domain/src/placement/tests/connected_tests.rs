@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::judge::{Judge, SubmittedRequest};
+use super::judge::{PlacementJudge, SubmittedRequest};
 use super::policies::plan;
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::testing::*;
 use crate::placement::*;
 
@@ -15,12 +15,12 @@ const FCM: &str = "connected-flexible-cluster-minimization";
 
 /// Sites in order of name with what is idle there, and Mbit/s of each pair; 0 for no link.
 #[derive(Debug, Clone)]
-struct World {
+struct ConnectedGrid {
     idle: Vec<u32>,
     rates: Vec<Vec<u64>>,
 }
 
-impl World {
+impl ConnectedGrid {
     fn grid(&self) -> GridSnapshot {
         let all = 0..self.idle.len();
         let pairs = all.clone().flat_map(|a| all.clone().map(move |b| (a, b)));
@@ -37,7 +37,7 @@ fn both(
     policy: &'static str,
     kind: RequestType,
     parts: Vec<ComponentRequest>,
-    world: &World,
+    world: &ConnectedGrid,
 ) -> [Result<PlacementPlan, ComponentIndex>; 2] {
     let asked = SubmittedRequest {
         policy,
@@ -48,7 +48,7 @@ fn both(
     let grid = world.grid();
     let told = placed(&asked.request(), &grid);
     let expected = plan(
-        &mut Judge::new(&grid, PairHistory::All, &asked),
+        &mut PlacementJudge::new(&grid, SitePairHistory::All, &asked),
         told.as_ref().ok(),
     );
     [told.map_err(|refusal| refusal.component), expected]
@@ -65,7 +65,7 @@ prop_compose! {
         near in prop::collection::btree_set(0..9usize, 2..5),
         lures in prop::collection::vec(0..9usize, 9),
         is_even in any::<bool>(),
-    ) -> World {
+    ) -> ConnectedGrid {
         near.iter().for_each(|&a| near.iter().for_each(|&b| rates[a][b] = 500));
         for (&a, &b) in near.iter().zip(&lures) {
             (rates[a][b], rates[b][a]) = (1_000, 1_000);
@@ -73,7 +73,7 @@ prop_compose! {
         if is_even {
             (0..9).for_each(|a| (0..a).for_each(|b| rates[b][a] = rates[a][b]));
         }
-        World { idle, rates }
+        ConnectedGrid { idle, rates }
     }
 }
 
@@ -92,11 +92,11 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
     for (a, b, rate) in links {
         (rates[a][b], rates[b][a]) = (rate, rate);
     }
-    let world = World {
+    let world = ConnectedGrid {
         idle: vec![10; 6],
         rates,
     };
-    let plan = placed(&flexible(FCM, 30, Flexible::default()), &world.grid()).unwrap();
+    let plan = placed(&flexible(FCM, 30, FlexibleBounds::default()), &world.grid()).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
     let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.grid()).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
@@ -127,7 +127,7 @@ proptest! {
         world in world(), total in 1..45u32, min in 1..6u32,
     ) {
         prop_assume!(min <= total);
-        let bounds = Flexible { min_component_size: min, max_components: Some(4), splits: vec![] };
+        let bounds = FlexibleBounds { min_component_size: min, max_components: Some(4), splits: vec![] };
         let [told, expected] =
             both(FCM, RequestType::Flexible(bounds), vec![component(total)], &world);
         prop_assert_eq!(told, expected);

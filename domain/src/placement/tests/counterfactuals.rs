@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
+use super::drawn::{DrawnScene, NAMES, drawn, knob, lift, nearest, widely_drawn};
 use crate::job::spec::RequestType;
 use crate::labels::LabelRule;
 use crate::placed::ReasonCode;
@@ -15,24 +15,24 @@ use crate::placement::*;
 use crate::units::Bytes;
 
 /// Whether the only component of the request is not refused at the site.
-fn admitted(drawn: &Drawn, index: usize) -> bool {
+fn admitted(drawn: &DrawnScene, index: usize) -> bool {
     let (_, recorder) = explained(&drawn.request, &drawn.grid());
     let verdict = recorder
         .verdicts
         .iter()
         .find(|v| v.site.as_str() == NAMES[index]);
-    !matches!(verdict.unwrap().outcome, Suitability::Refused(_))
+    !matches!(verdict.unwrap().outcome, SiteSuitability::Refused(_))
 }
 
 /// A job component by component: the sites as they are supposed to be, and where the components
 /// are that had their turn.
-struct Walk {
-    sites: Drawn,
+struct ComponentWalk {
+    sites: DrawnScene,
     before: Vec<(usize, ComponentRequest)>,
 }
 
-impl Walk {
-    fn of(drawn: &Drawn) -> Self {
+impl ComponentWalk {
+    fn of(drawn: &DrawnScene) -> Self {
         Self {
             sites: drawn.clone(),
             before: Vec::new(),
@@ -40,7 +40,7 @@ impl Walk {
     }
 
     /// One component alone, beside what those before it take and stage.
-    fn alone(&self, component: usize) -> Drawn {
+    fn alone(&self, component: usize) -> DrawnScene {
         let mut alone = self.sites.clone();
         let part = alone.request.components()[component].clone();
         for (site, place) in alone.sites.iter_mut().enumerate() {
@@ -64,7 +64,13 @@ impl Walk {
     }
 
     /// The component has its place, once these reasons are lifted there.
-    fn go(&mut self, component: usize, site: usize, reasons: &[Reason], kept: Option<Knob>) {
+    fn go(
+        &mut self,
+        component: usize,
+        site: usize,
+        reasons: &[RefusalReason],
+        kept: Option<LiftedReason>,
+    ) {
         let kept = kept.filter(|knob| knob.0 == site).map(|knob| knob.1);
         let alone = self.alone(component);
         let lifted = without(&alone, site, reasons, kept).sites.swap_remove(site);
@@ -88,11 +94,14 @@ impl Walk {
 }
 
 /// What keeps a component from a site: at which, and what is turned to lift it.
-type Knob = (usize, ReasonCode);
+type LiftedReason = (usize, ReasonCode);
 
 /// Each component with its site, chosen or nearest, and what keeps it from there; none for a
 /// site that has not said what it has.
-fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<Reason>)> {
+fn turns(
+    drawn: &DrawnScene,
+    recorder: &VerdictRecorder,
+) -> Vec<(usize, Option<usize>, Vec<RefusalReason>)> {
     recorder
         .verdicts
         .chunks(drawn.sites.len().max(1))
@@ -100,7 +109,7 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
             let component = verdicts[0].component;
             let chosen = verdicts
                 .iter()
-                .position(|verdict| verdict.outcome == Suitability::Chosen);
+                .position(|verdict| verdict.outcome == SiteSuitability::Chosen);
             if chosen.is_some() {
                 return (component.0 as usize, chosen, Vec::new());
             }
@@ -113,7 +122,7 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
                 .position(|verdict| Some(&verdict.site) == site.as_ref());
             let at = at.filter(|&at| drawn.sites[at].idle.is_some());
             let reasons = match at.map(|at| &verdicts[at].outcome) {
-                Some(Suitability::Refused(reasons)) => reasons.clone(),
+                Some(SiteSuitability::Refused(reasons)) => reasons.clone(),
                 _ => Vec::new(),
             };
             (component.0 as usize, at, reasons)
@@ -121,7 +130,12 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
         .collect()
 }
 
-fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonCode>) -> Drawn {
+fn without(
+    drawn: &DrawnScene,
+    index: usize,
+    reasons: &[RefusalReason],
+    kept: Option<ReasonCode>,
+) -> DrawnScene {
     let mut changed = drawn.clone();
     let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
     for code in codes.into_iter().filter(|&code| Some(code) != kept) {
@@ -131,7 +145,7 @@ fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonC
 }
 
 /// The same with other components.
-fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn {
+fn changed(mut drawn: DrawnScene, change: impl FnMut(&mut ComponentRequest)) -> DrawnScene {
     let mut parts = drawn.request.components().to_vec();
     parts.iter_mut().for_each(change);
     let policy = drawn.request.policy().clone();
@@ -142,19 +156,19 @@ fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn
 }
 
 /// The same under one of the policies for rigid requests.
-fn rigid(drawn: Drawn, policy: usize) -> Drawn {
+fn rigid(drawn: DrawnScene, policy: usize) -> DrawnScene {
     let rigid = POLICIES
         .iter()
         .filter(|policy| policy.serves(&RequestType::NonFixed));
     let policy = rigid.cycle().nth(policy).unwrap();
-    Drawn {
+    DrawnScene {
         request: under(policy.name(), &drawn.request),
         ..drawn
     }
 }
 
 /// The same request of these components, which may try out a site after errors.
-fn request_of(drawn: &Drawn, parts: Vec<ComponentRequest>) -> PlacementRequest {
+fn request_of(drawn: &DrawnScene, parts: Vec<ComponentRequest>) -> PlacementRequest {
     let policy = drawn.request.policy().clone();
     let kind = drawn.request.request().clone();
     PlacementRequest::new(policy, kind, true, parts)
@@ -183,7 +197,7 @@ proptest! {
             }
         }), policy);
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let mut walk = Walk::of(&drawn);
+        let mut walk = ComponentWalk::of(&drawn);
         let verdicts = recorder.verdicts.chunks(drawn.sites.len().max(1));
         for ((component, site, keeps), turn) in turns(&drawn, &recorder).into_iter().zip(verdicts) {
             let alone = walk.alone(component);
@@ -192,7 +206,7 @@ proptest! {
             let is_alike = tries_out(&drawn.request) == tries_out(&alone.request);
             let turn = if is_alike { turn } else { &[] };
             for (at, verdict) in turn.iter().enumerate() {
-                let Suitability::Refused(reasons) = &verdict.outcome else { continue };
+                let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
                 let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
                 prop_assert!(admitted(&without(&alone, at, reasons, None), at), "{reasons:?}");
                 for code in codes {
@@ -226,8 +240,8 @@ proptest! {
         let turns = turns(&drawn, &recorder);
         prop_assume!(outcome.is_err() && !turns.is_empty());
         prop_assume!(turns.iter().all(|(_, site, _)| site.is_some()));
-        let fits = |kept: Option<Knob>, less: Option<usize>| {
-            let mut walk = Walk::of(&drawn);
+        let fits = |kept: Option<LiftedReason>, less: Option<usize>| {
+            let mut walk = ComponentWalk::of(&drawn);
             let mut parts = drawn.request.components().to_vec();
             for (component, site, reasons) in &turns {
                 walk.go(*component, site.unwrap(), reasons, kept);
@@ -245,7 +259,7 @@ proptest! {
             let site = site.unwrap();
             for reason in reasons {
                 prop_assert!(!fits(Some((site, knob(reason))), None), "{reason:?} kept: {turns:?}");
-                let Reason::NotEnoughIdle { resource, .. } = reason else { continue };
+                let RefusalReason::NotEnoughIdle { resource, .. } = reason else { continue };
                 let is_exact = &**resource != "processors" || !fits(None, Some(site));
                 prop_assert!(is_exact, "more than is needed: {turns:?}");
             }
@@ -260,7 +274,7 @@ proptest! {
         idle in prop::collection::vec(0..24u32, 1..6),
         size in 1..12u32, count in 2..6usize, policy in 0..POLICIES.len(),
     ) {
-        let drawn = Drawn {
+        let drawn = DrawnScene {
             sites: NAMES.iter().zip(idle).map(|(name, idle)| site(name, idle)).collect(),
             replicas: BTreeSet::new(),
             links: BTreeSet::new(),
@@ -268,13 +282,13 @@ proptest! {
         };
         let drawn = rigid(drawn, policy);
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let mut walk = Walk::of(&drawn);
+        let mut walk = ComponentWalk::of(&drawn);
         let mut lifted = BTreeSet::new();
         for (component, site, reasons) in turns(&drawn, &recorder) {
             lifted.extend(site.filter(|_| !reasons.is_empty()));
             walk.go(component, site.unwrap(), &reasons, None);
         }
-        let is_placed = |drawn: &Drawn| placed(&drawn.request, &drawn.grid()).is_ok();
+        let is_placed = |drawn: &DrawnScene| placed(&drawn.request, &drawn.grid()).is_ok();
         prop_assert!(is_placed(&walk.sites), "{recorder:?}");
         for site in lifted {
             let mut less = walk.sites.clone();
@@ -299,9 +313,9 @@ proptest! {
         });
         let drawn = drawn.under(POLICIES[policy]);
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
-        let unafraid = |drawn: Drawn| changed(drawn, |part| part.avoid.clear());
+        let unafraid = |drawn: DrawnScene| changed(drawn, |part| part.avoid.clear());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
-            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
+            let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
             let lifted = unafraid(without(&drawn, index, reasons, None));
             prop_assert!(admitted(&lifted, index), "{}: {reasons:?}", verdict.site);
             let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();

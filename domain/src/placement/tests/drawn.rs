@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, RequestType};
-use crate::labels::{Constraint, LabelRule};
+use crate::job::spec::{FlexibleBounds, RequestType};
+use crate::labels::{LabelConstraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -43,9 +43,9 @@ prop_compose! {
         GridSite {
             pending: vector(pending, 0),
             ours: vector(ours, 0),
-            quota: Quota { share: PerMillion(quota), basis },
+            quota: SiteQuota { share: PerMillion(quota), basis },
             acceptance: match state {
-                0 => PlacementAcceptance::Closed(Hindrance::Drained),
+                0 => PlacementAcceptance::Closed(PlacementHindrance::Drained),
                 1 => PlacementAcceptance::ProbesOnly,
                 _ => PlacementAcceptance::Open,
             },
@@ -65,7 +65,7 @@ prop_compose! {
         inputs in prop::collection::btree_set(1..4u8, 0..2),
     ) -> ComponentRequest {
         let arm = || "arm64".into();
-        let constraint = |rule| Constraint { key: "arch".into(), rule };
+        let constraint = |rule| LabelConstraint { key: "arch".into(), rule };
         ComponentRequest {
             constraints: match rule {
                 0 => vec![constraint(LabelRule::Is(arm()))],
@@ -80,14 +80,14 @@ prop_compose! {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Drawn {
+pub(super) struct DrawnScene {
     pub(super) sites: Vec<GridSite>,
     pub(super) replicas: BTreeSet<(u8, usize)>,
     pub(super) links: BTreeSet<(usize, usize)>,
     pub(super) request: PlacementRequest,
 }
 
-impl Drawn {
+impl DrawnScene {
     pub(super) fn grid_of(&self, sites: impl IntoIterator<Item = GridSite>) -> GridSnapshot {
         let replicas: Vec<_> = self
             .replicas
@@ -103,17 +103,17 @@ impl Drawn {
     }
 
     /// The same under another policy: of a flexible one the first component as a whole.
-    pub(super) fn under(self, policy: &dyn Policy) -> Drawn {
+    pub(super) fn under(self, policy: &dyn Policy) -> DrawnScene {
         let whole = self.request.components()[0].resources.processors;
         self.split_under(policy, whole)
     }
 
     /// The same where components of a flexible request have so many processors at least.
-    pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> Drawn {
+    pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> DrawnScene {
         let mut parts = self.request.components().to_vec();
-        let bounds = Flexible {
+        let bounds = FlexibleBounds {
             min_component_size: least,
-            ..Flexible::default()
+            ..FlexibleBounds::default()
         };
         let kinds = [
             self.request.request().clone(),
@@ -133,7 +133,7 @@ impl Drawn {
     }
 }
 
-pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value = Drawn> {
+pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value = DrawnScene> {
     let sites = NAMES.map(drawn_site);
     let replicas = prop::collection::btree_set((1..4u8, 0..5usize), 0..9);
     let links = prop::collection::btree_set((0..5usize, 0..5usize), 5..25);
@@ -147,7 +147,7 @@ pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value =
         any::<bool>(),
     )
         .prop_map(
-            |(sites, count, replicas, links, components, restartable)| Drawn {
+            |(sites, count, replicas, links, components, restartable)| DrawnScene {
                 sites: sites.into_iter().take(count).collect(),
                 replicas,
                 links,
@@ -170,7 +170,7 @@ prop_compose! {
         staging in prop::collection::vec(prop_oneof![3 => Just(None), 2 => (0..2u64).prop_map(Some)], 5),
         named in prop::collection::vec(0..5usize, 5),
         is_fixed in 0..4u32,
-    ) -> Drawn {
+    ) -> DrawnScene {
         for ((site, silent), staging) in drawn.sites.iter_mut().zip(silent).zip(staging) {
             site.staging_left = staging.map(|left| Bytes(left * GB));
             if silent == 0 {
@@ -193,22 +193,22 @@ prop_compose! {
 }
 
 /// Of the worst reason of each site the nearest: what a refusal names.
-pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> PlacementRefusal {
-    let gap = |reason: &Reason| match reason {
-        Reason::NotEnoughIdle { missing, .. } => *missing,
-        Reason::QuotaReached { needed, usable, .. } => needed - usable,
-        Reason::StagingFull { needed, left } => needed.0 - left.0,
-        Reason::TooSmall {
+pub(super) fn nearest(recorder: &VerdictRecorder, component: ComponentIndex) -> PlacementRefusal {
+    let gap = |reason: &RefusalReason| match reason {
+        RefusalReason::NotEnoughIdle { missing, .. } => *missing,
+        RefusalReason::QuotaReached { needed, usable, .. } => needed - usable,
+        RefusalReason::StagingFull { needed, left } => needed.0 - left.0,
+        RefusalReason::TooSmall {
             needed, largest, ..
         } => needed - largest,
-        Reason::QuotaTooSmall { needed, quota, .. } => needed - quota,
+        RefusalReason::QuotaTooSmall { needed, quota, .. } => needed - quota,
         _ => 0,
     };
     let worst = recorder
         .verdicts
         .iter()
         .filter_map(|verdict| match &verdict.outcome {
-            Suitability::Refused(all) if verdict.component == component => {
+            SiteSuitability::Refused(all) if verdict.component == component => {
                 Some((&all[0], &verdict.site))
             }
             _ => None,
@@ -217,13 +217,13 @@ pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> Placeme
     PlacementRefusal {
         component,
         site: nearest.map(|(_, site)| site.clone()),
-        reason: nearest.map_or(Reason::NoSites, |(reason, _)| reason.clone()),
+        reason: nearest.map_or(RefusalReason::NoSites, |(reason, _)| reason.clone()),
     }
 }
 
 /// The least share that leaves what these reasons say is needed beside what is promised; no
 /// quota where the whole site would not.
-fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
+fn quota_that_serves(site: &GridSite, reasons: &[RefusalReason]) -> SiteQuota {
     let total = site.shape.as_ref().unwrap().total.clone();
     let idle = site.idle.as_ref().map_or(&total, |belief| &belief.idle);
     let (ours, pending) = match site.idle {
@@ -233,10 +233,10 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
     let short: Vec<(&str, u64)> = reasons
         .iter()
         .filter_map(|reason| match reason {
-            Reason::QuotaReached {
+            RefusalReason::QuotaReached {
                 resource, needed, ..
             }
-            | Reason::QuotaTooSmall {
+            | RefusalReason::QuotaTooSmall {
                 resource, needed, ..
             } => Some((&**resource, *needed)),
             _ => None,
@@ -250,12 +250,12 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
         let all = count(&total, name) as u32;
         (0..=all).map(move |part| (part * 1_000_000).div_ceil(all.max(1)))
     });
-    let quotas = steps.map(|share| Quota {
+    let quotas = steps.map(|share| SiteQuota {
         share: PerMillion(share),
         ..site.quota
     });
     quotas
-        .filter(|quota: &Quota| {
+        .filter(|quota: &SiteQuota| {
             short.iter().all(|&(name, needed)| {
                 let all = count(&total, name);
                 let taken = match quota.basis {
@@ -267,11 +267,11 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
             })
         })
         .min_by_key(|quota| quota.share)
-        .unwrap_or(Quota::NONE)
+        .unwrap_or(SiteQuota::NONE)
 }
 
 /// What is turned to lift a reason: a quota is one setting for all resources.
-pub(super) fn knob(reason: &Reason) -> ReasonCode {
+pub(super) fn knob(reason: &RefusalReason) -> ReasonCode {
     match reason.code() {
         ReasonCode::QuotaTooSmall => ReasonCode::QuotaReached,
         code => code,
@@ -279,7 +279,12 @@ pub(super) fn knob(reason: &Reason) -> ReasonCode {
 }
 
 /// Takes away every reason of this kind, exactly as the reasons say.
-pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &[Reason]) {
+pub(super) fn lift(
+    drawn: &mut DrawnScene,
+    index: usize,
+    code: ReasonCode,
+    reasons: &[RefusalReason],
+) {
     let mut parts = drawn.request.components().to_vec();
     // One setting for all of them: no quota, once chosen, is a basis of its own.
     let quota = quota_that_serves(&drawn.sites[index], reasons);
@@ -289,7 +294,7 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
         let position =
             |name: &crate::ids::SiteName| NAMES.iter().position(|n| *n == name.as_str()).unwrap();
         match reason {
-            Reason::NotEnoughIdle {
+            RefusalReason::NotEnoughIdle {
                 resource, missing, ..
             } => {
                 let idle = &mut site.idle.as_mut().unwrap().idle;
@@ -298,38 +303,38 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                     other => *idle.others.entry(other.into()).or_default() += missing,
                 }
             }
-            Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => {
+            RefusalReason::QuotaReached { .. } | RefusalReason::QuotaTooSmall { .. } => {
                 site.quota = quota;
             }
-            Reason::SiteFull => site.room = site.room.map(|room| room + 1),
-            Reason::StagingFull { needed, left } => {
+            RefusalReason::SiteFull => site.room = site.room.map(|room| room + 1),
+            RefusalReason::StagingFull { needed, left } => {
                 site.staging_left = site
                     .staging_left
                     .map(|all| Bytes(all.0 + needed.0 - left.0));
             }
-            Reason::NotTheNamedSite(_) => parts[0].site = Some(site.name.clone()),
-            Reason::Avoided => parts[0].avoid.clear(),
-            Reason::NoBandwidth { from, to } => {
+            RefusalReason::NotTheNamedSite(_) => parts[0].site = Some(site.name.clone()),
+            RefusalReason::Avoided => parts[0].avoid.clear(),
+            RefusalReason::NoBandwidth { from, to } => {
                 drawn.links.insert((position(from), position(to)));
             }
-            Reason::ReplicaUnreachable { at, .. } => {
+            RefusalReason::ReplicaUnreachable { at, .. } => {
                 let at = position(at);
                 drawn.sites[at].serves_files = true;
                 drawn.links.insert((at, index));
             }
-            Reason::NoReplica { digest } => {
+            RefusalReason::NoReplica { digest } => {
                 drawn.replicas.insert((number(*digest), index));
             }
             // It speaks, and has enough.
-            Reason::Closed(Hindrance::Unknown) => {
-                site.idle = Some(Belief {
+            RefusalReason::Closed(PlacementHindrance::Unknown) => {
+                site.idle = Some(LoadReport {
                     idle: vector(1_000, 1_000),
                     asked_at: Timestamp(0),
                 });
                 (site.pending, site.ours) = Default::default();
             }
-            Reason::Closed(_) => site.acceptance = PlacementAcceptance::Open,
-            Reason::TooSmall {
+            RefusalReason::Closed(_) => site.acceptance = PlacementAcceptance::Open,
+            RefusalReason::TooSmall {
                 resource, needed, ..
             } => {
                 let mut shape = (**site.shape.as_ref().unwrap()).clone();
@@ -341,7 +346,7 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                 }
                 site.shape = Some(Arc::new(shape));
             }
-            Reason::LabelMismatch(constraint) => {
+            RefusalReason::LabelMismatch(constraint) => {
                 let mut shape = (**site.shape.as_ref().unwrap()).clone();
                 let values = shape.labels.entry(constraint.key.clone()).or_default();
                 match &constraint.rule {

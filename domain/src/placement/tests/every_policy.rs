@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, drawn};
-use crate::job::spec::{Flexible, RequestType};
+use super::drawn::{DrawnScene, drawn};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -33,13 +33,13 @@ fn uses(
 
 /// A plan stays within what may be taken of each site, takes it, and a refusal takes nothing.
 fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<(), TestCaseError> {
-    let mut remaining = Remaining::of_grid(grid);
+    let mut remaining = RemainingResources::of_grid(grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
-        history: &mut PairHistory::All,
-        observer: &mut Silent,
+        history: &mut SitePairHistory::All,
+        observer: &mut SilentObserver,
     };
     let outcome = try_to_place(request, &mut context);
     let Ok(plan) = outcome else {
@@ -96,7 +96,7 @@ fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
         })
 }
 
-fn flexible_of(drawn: &Drawn, policy: &str, bounds: Flexible) -> PlacementRequest {
+fn flexible_of(drawn: &DrawnScene, policy: &str, bounds: FlexibleBounds) -> PlacementRequest {
     let whole = drawn.request.components()[0].clone();
     let policy = crate::ids::PolicyName::new(policy).unwrap();
     let restartable = drawn.request.is_restartable();
@@ -139,7 +139,7 @@ proptest! {
         for policy in rigid_policies() {
             keeps_the_rules(&under(policy, &drawn.request), &grid)?;
         }
-        let bounds = Flexible {
+        let bounds = FlexibleBounds {
             min_component_size: min,
             max_components: Some(most),
             splits: Vec::new(),
@@ -193,7 +193,7 @@ proptest! {
             links.iter().map(|&(a, b)| (names[a], names[b], 1 + (3 * a + b) as u64)).collect();
         let sites = names.iter().zip(&idle).map(|(name, idle)| site(name, *idle));
         let grid = grid_with(sites, &[], &links);
-        let bounds = Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
+        let bounds = FlexibleBounds { min_component_size: min, max_components: Some(most), splits: vec![] };
         prop_assume!(min <= total);
         let count = |policy: &str| {
             let plan = placed(&flexible(policy, total, bounds.clone()), &grid).ok()?;
@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in drawn(1..5)) {
         for policy in POLICIES {
-            let drawn = if policy.serves(&RequestType::NonFixed) { Drawn { request: under(policy.name(), &drawn.request), ..drawn.clone() } } else { drawn.clone().under(*policy) };
+            let drawn = if policy.serves(&RequestType::NonFixed) { DrawnScene { request: under(policy.name(), &drawn.request), ..drawn.clone() } } else { drawn.clone().under(*policy) };
             let reversed = drawn.grid_of(drawn.sites.iter().rev().cloned());
             let forwards = placed(&drawn.request, &drawn.grid());
             prop_assert_eq!(forwards, placed(&drawn.request, &reversed), "{}", policy.name());
@@ -229,7 +229,7 @@ proptest! {
         let total = parts.iter().sum();
         for policy in POLICIES.iter().filter(|policy| !policy.serves(&RequestType::NonFixed)) {
             let shares = |parts: &[u32]| {
-                let bounds = Flexible { splits: vec![parts.to_vec()], ..Flexible::default() };
+                let bounds = FlexibleBounds { splits: vec![parts.to_vec()], ..FlexibleBounds::default() };
                 let plan = placed(&flexible(policy.name(), total, bounds), &grid).ok()?;
                 let mut shares: Vec<(String, u32)> =
                     shares_of(&plan).into_iter().map(|(at, n)| (at.to_owned(), n)).collect();

@@ -7,15 +7,15 @@ use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::{Bytes, PerMillion};
 
-fn outcomes(recorder: &Recorder, component: u32) -> Vec<(String, String)> {
+fn outcomes(recorder: &VerdictRecorder, component: u32) -> Vec<(String, String)> {
     let of_component = recorder
         .verdicts
         .iter()
         .filter(|v| v.component == ComponentIndex(component));
-    let text = |outcome: &Suitability| match outcome {
-        Suitability::Chosen => "chosen".to_owned(),
-        Suitability::NotPreferred => "not preferred".to_owned(),
-        Suitability::Refused(reasons) => {
+    let text = |outcome: &SiteSuitability| match outcome {
+        SiteSuitability::Chosen => "chosen".to_owned(),
+        SiteSuitability::NotPreferred => "not preferred".to_owned(),
+        SiteSuitability::Refused(reasons) => {
             let codes: Vec<&str> = reasons
                 .iter()
                 .map(|reason| reason.code().as_str())
@@ -41,7 +41,7 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
         site("A", 18),
         site("B", 9),
         GridSite {
-            acceptance: PlacementAcceptance::Closed(Hindrance::Maintenance),
+            acceptance: PlacementAcceptance::Closed(PlacementHindrance::Maintenance),
             ..site("C", 50)
         },
         GridSite::never_answered(site_name("D")),
@@ -71,12 +71,12 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
 #[test]
 fn a_site_with_several_obstacles_names_them_all() {
     let small = site_of("A", Resources::processors(40), Resources::processors(6));
-    let quota = Quota {
+    let quota = SiteQuota {
         share: PerMillion(500_000),
         basis: QuotaBasis::Share,
     };
     let bad = GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Unusable),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Unusable),
         ours: Resources::processors(18),
         quota,
         room: Some(0),
@@ -94,7 +94,7 @@ fn a_site_with_several_obstacles_names_them_all() {
 #[test]
 fn a_refusal_names_the_site_that_comes_nearest() {
     let draining = |name, idle| GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Draining),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Draining),
         ..site(name, idle)
     };
     let grid = grid([draining("A", 50), site("B", 2), site("C", 6), site("D", 6)]);
@@ -115,7 +115,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     one.inputs.insert(file(1, 3));
     let links = [("F", "A", 100), ("F", "B", 100)];
     let drained = || GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
         ..site("F", 0)
     };
     let at = |a: u64, b: u64| {
@@ -130,7 +130,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     let refusal = placed(&request, &at(2, 1)).unwrap_err();
     assert_eq!(
         refusal.reason,
-        Reason::StagingFull {
+        RefusalReason::StagingFull {
             needed: Bytes(3 * GB),
             left: Bytes(2 * GB)
         }
@@ -146,7 +146,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
 #[test]
 fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
     let closed = |name| GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
         ..site(name, 50)
     };
     let (outcome, recorder) = explained(
@@ -171,7 +171,7 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
         .verdicts
         .iter()
         .filter_map(|verdict| match &verdict.outcome {
-            Suitability::Refused(reasons) => Some(reasons[0].to_string()),
+            SiteSuitability::Refused(reasons) => Some(reasons[0].to_string()),
             _ => None,
         })
         .collect();

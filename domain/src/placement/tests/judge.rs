@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::content::{Chunk, Content, FilePart};
-use crate::job::spec::{Flexible, OverrideScope, RequestType};
-use crate::labels::{self, Constraint};
+use crate::content::{ComponentFilePart, Content, FileChunk};
+use crate::job::spec::{FlexibleBounds, OverrideScope, RequestType};
+use crate::labels::{self, LabelConstraint};
 use crate::placed::{ContentSource, Placement};
 use crate::placement::*;
 use crate::resources::Resources;
@@ -64,7 +64,7 @@ impl SubmittedRequest {
         )
     }
 
-    pub(super) fn bounds(&self) -> Option<&Flexible> {
+    pub(super) fn bounds(&self) -> Option<&FlexibleBounds> {
         match &self.kind {
             RequestType::Flexible(bounds) => Some(bounds),
             RequestType::Fixed | RequestType::NonFixed => None,
@@ -90,7 +90,7 @@ impl SubmittedRequest {
             let chunks = whole
                 .chunks
                 .values()
-                .map(|chunk| Chunk::of_part(chunk.of, part));
+                .map(|chunk| FileChunk::of_part(chunk.of, part));
             let chunks = chunks.map(|chunk| (chunk.content(), chunk)).collect();
             ComponentRequest {
                 resources: self.share(own),
@@ -101,9 +101,9 @@ impl SubmittedRequest {
         parts.collect()
     }
 
-    pub(super) fn part(&self, before: u32, own: u32) -> FilePart {
+    pub(super) fn part(&self, before: u32, own: u32) -> ComponentFilePart {
         let total = self.parts[0].resources.processors;
-        FilePart {
+        ComponentFilePart {
             before: before.into(),
             own: own.into(),
             total: total.into(),
@@ -141,7 +141,7 @@ impl SubmittedRequest {
         }
     }
 
-    fn split_fits(&self, bounds: &Flexible, sites: &[&GridSite]) -> bool {
+    fn split_fits(&self, bounds: &FlexibleBounds, sites: &[&GridSite]) -> bool {
         let least = &self.components()[0];
         if sites.iter().any(|site| site.shape.is_none()) {
             return true;
@@ -172,7 +172,7 @@ impl SubmittedRequest {
     }
 
     /// On how few of these sites, the largest first, each has the minimum and all have the total.
-    pub(super) fn fewest(&self, bounds: &Flexible, offers: &[i64]) -> Option<usize> {
+    pub(super) fn fewest(&self, bounds: &FlexibleBounds, offers: &[i64]) -> Option<usize> {
         let total = i64::from(self.parts[0].resources.processors);
         let most = bounds
             .max_components
@@ -223,9 +223,8 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
             .get(key)
             .is_some_and(|values| values.iter().any(|known| **known == *value))
     };
-    part.constraints
-        .iter()
-        .all(|Constraint { key, rule }: &Constraint| match rule {
+    part.constraints.iter().all(
+        |LabelConstraint { key, rule }: &LabelConstraint| match rule {
             labels::LabelRule::Is(value) => has(key, value),
             labels::LabelRule::IsNot(value) => !has(key, value),
             labels::LabelRule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
@@ -236,17 +235,17 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
                     >= Some(*least)
             }),
             labels::LabelRule::OneOf(values) => values.iter().any(|value| has(key, value)),
-        })
-        && KINDS.into_iter().all(|kind| {
-            let need = count(&part.resources, kind);
-            need <= count(&shape.largest_component, kind)
-                && (need <= allowed(site, kind) || site.quota == Quota::NONE)
-        })
+        },
+    ) && KINDS.into_iter().all(|kind| {
+        let need = count(&part.resources, kind);
+        need <= count(&shape.largest_component, kind)
+            && (need <= allowed(site, kind) || site.quota == SiteQuota::NONE)
+    })
 }
 
 /// What a component of a job took of a site, and what is copied there for it.
 #[derive(Debug, Clone)]
-struct Taken {
+struct TakenResources {
     site: usize,
     job: usize,
     used: Resources,
@@ -255,21 +254,21 @@ struct Taken {
 
 /// A grid on which jobs are placed one after the other, and the one whose turn it is.
 #[derive(Debug, Clone)]
-pub(super) struct Judge<'a> {
+pub(super) struct PlacementJudge<'a> {
     pub(super) grid: &'a GridSnapshot,
     /// The table of Close-to-Files, which no other policy keeps to.
-    pub(super) history: PairHistory,
+    pub(super) history: SitePairHistory,
     pub(super) asked: &'a SubmittedRequest,
     /// Its components as they are placed: of a flexible request those of one of its splits.
     pub(super) parts: Vec<ComponentRequest>,
     job: usize,
-    taken: Vec<Taken>,
+    taken: Vec<TakenResources>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> PlacementJudge<'a> {
     pub(super) fn new(
         grid: &'a GridSnapshot,
-        history: PairHistory,
+        history: SitePairHistory,
         asked: &'a SubmittedRequest,
     ) -> Self {
         Self {
@@ -304,7 +303,7 @@ impl<'a> Judge<'a> {
 
     /// A component goes to a site.
     pub(super) fn take(&mut self, site: usize, used: Resources, copies: Vec<Content>) {
-        self.taken.push(Taken {
+        self.taken.push(TakenResources {
             site,
             job: self.job,
             used,
@@ -341,7 +340,7 @@ impl<'a> Judge<'a> {
     /// Also who must not run twice tries sites out, if the others could never hold the job;
     /// those that nobody knows when they will be mended are not waited for.
     fn tries_out(&self) -> bool {
-        use Hindrance::{CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable};
+        use PlacementHindrance::{CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable};
         let passes = [
             CredentialsExpired,
             Isolated,
@@ -562,13 +561,13 @@ impl<'a> Judge<'a> {
         part: usize,
         at: usize,
         file_site: Option<usize>,
-        cut: Option<FilePart>,
+        cut: Option<ComponentFilePart>,
     ) -> Placement {
         let mut sources = Vec::new();
         let mut time = 0;
         for content in self.needs(part, at) {
             let chunk = self.parts[part].chunks.get(&content);
-            let chunk = chunk.map(|c| cut.map_or(*c, |cut| Chunk::of_part(c.of, cut)));
+            let chunk = chunk.map(|c| cut.map_or(*c, |cut| FileChunk::of_part(c.of, cut)));
             let size = chunk.map_or(content.size, |chunk| chunk.length);
             let way = match file_site.filter(|_| !self.holders(content).contains(&at)) {
                 Some(from) => self.arrival(size, [from], at),

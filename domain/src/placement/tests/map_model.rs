@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::judge::Judge;
+use super::judge::PlacementJudge;
 use crate::content::Content;
 use crate::units::Bytes;
 
@@ -11,7 +11,7 @@ const RUN_SECONDS: f64 = 3_600.0;
 
 /// Of these sites those that bid: the nearest, then by what the data costs there, then by
 /// distance, then by name.
-pub(super) fn in_order(judge: &Judge<'_>, sites: Vec<usize>) -> Vec<usize> {
+pub(super) fn in_order(judge: &PlacementJudge<'_>, sites: Vec<usize>) -> Vec<usize> {
     let point = |at: usize| Some((at, x(judge, at)?, y(judge, at)?));
     let mut points: Vec<(usize, f64, f64)> = sites.into_iter().filter_map(point).collect();
     let far = |&(_, x, y): &(usize, f64, f64)| x.hypot(y);
@@ -25,7 +25,7 @@ pub(super) fn in_order(judge: &Judge<'_>, sites: Vec<usize>) -> Vec<usize> {
 }
 
 /// The sites with room for any component, in that order.
-pub(super) fn takers(judge: &Judge<'_>) -> Vec<usize> {
+pub(super) fn takers(judge: &PlacementJudge<'_>) -> Vec<usize> {
     in_order(
         judge,
         judge
@@ -55,7 +55,7 @@ pub(super) fn cover(
 }
 
 /// Processors and potential are all that is drawn of the first axis.
-fn x(judge: &Judge<'_>, at: usize) -> Option<f64> {
+fn x(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
     let free = judge.left(at, "processors") as f64;
     let asked: u32 = judge
         .asked
@@ -81,7 +81,7 @@ fn x(judge: &Judge<'_>, at: usize) -> Option<f64> {
 }
 
 /// The site with most of what any component may read.
-fn source(judge: &Judge<'_>) -> Option<usize> {
+fn source(judge: &PlacementJudge<'_>) -> Option<usize> {
     let mut contents = BTreeSet::new();
     for part in &judge.parts {
         let elsewhere = part
@@ -101,7 +101,7 @@ fn source(judge: &Judge<'_>) -> Option<usize> {
     judge.sites().find(|at| held(*at) == most)
 }
 
-fn y(judge: &Judge<'_>, at: usize) -> Option<f64> {
+fn y(judge: &PlacementJudge<'_>, at: usize) -> Option<f64> {
     let needs: BTreeSet<Content> = (0..judge.parts.len())
         .flat_map(|part| judge.needs(part, at))
         .collect();
@@ -117,7 +117,7 @@ fn y(judge: &Judge<'_>, at: usize) -> Option<f64> {
 }
 
 /// All that the job reads of it.
-fn whole(judge: &Judge<'_>, content: Content) -> Bytes {
+fn whole(judge: &PlacementJudge<'_>, content: Content) -> Bytes {
     let chunk = judge
         .parts
         .iter()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::job::spec::Flexible;
+use crate::job::spec::FlexibleBounds;
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::PerMillion;
@@ -51,7 +51,7 @@ fn few_sites_can_fail_where_worst_fit_places() {
     assert!(placed(&parts, &grid).is_ok());
 }
 
-fn split_of(idle: &[(&str, u32)], total: u32, bounds: Flexible) -> Vec<(String, u32)> {
+fn split_of(idle: &[(&str, u32)], total: u32, bounds: FlexibleBounds) -> Vec<(String, u32)> {
     let grid = grid(idle.iter().map(|(name, idle)| site(name, *idle)));
     match placed(&flexible(FCM, total, bounds), &grid) {
         Ok(plan) => shares_of(&plan)
@@ -66,19 +66,24 @@ fn split_of(idle: &[(&str, u32)], total: u32, bounds: Flexible) -> Vec<(String, 
 #[test]
 fn a_flexible_job_is_split_over_the_fewest_sites() {
     let c = [("C1", 18), ("C2", 15), ("C3", 12)];
-    let min = |min| Flexible {
+    let min = |min| FlexibleBounds {
         min_component_size: min,
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
-    let most = |most| Flexible {
+    let most = |most| FlexibleBounds {
         max_components: Some(most),
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
-    let splits = Flexible {
+    let splits = FlexibleBounds {
         splits: vec![vec![24], vec![12, 12], vec![8, 8, 8]],
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
-    type Row<'a> = (&'a [(&'a str, u32)], u32, Flexible, &'a [(&'a str, u32)]);
+    type Row<'a> = (
+        &'a [(&'a str, u32)],
+        u32,
+        FlexibleBounds,
+        &'a [(&'a str, u32)],
+    );
     let rows: [Row<'_>; 17] = [
         (&c, 24, min(1), &[("C1", 18), ("C2", 6)]),
         (&c, 18, min(1), &[("C1", 18)]),
@@ -116,7 +121,7 @@ fn sites_are_taken_in_order_of_what_the_quota_leaves() {
     let limited = |name, idle, per_mille: u32| {
         let total = crate::resources::Resources::processors(40);
         let idle = crate::resources::Resources::processors(idle);
-        let quota = Quota {
+        let quota = SiteQuota {
             share: PerMillion(per_mille * 1000),
             basis: QuotaBasis::Level,
         };
@@ -126,21 +131,24 @@ fn sites_are_taken_in_order_of_what_the_quota_leaves() {
         }
     };
     let grid = grid([limited("A", 30, 300), limited("B", 26, 1000)]);
-    let plan = placed(&flexible(FCM, 20, Flexible::default()), &grid).unwrap();
+    let plan = placed(&flexible(FCM, 20, FlexibleBounds::default()), &grid).unwrap();
     assert_eq!(shares_of(&plan), [("B", 20)]);
 }
 
 #[test]
 fn a_total_that_cannot_be_split_is_refused_with_what_the_sites_have() {
-    let (outcome, recorder) = explained(&flexible(FCM, 46, Flexible::default()), &three_sites());
-    let reason = Reason::NoSplit {
+    let (outcome, recorder) = explained(
+        &flexible(FCM, 46, FlexibleBounds::default()),
+        &three_sites(),
+    );
+    let reason = RefusalReason::NoSplit {
         total: 46,
         min: 1,
         sites: 3,
         usable: 45,
     };
     assert_eq!(outcome.unwrap_err().reason, reason);
-    let refused = Suitability::Refused(vec![reason]);
+    let refused = SiteSuitability::Refused(vec![reason]);
     assert!(
         recorder
             .verdicts
@@ -161,7 +169,7 @@ fn other_resources_are_split_in_proportion() {
     ]);
     let whole = vec![ComponentRequest::of_resources(vector(20, 5))];
     let policy = crate::ids::PolicyName::new(FCM).unwrap();
-    let bounds = crate::job::spec::RequestType::Flexible(Flexible::default());
+    let bounds = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
     let plan = placed(&PlacementRequest::new(policy, bounds, true, whole), &grid).unwrap();
     assert_eq!(
         shares_of(&plan),
@@ -197,7 +205,7 @@ fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
     let near = flexible(
         "connected-flexible-cluster-minimization",
         30,
-        Flexible::default(),
+        FlexibleBounds::default(),
     );
     assert_eq!(
         shares_of(&placed(&near, &grid).unwrap()),
@@ -206,7 +214,7 @@ fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
     let more = flexible(
         "connected-flexible-cluster-minimization",
         31,
-        Flexible::default(),
+        FlexibleBounds::default(),
     );
     assert_eq!(
         shares_of(&placed(&more, &grid).unwrap()).len(),
@@ -218,7 +226,7 @@ fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
 /// Far away and fast, or near and slow: what a message takes over the link decides.
 #[test]
 fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
-    let link = |from: &str, to: &str, mbit: u64, latency_ms| Link {
+    let link = |from: &str, to: &str, mbit: u64, latency_ms| SiteLink {
         from: site_name(from),
         to: site_name(to),
         bandwidth: crate::units::BitsPerSecond(mbit * MBIT),
@@ -235,7 +243,7 @@ fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
     };
     let sites = || [site("A", 20), site("B", 20), site("C", 20), site("D", 20)];
     let chosen = |message: u64| {
-        let network = Network::new(links(), crate::units::Bytes(message));
+        let network = SiteNetwork::new(links(), crate::units::Bytes(message));
         let replicas = std::collections::BTreeMap::new();
         let grid = GridSnapshot::new(sites(), network.into(), Arc::new(replicas));
         let near = under("connected-cluster-minimization", &sizes(&[14, 14]));

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::bid::{Bid, Decline, Terms};
+use crate::bid::{Bid, BidRefusal, BidTerms};
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placed::PlacementRule;
 use crate::placement::testing::*;
 use crate::placement::{
-    BandwidthKind, BidBandwidths, ComponentRequest, GridSite, GridSnapshot, Link, Network,
-    PlacementRequest, Reason, check_placeable,
+    BandwidthKind, BidBandwidthChoice, ComponentRequest, GridSite, GridSnapshot, PlacementRequest,
+    RefusalReason, SiteLink, SiteNetwork, check_placeable,
 };
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
@@ -69,7 +69,7 @@ fn rigid(components: Vec<ComponentRequest>) -> PlacementRequest {
 fn answers(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-) -> BTreeMap<String, Result<Bid, Decline>> {
+) -> BTreeMap<String, Result<Bid, BidRefusal>> {
     let bids = explained(request, grid).1.bids;
     bids.into_iter()
         .map(|bid| (bid.site.to_string(), bid.answer))
@@ -118,9 +118,9 @@ fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
     let sizes = |sizes: &[u32]| rigid(sizes.iter().map(|&size| part(size)).collect());
     let run_time = DurationMs::from_secs(10_000);
     let place = |job: PlacementRequest| {
-        let job = job.with_terms(Terms {
+        let job = job.with_terms(BidTerms {
             run_time,
-            ..Terms::default()
+            ..BidTerms::default()
         });
         placed(&job, &with_data_at("S1"))
     };
@@ -134,7 +134,7 @@ fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
 
 #[test]
 fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
-    let job = |total: u32, bounds: Flexible| {
+    let job = |total: u32, bounds: FlexibleBounds| {
         let request = RequestType::Flexible(bounds);
         let whole = reading(Resources::processors(total), 0);
         PlacementRequest::new(MRS.parse().unwrap(), request, true, vec![whole])
@@ -151,10 +151,10 @@ fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
             .map(|(at, size)| ((*at).to_owned(), *size))
             .collect()
     };
-    let free = Flexible::default;
+    let free = FlexibleBounds::default;
     assert_eq!(shares(120, free()), named(&[("S3", 120)]));
     assert_eq!(shares(130, free()), named(&[("S3", 120), ("S2", 10)]));
-    let large = Flexible {
+    let large = FlexibleBounds {
         min_component_size: 41,
         ..free()
     };
@@ -167,7 +167,7 @@ fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
         shares(230, free()),
         named(&[("S3", 120), ("S2", 100), ("S1", 10)])
     );
-    let listed = Flexible {
+    let listed = FlexibleBounds {
         splits: vec![vec![130], vec![65, 65]],
         ..free()
     };
@@ -190,7 +190,7 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
         ..component(10)
     }]);
     let refusal = placed(&faster, &grid(all.clone())).unwrap_err();
-    let needs = |largest| Reason::TooSmall {
+    let needs = |largest| RefusalReason::TooSmall {
         resource: "gflops".into(),
         needed: 41,
         largest,
@@ -201,9 +201,9 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
     );
     assert!(check_placeable(&faster, &grid(all.clone())).is_err());
     let answers = answers(&fast, &grid(all.clone()));
-    assert_eq!(answers["S3"], Err(Decline::NoGflops));
+    assert_eq!(answers["S3"], Err(BidRefusal::NoGflops));
     let only = placed(&fast, &grid([all[2].clone()])).unwrap_err();
-    assert_eq!(only.reason, Reason::NoGflops { needed: 40 });
+    assert_eq!(only.reason, RefusalReason::NoGflops { needed: 40 });
     let words = "needs 40 GFLOPS, and how many a processor does there is not configured \
                  (gflops_per_processor)";
     assert_eq!(only.reason.to_string(), words);
@@ -214,16 +214,16 @@ fn a_site_that_the_data_cannot_reach_is_no_candidate_and_says_so() {
     let grid = grid_with(sites(), &[(file(1, 30), "S1")], &LINKS[1..]);
     let job = rigid(vec![reading(Resources::processors(100), 0)]);
     assert_eq!(sites_of(&placed(&job, &grid).unwrap()), ["S3"]);
-    assert_eq!(answers(&job, &grid)["S2"], Err(Decline::NoBandwidth));
+    assert_eq!(answers(&job, &grid)["S2"], Err(BidRefusal::NoBandwidth));
 }
 
 /// Links of the worked examples, where some were measured: S3 sends half of what it did.
-fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
+fn measured(count: usize, bids: BidBandwidthChoice) -> GridSnapshot {
     let link = |(from, to, mbit): (&str, &str, u64), part| {
         let rate = BitsPerSecond(mbit * MBIT / part);
         let from = site_name(from);
         let to = site_name(to);
-        Link {
+        SiteLink {
             from,
             to,
             bandwidth: rate,
@@ -232,7 +232,7 @@ fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
         }
     };
     let configured = LINKS.map(|of| link(of, 1));
-    let mut network = Network::new(configured, crate::placement::network::DEFAULT_MESSAGE);
+    let mut network = SiteNetwork::new(configured, crate::placement::network::DEFAULT_MESSAGE);
     for of in LINKS.iter().rev().take(count) {
         network.set_link(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
     }
@@ -257,33 +257,33 @@ fn all_bandwidths_of_a_round_are_measured_or_all_are_as_configured() {
         )
     };
     let nominal = (BandwidthKind::Nominal, 45, 12_000);
-    assert_eq!(of(0, BidBandwidths::OneKind), nominal);
+    assert_eq!(of(0, BidBandwidthChoice::OneKind), nominal);
     assert_eq!(
-        of(5, BidBandwidths::OneKind),
+        of(5, BidBandwidthChoice::OneKind),
         nominal,
         "one was never measured"
     );
     let all = (BandwidthKind::Measured, 22, 24_000);
-    assert_eq!(of(6, BidBandwidths::OneKind), all);
+    assert_eq!(of(6, BidBandwidthChoice::OneKind), all);
     assert_eq!(
-        of(5, BidBandwidths::Latest),
+        of(5, BidBandwidthChoice::Latest),
         (BandwidthKind::Mixed, 22, 24_000)
     );
-    assert_eq!(of(6, BidBandwidths::Latest), all);
+    assert_eq!(of(6, BidBandwidthChoice::Latest), all);
 }
 
 #[test]
 fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
     let grid = |is_measured| {
         let links = LINKS.map(|(from, to, _)| (site_name(from), site_name(to), BitsPerSecond(9)));
-        let mut network = Network::from_links(links);
+        let mut network = SiteNetwork::from_links(links);
         let bandwidth = BitsPerSecond(7);
         let latency = DurationUs(0);
         for (from, to, _) in LINKS {
             let from = site_name(from);
             let to = site_name(to);
             network.set_link(
-                &Link {
+                &SiteLink {
                     from,
                     to,
                     bandwidth,
@@ -295,7 +295,7 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
         }
         let from = site_name("S1");
         let to = site_name("S2");
-        let link = Link {
+        let link = SiteLink {
             from,
             to,
             bandwidth,
@@ -317,12 +317,12 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
 
 #[test]
 fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
-    let network = Network::new(
+    let network = SiteNetwork::new(
         LINKS.map(|(from, to, mbit): (&str, &str, u64)| {
             let from = site_name(from);
             let to = site_name(to);
             let bandwidth = BitsPerSecond(mbit * MBIT);
-            Link {
+            SiteLink {
                 from,
                 to,
                 bandwidth,

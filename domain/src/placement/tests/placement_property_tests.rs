@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
-use crate::job::spec::{Flexible, RequestType};
+use super::drawn::{DrawnScene, NAMES, drawn, knob, lift, nearest, widely_drawn};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placed::ReasonCode;
 use crate::placement::bounded_split::split_largest_first;
 use crate::placement::policy::POLICIES;
@@ -13,32 +13,31 @@ use crate::placement::testing::*;
 use crate::placement::*;
 use crate::resources::Resources;
 
-fn is_no_split(reason: &Reason) -> bool {
+fn is_no_split(reason: &RefusalReason) -> bool {
     reason.code() == ReasonCode::NoSplit
 }
 
 /// Whether the site takes the component, or part of it if the others took the rest.
-fn admitted(drawn: &Drawn, index: usize) -> bool {
+fn admitted(drawn: &DrawnScene, index: usize) -> bool {
     let (_, recorder) = explained(&drawn.request, &drawn.grid());
     let verdict = recorder
         .verdicts
         .iter()
         .find(|v| v.site.as_str() == NAMES[index]);
     match &verdict.unwrap().outcome {
-        Suitability::Refused(reasons) => reasons.iter().all(is_no_split),
-        Suitability::Chosen | Suitability::NotPreferred => true,
+        SiteSuitability::Refused(reasons) => reasons.iter().all(is_no_split),
+        SiteSuitability::Chosen | SiteSuitability::NotPreferred => true,
     }
 }
 
 /// A quota may be too small for one resource and reached for another, but not both for one.
-fn reasons_name_two_resources(reasons: &[Reason]) -> bool {
+fn reasons_name_two_resources(reasons: &[RefusalReason]) -> bool {
     let of = |code: ReasonCode| -> BTreeSet<&str> {
         let named = reasons.iter().filter(|reason| reason.code() == code);
         named
             .filter_map(|reason| match reason {
-                Reason::QuotaReached { resource, .. } | Reason::QuotaTooSmall { resource, .. } => {
-                    Some(&**resource)
-                }
+                RefusalReason::QuotaReached { resource, .. }
+                | RefusalReason::QuotaTooSmall { resource, .. } => Some(&**resource),
                 _ => None,
             })
             .collect()
@@ -54,12 +53,12 @@ proptest! {
         drawn in drawn(1..5), repeats in 1..6,
     ) {
         let grid = drawn.grid();
-        let mut remaining = Remaining::of_grid(&grid);
+        let mut remaining = RemainingResources::of_grid(&grid);
         let mut used = vec![Resources::default(); drawn.sites.len()];
         for _ in 0..repeats {
             remaining.begin_request();
             let before = remaining.clone();
-            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
             let Ok(plan) = try_to_place(&drawn.request, &mut context) else {
                 prop_assert_eq!(before, remaining);
                 break;
@@ -77,36 +76,36 @@ proptest! {
     #[test]
     fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
         let grid = drawn.grid();
-        let mut remaining = Remaining::of_grid(&grid);
-        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
+        let mut remaining = RemainingResources::of_grid(&grid);
+        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
         let silent = try_to_place(&drawn.request, &mut context);
         let (outcome, recorder) = explained(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);
         for verdict in &recorder.verdicts {
             let component = verdict.component.0 as usize;
             match (&verdict.outcome, &outcome) {
-                (Suitability::Chosen, Ok(plan)) => {
+                (SiteSuitability::Chosen, Ok(plan)) => {
                     prop_assert_eq!(&plan.placements[component].site, &verdict.site);
                     let time = plan.placements[component].transfer_time;
                     prop_assert_eq!(verdict.transfer_time, Some(time));
                 }
-                (Suitability::Refused(reasons), _) => {
+                (SiteSuitability::Refused(reasons), _) => {
                     prop_assert!(!reasons.is_empty());
                     let has = |code| reasons.iter().any(|reason| reason.code() == code);
                     let both = has(ReasonCode::QuotaReached) && has(ReasonCode::QuotaTooSmall);
                     prop_assert!(!both || reasons_name_two_resources(reasons), "{reasons:?}");
                     prop_assert!(reasons.is_sorted_by(|a, b| a.code() >= b.code()), "{reasons:?}");
                 }
-                (Suitability::NotPreferred, Err(refusal)) => {
+                (SiteSuitability::NotPreferred, Err(refusal)) => {
                     prop_assert_ne!(refusal.component, verdict.component);
                 }
-                (Suitability::Chosen, Err(_)) | (Suitability::NotPreferred, Ok(_)) => {}
+                (SiteSuitability::Chosen, Err(_)) | (SiteSuitability::NotPreferred, Ok(_)) => {}
             }
         }
         if let Err(refusal) = &outcome {
             prop_assert_eq!(refusal, &nearest(&recorder, refusal.component));
         }
-        let chosen = recorder.verdicts.iter().filter(|v| v.outcome == Suitability::Chosen).count();
+        let chosen = recorder.verdicts.iter().filter(|v| v.outcome == SiteSuitability::Chosen).count();
         prop_assert!(outcome.is_err() || chosen == drawn.request.components().len());
     }
 
@@ -122,7 +121,7 @@ proptest! {
         let drawn = if splits { drawn.split_under(POLICIES[policy], 1) } else { drawn.under(POLICIES[policy]) };
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
-            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
+            let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
             if reasons.iter().all(is_no_split) {
                 continue;
             }
@@ -147,27 +146,27 @@ proptest! {
     fn a_pair_that_is_missing_from_the_history_opens_its_site(drawn in drawn(1..2)) {
         let request = under("close-to-files", &drawn.request);
         let grid = drawn.grid();
-        let with = |history: &mut PairHistory| {
-            let mut recorder = Recorder::default();
-            let mut remaining = Remaining::of_grid(&grid);
+        let with = |history: &mut SitePairHistory| {
+            let mut recorder = VerdictRecorder::default();
+            let mut remaining = RemainingResources::of_grid(&grid);
             let mut context =
                 PlacementContext { grid: &grid, remaining: &mut remaining, history, observer: &mut recorder };
             let _ = try_to_place(&request, &mut context);
             recorder.verdicts
         };
-        for verdict in with(&mut PairHistory::Pairs(BTreeSet::new())) {
-            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
-            if !reasons.contains(&Reason::NotInHistory) {
+        for verdict in with(&mut SitePairHistory::Pairs(BTreeSet::new())) {
+            let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
+            if !reasons.contains(&RefusalReason::NotInHistory) {
                 continue;
             }
             let pairs = NAMES.map(|name| (verdict.site.clone(), site_name(name)));
-            let opened = with(&mut PairHistory::Pairs(pairs.into()));
+            let opened = with(&mut SitePairHistory::Pairs(pairs.into()));
             let now = opened.iter().find(|other| other.site == verdict.site).unwrap();
             let left = match &now.outcome {
-                Suitability::Refused(left) => left.clone(),
-                Suitability::Chosen | Suitability::NotPreferred => Vec::new(),
+                SiteSuitability::Refused(left) => left.clone(),
+                SiteSuitability::Chosen | SiteSuitability::NotPreferred => Vec::new(),
             };
-            let others = reasons.iter().filter(|reason| **reason != Reason::NotInHistory);
+            let others = reasons.iter().filter(|reason| **reason != RefusalReason::NotInHistory);
             prop_assert_eq!(others.cloned().collect::<Vec<_>>(), left);
         }
     }
@@ -179,7 +178,7 @@ proptest! {
         total in 1..200u32, min in 1..9u32, most in 1..6u32,
     ) {
         prop_assume!(min <= total);
-        let bounds = Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
+        let bounds = FlexibleBounds { min_component_size: min, max_components: Some(most), splits: vec![] };
         for policy in POLICIES.iter().filter(|policy| policy.serves(&RequestType::Flexible(bounds.clone()))) {
             let request = flexible(policy.name(), total, bounds.clone());
             let grid_of = |more: u32| {
@@ -189,7 +188,7 @@ proptest! {
                 grid(NAMES.iter().zip(left).map(|(name, idle)| site(name, idle)))
             };
             let Err(refusal) = placed(&request, &grid_of(0)) else { continue };
-            let Reason::NoSplit { usable, .. } = refusal.reason else { continue };
+            let RefusalReason::NoSplit { usable, .. } = refusal.reason else { continue };
             let mut left: Vec<u32> = idle.clone();
             left.sort_unstable_by(|a, b| b.cmp(a));
             prop_assert!(split_largest_first(total, min, most as usize, &left).is_empty(), "{left:?}");

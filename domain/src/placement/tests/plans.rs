@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::judge::Judge;
+use super::judge::PlacementJudge;
 use super::policies::plan;
 use super::scenes::scenes;
 use crate::placement::*;
@@ -14,16 +14,16 @@ proptest! {
     /// left for the next job, and the table of Close-to-Files.
     #[test]
     fn every_policy_makes_the_plans_of_its_description(scene in scenes()) {
-        let mut remaining = Remaining::of_grid(&scene.grid);
+        let mut remaining = RemainingResources::of_grid(&scene.grid);
         let mut history = scene.history.clone();
-        let mut judge = Judge::new(&scene.grid, history.clone(), &scene.jobs[0]);
+        let mut judge = PlacementJudge::new(&scene.grid, history.clone(), &scene.jobs[0]);
         for (number, asked) in scene.jobs.iter().enumerate() {
             if number > 0 {
                 judge.go_on(asked);
             }
             let request = asked.request();
             let watched = {
-                let mut recorder = Recorder::default();
+                let mut recorder = VerdictRecorder::default();
                 let mut context = PlacementContext {
                     grid: &scene.grid,
                     remaining: &mut remaining.clone(),
@@ -36,7 +36,7 @@ proptest! {
                 grid: &scene.grid,
                 remaining: &mut remaining,
                 history: &mut history,
-                observer: &mut Silent,
+                observer: &mut SilentObserver,
             };
             let told = try_to_place(&request, &mut context);
             prop_assert_eq!(&watched, &told, "watched, it decides otherwise");

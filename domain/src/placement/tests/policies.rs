@@ -2,22 +2,22 @@
 
 use std::cmp::Reverse;
 
-use super::judge::{Judge, SubmittedRequest};
+use super::judge::{PlacementJudge, SubmittedRequest};
 use super::map_model::{cover, in_order, takers};
 use crate::ids::{ComponentIndex, PolicyName};
-use crate::job::spec::Flexible;
+use crate::job::spec::FlexibleBounds;
 use crate::placed::{Placement, PlacementRule};
 use crate::placement::*;
 use crate::units::DurationMs;
 
 /// A site, the file site that all files come from if that is one, and why it is this one.
-type Choice = (usize, Option<usize>, PlacementRule);
-type Pick<'p> = dyn FnMut(&Judge<'_>, usize) -> Option<Choice> + 'p;
+type ExpectedChoice = (usize, Option<usize>, PlacementRule);
+type ExpectedPolicy<'p> = dyn FnMut(&PlacementJudge<'_>, usize) -> Option<ExpectedChoice> + 'p;
 
 /// The plan for the request whose turn it is, or the first component without a site. `told`: the
 /// plan that was made, for of equally well connected splits each will do.
 pub(super) fn plan(
-    judge: &mut Judge<'_>,
+    judge: &mut PlacementJudge<'_>,
     told: Option<&PlacementPlan>,
 ) -> Result<PlacementPlan, ComponentIndex> {
     match judge.asked.bounds().cloned() {
@@ -31,7 +31,7 @@ pub(super) fn plan(
     }
 }
 
-fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
+fn rigid(judge: &mut PlacementJudge<'_>) -> Result<Vec<ExpectedChoice>, ComponentIndex> {
     let order = by_left(judge);
     match (judge.asked.policy, judge.parts.len()) {
         ("close-to-files", _) => {
@@ -68,14 +68,17 @@ fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
 }
 
 /// The largest first, equal ones in the order of the request.
-fn by_size(judge: &Judge<'_>) -> Vec<usize> {
+fn by_size(judge: &PlacementJudge<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..judge.parts.len()).collect();
     order.sort_by_key(|part| Reverse(judge.parts[*part].resources.processors));
     order
 }
 
 /// Each at its named site, or where the policy prefers; all of them, or none.
-fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>, ComponentIndex> {
+fn place_each(
+    judge: &mut PlacementJudge<'_>,
+    pick: &mut ExpectedPolicy<'_>,
+) -> Result<Vec<ExpectedChoice>, ComponentIndex> {
     let before = judge.clone();
     let mut chosen = vec![(0, None, PlacementRule::NamedSite); judge.parts.len()];
     for part in by_size(judge) {
@@ -103,8 +106,8 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
     Ok(chosen)
 }
 
-impl Judge<'_> {
-    fn plan_of(&self, chosen: &[Choice]) -> PlacementPlan {
+impl PlacementJudge<'_> {
+    fn plan_of(&self, chosen: &[ExpectedChoice]) -> PlacementPlan {
         let placements = chosen.iter().enumerate();
         let placements =
             placements.map(|(part, (at, from, _))| self.placement(part, *at, *from, None));
@@ -129,13 +132,13 @@ impl Judge<'_> {
 }
 
 /// Sites by decreasing processors left, then by name.
-fn by_left(judge: &Judge<'_>) -> Vec<usize> {
+fn by_left(judge: &PlacementJudge<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = judge.sites().collect();
     order.sort_by_key(|at| Reverse(judge.left(*at, "processors")));
     order
 }
 
-fn worst_fit(judge: &Judge<'_>, part: usize) -> Option<Choice> {
+fn worst_fit(judge: &PlacementJudge<'_>, part: usize) -> Option<ExpectedChoice> {
     let site = by_left(judge)
         .into_iter()
         .find(|at| judge.is_open(part, *at));
@@ -145,7 +148,7 @@ fn worst_fit(judge: &Judge<'_>, part: usize) -> Option<Choice> {
 fn first_of(
     order: &[usize],
     rule: PlacementRule,
-) -> impl FnMut(&Judge<'_>, usize) -> Option<Choice> + '_ {
+) -> impl FnMut(&PlacementJudge<'_>, usize) -> Option<ExpectedChoice> + '_ {
     move |judge, part| {
         let site = order.iter().find(|at| judge.is_open(part, **at));
         site.map(|at| (*at, None, rule))
@@ -154,7 +157,11 @@ fn first_of(
 
 /// The first site by name that has its files; else the known pair over which they arrive first,
 /// equal ones by more left, then execution site, then file site; without input as Worst-Fit.
-fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) -> Option<Choice> {
+fn close_to_files(
+    judge: &PlacementJudge<'_>,
+    part: usize,
+    learned: &[(usize, usize)],
+) -> Option<ExpectedChoice> {
     if !judge.parts[part].reads_files() {
         return worst_fit(judge, part);
     }
@@ -183,7 +190,7 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
 
 /// The sites that the connected Cluster Minimization fills, in this order: those of Cluster
 /// Minimization itself, or grown from one site, or of all sets the one that is connected best.
-fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
+fn connected(judge: &PlacementJudge<'_>, order: &[usize]) -> Vec<usize> {
     let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest(group)));
     let mut pick = first_of(order, PlacementRule::FirstInOrder);
     let plain = place_each(&mut judge.clone(), &mut pick)
@@ -219,7 +226,12 @@ fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
 
 /// Begins with a site that takes the largest component; where none takes one, of those that do
 /// the one joins that is connected best.
-fn grow(judge: &Judge<'_>, order: &[usize], seed: usize, most: usize) -> Option<Vec<usize>> {
+fn grow(
+    judge: &PlacementJudge<'_>,
+    order: &[usize],
+    seed: usize,
+    most: usize,
+) -> Option<Vec<usize>> {
     let mut trial = judge.clone();
     let mut group = vec![seed];
     for (done, part) in by_size(judge).into_iter().enumerate() {
@@ -255,7 +267,7 @@ fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
 /// The first allowed split that Cluster Minimization places, or the same on the sites in the
 /// order of their bids; the preferred one is refused.
 fn first_split(
-    judge: &mut Judge<'_>,
+    judge: &mut PlacementJudge<'_>,
     splits: &[Vec<u32>],
 ) -> Result<PlacementPlan, ComponentIndex> {
     let bids = judge.asked.policy == "mrs";
@@ -283,8 +295,8 @@ fn first_split(
 /// The fewest sites that take the total, the largest or the best connected: each gets the
 /// minimum, then the rest goes to the first as far as it takes it, and so on.
 fn split(
-    judge: &mut Judge<'_>,
-    bounds: &Flexible,
+    judge: &mut PlacementJudge<'_>,
+    bounds: &FlexibleBounds,
     told: Option<&PlacementPlan>,
 ) -> Result<PlacementPlan, ComponentIndex> {
     let asked: &SubmittedRequest = judge.asked;
@@ -336,9 +348,9 @@ fn split(
 }
 
 fn nearest(
-    judge: &Judge<'_>,
+    judge: &PlacementJudge<'_>,
     offers: &[(usize, i64)],
-    bounds: &Flexible,
+    bounds: &FlexibleBounds,
     total: i64,
 ) -> Vec<(usize, i64)> {
     let order = in_order(judge, offers.iter().map(|(at, _)| *at).collect());
@@ -355,7 +367,7 @@ fn nearest(
 /// The sites of the plan that was made, if no set of so many that takes the total is connected
 /// better; else one that is.
 fn best_connected(
-    judge: &Judge<'_>,
+    judge: &PlacementJudge<'_>,
     offers: &[(usize, i64)],
     count: usize,
     total: i64,

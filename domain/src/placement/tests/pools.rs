@@ -7,7 +7,7 @@ use crate::job::spec::OverrideScope;
 use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
 use crate::placement::unplaceable::check_holds_all;
 use crate::placement::{
-    ComponentRequest, GridSite, PlacementRequest, Reason, SiteShape, rank_to_reserve,
+    ComponentRequest, GridSite, PlacementRequest, RefusalReason, SiteProperties, rank_to_reserve,
 };
 use crate::resources::Resources;
 
@@ -49,7 +49,7 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
         ("gpu".into(), gpus(idle_of_gpu, 8)),
     ];
     GridSite {
-        shape: Some(Arc::new(SiteShape {
+        shape: Some(Arc::new(SiteProperties {
             lanes: Some(lanes),
             ..shape
         })),
@@ -102,7 +102,7 @@ fn what_is_idle_to_a_component_is_idle_in_its_partition() {
     assert!(fits(0, 16, Some("gpu"), &[gpus(16, 8)]).is_ok());
     assert!(fits(64, 16, None, &[Resources::processors(64)]).is_ok());
     let refused = fits(64, 4, Some("gpu"), &[gpus(8, 1)]).unwrap_err();
-    let Reason::NotEnoughIdle {
+    let RefusalReason::NotEnoughIdle {
         needed: 8,
         idle: 4,
         missing: 4,
@@ -121,7 +121,7 @@ fn what_is_idle_to_a_component_is_idle_in_its_partition() {
 fn a_site_promises_what_its_own_partition_has_and_no_other() {
     let mut site = delft(0, 16);
     let shape = site.shape.as_deref().cloned().unwrap();
-    site.shape = Some(Arc::new(SiteShape {
+    site.shape = Some(Arc::new(SiteProperties {
         reservations: true,
         ..shape
     }));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::placement::testing::*;
 use crate::placement::{
-    GridSite, PairHistory, PlacementContext, PlacementRequest, Quota, Reason, Remaining, Silent,
-    Suitability, try_to_place,
+    GridSite, PlacementContext, PlacementRequest, RefusalReason, RemainingResources,
+    SilentObserver, SitePairHistory, SiteQuota, SiteSuitability, try_to_place,
 };
 use crate::reservation::IdleDrop;
 use crate::resources::Resources;
@@ -47,7 +47,7 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
         ["Delft"]
     );
     let (refused, recorder) = explained(&lasting(&[12], 3), &grid);
-    let reason = Reason::Reserved {
+    let reason = RefusalReason::Reserved {
         resource: "processors".into(),
         needed: 12,
         lasts: DurationMs(3 * HOUR).max(lasting(&[12], 3).holding_time()),
@@ -60,7 +60,7 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
     assert_eq!(refused.unwrap_err().reason, reason);
     assert_eq!(
         recorder.verdicts[0].outcome,
-        Suitability::Refused(vec![reason.clone()])
+        SiteSuitability::Refused(vec![reason.clone()])
     );
     let text = reason.to_string();
     assert!(
@@ -86,25 +86,28 @@ fn a_long_job_goes_where_nothing_is_promised() {
 fn what_is_busy_and_promised_is_told_as_both() {
     let grid = grid([promising("Delft", 10, &[(2, 4)])]);
     let (_, recorder) = explained(&lasting(&[12], 3), &grid);
-    let Suitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
+    let SiteSuitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!("it fits")
     };
     assert!(matches!(
         reasons[..],
-        [Reason::Reserved { .. }, Reason::NotEnoughIdle { .. }]
+        [
+            RefusalReason::Reserved { .. },
+            RefusalReason::NotEnoughIdle { .. }
+        ]
     ));
 }
 
 #[test]
 fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
     let grid = grid([promising("Delft", 16, &[(2, 10)])]);
-    let mut remaining = Remaining::of_grid(&grid);
+    let mut remaining = RemainingResources::of_grid(&grid);
     let mut place = |request: &PlacementRequest| {
         let context = &mut PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         try_to_place(request, context).is_ok()
     };
@@ -128,14 +131,17 @@ fn each_reason_of_a_component_after_a_promised_one_is_told() {
     let (refused, recorder) = explained(&lasting(&[12, 6], 3), &grid);
     assert!(matches!(
         refused.unwrap_err().reason,
-        Reason::Reserved { .. }
+        RefusalReason::Reserved { .. }
     ));
     // As if the first were there: all that is idle is left but for the twelve that it has.
-    let Suitability::Refused(reasons) = &recorder.verdicts[1].outcome else {
+    let SiteSuitability::Refused(reasons) = &recorder.verdicts[1].outcome else {
         panic!("it fits")
     };
     assert!(
-        matches!(reasons[..], [Reason::NotEnoughIdle { missing: 2, .. }]),
+        matches!(
+            reasons[..],
+            [RefusalReason::NotEnoughIdle { missing: 2, .. }]
+        ),
         "{reasons:?}"
     );
 }
@@ -189,13 +195,13 @@ proptest! {
             prop_assert!(taken.sum::<u32>() <= lasting.processors);
         }
         for verdict in recorder.verdicts.iter().take(sites.len()) {
-            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
+            let SiteSuitability::Refused(reasons) = &verdict.outcome else { continue };
             let mut site = grid.site(&verdict.site).unwrap().clone();
             for reason in reasons {
                 match reason {
-                    Reason::Reserved { .. } => site.ebbs = Arc::default(),
-                    Reason::QuotaReached { .. } => site.quota = Quota::NONE,
-                    Reason::NotEnoughIdle { missing, .. } => {
+                    RefusalReason::Reserved { .. } => site.ebbs = Arc::default(),
+                    RefusalReason::QuotaReached { .. } => site.quota = SiteQuota::NONE,
+                    RefusalReason::NotEnoughIdle { missing, .. } => {
                         let more = Resources::processors(*missing as u32);
                         site.idle.as_mut().unwrap().idle.add(&more);
                         // It stays idle.
@@ -207,7 +213,7 @@ proptest! {
                 }
             }
             let whole = lasting(&[parts[verdict.component.0 as usize]], hours);
-            let others: Vec<_> = reasons.iter().map(Reason::code).collect();
+            let others: Vec<_> = reasons.iter().map(RefusalReason::code).collect();
             let lifted = super::super::testing::grid([site]);
             prop_assert!(placed(&whole, &lifted).is_ok(), "{others:?}");
             prop_assert!(others.len() == 1 || others.is_sorted_by(|a, b| a > b), "{others:?}");

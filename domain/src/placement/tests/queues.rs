@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::acquisition::{
-    Acquisition, AcquisitionMode, AcquisitionOptions, Obtainable, Partition, PartitionAccount,
-    PartitionDemand, QueueLimits, SitePartitions,
+    Acquisition, AcquisitionMode, AcquisitionOptions, Partition, PartitionAccount, PartitionDemand,
+    QueueTimeLimits, SiteExperience, SitePartitions,
 };
-use crate::job::spec::{Flexible, OverrideScope};
+use crate::job::spec::{FlexibleBounds, OverrideScope};
 use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
 };
 use crate::placement::unplaceable::check_holds_all;
 use crate::placement::{
-    GridSite, Hindrance, PlacementAcceptance, PlacementRequest, Reason, SiteShape, Suitability,
-    rank_to_reserve, rank_unreserved,
+    GridSite, PlacementAcceptance, PlacementHindrance, PlacementRequest, RefusalReason,
+    SiteProperties, SiteSuitability, rank_to_reserve, rank_unreserved,
 };
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -25,7 +25,7 @@ fn busy(name: &str, total: u32, ours: u32) -> GridSite {
     let ours = Resources::processors(ours);
     let mut site = site_of(name, total, Resources::processors(0));
     let shape = site.shape.as_deref().cloned().unwrap();
-    site.shape = Some(Arc::new(SiteShape {
+    site.shape = Some(Arc::new(SiteProperties {
         queues: true,
         ..shape
     }));
@@ -33,7 +33,7 @@ fn busy(name: &str, total: u32, ours: u32) -> GridSite {
 }
 
 fn wants(mode: AcquisitionMode, request: PlacementRequest) -> PlacementRequest {
-    let limits = QueueLimits {
+    let limits = QueueTimeLimits {
         deadline: DurationMs(7),
         max_hold: DurationMs(3),
     };
@@ -73,7 +73,7 @@ fn a_job_that_wants_idle_processors_only_waits_for_them_here() {
     let grid = grid([busy("A", 64, 0)]);
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[8])), &grid).unwrap_err();
     assert!(
-        matches!(refusal.reason, Reason::NotEnoughIdle { .. }),
+        matches!(refusal.reason, RefusalReason::NotEnoughIdle { .. }),
         "{refusal:?}"
     );
 }
@@ -90,17 +90,20 @@ fn no_more_of_ours_waits_at_a_site_than_it_could_hold() {
 fn a_job_for_queues_is_told_which_sites_have_none() {
     let grid = grid([site("C", 8)]);
     let refusal = placed(&wants(AcquisitionMode::Queued, sizes(&[8])), &grid).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Closed(Hindrance::NoQueue));
+    assert_eq!(
+        refusal.reason,
+        RefusalReason::Closed(PlacementHindrance::NoQueue)
+    );
 }
 
 #[test]
 fn an_explanation_tells_of_the_way_that_was_taken() {
     let queue = grid([busy("A", 64, 0), site("C", 8)]);
     let (_, told) = explained(&wants(AcquisitionMode::Auto, sizes(&[30])), &queue);
-    let outcomes = |told: &crate::placement::Recorder| -> Vec<bool> {
+    let outcomes = |told: &crate::placement::VerdictRecorder| -> Vec<bool> {
         told.verdicts
             .iter()
-            .map(|v| matches!(v.outcome, Suitability::Chosen))
+            .map(|v| matches!(v.outcome, SiteSuitability::Chosen))
             .collect()
     };
     assert_eq!(outcomes(&told), [true, false]);
@@ -120,12 +123,12 @@ fn awaited(name: &str, queues: bool) -> GridSite {
         own: lane("short"),
         ..SitePartitions::default()
     };
-    site.shape = Some(Arc::new(SiteShape {
+    site.shape = Some(Arc::new(SiteProperties {
         queues,
         lanes: Some(lanes),
         ..shape
     }));
-    let mut waits = Obtainable::default();
+    let mut waits = SiteExperience::default();
     let ask = PartitionDemand::new(32, DurationMs::from_secs(3_600));
     waits.record_wait(
         lane("short"),
@@ -170,7 +173,7 @@ fn what_is_idle_where_as_much_waited_lately_is_not_claimed() {
     );
     let refusal = at(&for_hours(2, sizes(&[48]))).unwrap_err();
     assert!(
-        matches!(refusal.reason, Reason::NotEnoughIdle { .. }),
+        matches!(refusal.reason, RefusalReason::NotEnoughIdle { .. }),
         "at C: {refusal}"
     );
 }
@@ -208,7 +211,7 @@ fn timed(name: &str) -> GridSite {
         partitions,
         ..SitePartitions::default()
     };
-    site.shape = Some(Arc::new(SiteShape {
+    site.shape = Some(Arc::new(SiteProperties {
         lanes: Some(lanes),
         ..shape
     }));
@@ -271,13 +274,21 @@ fn a_job_may_wait_in_a_queue_where_as_much_waited_before() {
 
 #[test]
 fn a_flexible_job_is_split_so_that_no_part_is_as_large_as_what_waited() {
-    let whole = flexible("flexible-cluster-minimization", 60, Flexible::default());
+    let whole = flexible(
+        "flexible-cluster-minimization",
+        60,
+        FlexibleBounds::default(),
+    );
     let grid = grid([awaited("A", false), site("C", 40)]);
     assert_eq!(
         shares_of(&placed(&for_hours(1, whole), &grid).unwrap()),
         [("C", 40), ("A", 20)]
     );
-    let all = flexible("flexible-cluster-minimization", 71, Flexible::default());
+    let all = flexible(
+        "flexible-cluster-minimization",
+        71,
+        FlexibleBounds::default(),
+    );
     assert_eq!(
         shares_of(&placed(&for_hours(1, all), &grid).unwrap()),
         [("C", 40), ("A", 31)]
@@ -288,12 +299,12 @@ fn a_flexible_job_is_split_so_that_no_part_is_as_large_as_what_waited() {
 fn queue_only(name: &str, idle: u32) -> GridSite {
     let site = site(name, idle);
     let shape = site.shape.as_deref().cloned().unwrap();
-    let shape = Some(Arc::new(SiteShape {
+    let shape = Some(Arc::new(SiteProperties {
         queues: true,
         queues_only: true,
         ..shape
     }));
-    let acceptance = PlacementAcceptance::Closed(Hindrance::QueueOnly);
+    let acceptance = PlacementAcceptance::Closed(PlacementHindrance::QueueOnly);
     GridSite {
         shape,
         acceptance,
@@ -312,11 +323,14 @@ fn nothing_is_claimed_at_a_site_that_only_queues_though_it_is_idle() {
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &grid).unwrap_err();
     assert!(matches!(
         refusal.reason,
-        Reason::NotEnoughIdle { .. } | Reason::TooSmall { .. }
+        RefusalReason::NotEnoughIdle { .. } | RefusalReason::TooSmall { .. }
     ));
     let alone = crate::placement::testing::grid([queue_only("A", 64)]);
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &alone).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Closed(Hindrance::QueueOnly));
+    assert_eq!(
+        refusal.reason,
+        RefusalReason::Closed(PlacementHindrance::QueueOnly)
+    );
 }
 
 #[test]
@@ -325,7 +339,7 @@ fn a_site_that_only_queues_is_asked_for_reservations_all_the_same() {
         let site = queue_only("A", 64);
         let shape = site.shape.as_deref().cloned().unwrap();
         grid([GridSite {
-            shape: Some(Arc::new(SiteShape {
+            shape: Some(Arc::new(SiteProperties {
                 reservations,
                 ..shape
             })),

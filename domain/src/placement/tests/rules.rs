@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::content::Content;
 use crate::ids::JobId;
-use crate::job::spec::{Flexible, Priority, RequestType};
-use crate::placed::{PlacedBy, PlacementRule, ReasonCode};
+use crate::job::spec::{FlexibleBounds, Priority, RequestType};
+use crate::placed::{PlacementOrigin, PlacementRule, ReasonCode};
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob};
+use crate::queue::{
+    PlacementQueues, QueueParameters, ScanSliceBudget, ScanStep, ScanTrigger, WaitingJob,
+};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -28,11 +30,11 @@ fn reading(size: u32, input: Content) -> ComponentRequest {
 fn a_plan_names_its_policy_and_the_rule_that_chose() {
     let three = grid([site("A", 20), site("B", 18), site("C", 16)]);
     let parts = sizes(&[10, 9, 8]);
-    let splits = Flexible {
+    let splits = FlexibleBounds {
         splits: vec![vec![30], vec![15, 15]],
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
-    let free = Flexible::default();
+    let free = FlexibleBounds::default();
     let rows = [
         (parts.clone(), "worst-fit", PlacementRule::MostLeft),
         (
@@ -101,7 +103,11 @@ fn a_named_site_is_a_rule_of_its_own() {
 }
 
 /// What is kept of the first job that a scan of these sites places.
-fn kept(request: &PlacementRequest, grid: GridSnapshot, history: PairHistory) -> PlacedBy {
+fn kept(
+    request: &PlacementRequest,
+    grid: GridSnapshot,
+    history: SitePairHistory,
+) -> PlacementOrigin {
     let mut queues = PlacementQueues::new(QueueParameters::default(), history);
     queues.insert(WaitingJob {
         job: JobId(1),
@@ -113,12 +119,13 @@ fn kept(request: &PlacementRequest, grid: GridSnapshot, history: PairHistory) ->
         request: Arc::new(request.clone()),
     });
     let grid = Arc::new(grid);
-    let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), Timestamp(1));
-    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) else {
+    let mut scan = queues.begin_scan(ScanTrigger::Event, Arc::clone(&grid), Timestamp(1));
+    let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX))
+    else {
         panic!("it fits")
     };
     // What was looked at is left as the plan has it.
-    let mut expected = Remaining::of_grid(&grid);
+    let mut expected = RemainingResources::of_grid(&grid);
     for (site, used) in request.used_by_plan(&offer.plan) {
         expected.take(grid.index_of(&site).unwrap(), &used);
     }
@@ -127,12 +134,12 @@ fn kept(request: &PlacementRequest, grid: GridSnapshot, history: PairHistory) ->
 }
 
 fn refused(request: &PlacementRequest, grid: GridSnapshot) -> Option<(ReasonCode, u32)> {
-    kept(request, grid, PairHistory::All)
+    kept(request, grid, SitePairHistory::All)
         .refused
         .map(|refused| (refused.code, refused.sites))
 }
 
-fn closed(name: &str, hindrance: Hindrance) -> GridSite {
+fn closed(name: &str, hindrance: PlacementHindrance) -> GridSite {
     GridSite {
         acceptance: PlacementAcceptance::Closed(hindrance),
         ..site(name, 99)
@@ -143,8 +150,8 @@ fn closed(name: &str, hindrance: Hindrance) -> GridSite {
 fn what_kept_most_of_the_refused_sites_is_kept_with_the_choice() {
     let sites = || {
         let closed = [
-            closed("B", Hindrance::Drained),
-            closed("C", Hindrance::Drained),
+            closed("B", PlacementHindrance::Drained),
+            closed("C", PlacementHindrance::Drained),
         ];
         closed.into_iter().chain([site("A", 9), site("D", 3)])
     };
@@ -201,7 +208,7 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
     let by = kept(
         &under("close-to-files", &one),
         files(),
-        PairHistory::Pairs(known.into()),
+        SitePairHistory::Pairs(known.into()),
     );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotEnoughIdle, 1));
@@ -213,7 +220,7 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
     let by = kept(
         &under("close-to-files", &one),
         empty,
-        PairHistory::Pairs(Default::default()),
+        SitePairHistory::Pairs(Default::default()),
     );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotInHistory, 1));
@@ -221,9 +228,9 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
 
 #[test]
 fn of_a_flexible_request_the_smallest_component_is_what_sites_refuse() {
-    let bounds = Flexible {
+    let bounds = FlexibleBounds {
         min_component_size: 4,
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
     let total = flexible("flexible-cluster-minimization", 20, bounds);
     let sites = grid([site("A", 12), site("B", 10), site("C", 3), site("D", 2)]);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::judge::SubmittedRequest;
-use crate::content::{Chunk, Content, FilePart};
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::SiteName;
-use crate::job::spec::{Flexible, OverrideScope, RequestType};
-use crate::labels::{Constraint, LabelRule};
+use crate::job::spec::{FlexibleBounds, OverrideScope, RequestType};
+use crate::labels::{LabelConstraint, LabelRule};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -20,9 +20,9 @@ use crate::units::{Bytes, PerMillion};
 const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 
 #[derive(Debug, Clone)]
-pub(super) struct Scene {
+pub(super) struct PlacementScene {
     pub(super) grid: GridSnapshot,
-    pub(super) history: PairHistory,
+    pub(super) history: SitePairHistory,
     pub(super) jobs: Vec<SubmittedRequest>,
 }
 
@@ -45,17 +45,17 @@ fn acceptance() -> impl Strategy<Value = PlacementAcceptance> {
         12 => Just(PlacementAcceptance::Open),
         2 => Just(PlacementAcceptance::ProbesOnly),
         2 => prop::sample::select(vec![
-            Hindrance::Unreachable, Hindrance::Unusable, Hindrance::Probing, Hindrance::Frozen,
-            Hindrance::Maintenance,
+            PlacementHindrance::Unreachable, PlacementHindrance::Unusable, PlacementHindrance::Probing, PlacementHindrance::Frozen,
+            PlacementHindrance::Maintenance,
         ]).prop_map(PlacementAcceptance::Closed),
     ]
 }
 
-fn quota() -> impl Strategy<Value = Quota> {
+fn quota() -> impl Strategy<Value = SiteQuota> {
     let basis = prop::sample::select(vec![QuotaBasis::Level, QuotaBasis::Share]);
     let share = prop::sample::select(vec![1_000_000, 500_000, 700_000]).prop_map(PerMillion);
-    let bound = (share, basis).prop_map(|(share, basis)| Quota { share, basis });
-    prop_oneof![3 => Just(Quota::NONE), 1 => bound]
+    let bound = (share, basis).prop_map(|(share, basis)| SiteQuota { share, basis });
+    prop_oneof![3 => Just(SiteQuota::NONE), 1 => bound]
 }
 
 prop_compose! {
@@ -91,11 +91,11 @@ prop_compose! {
     }
 }
 
-pub(crate) fn history() -> impl Strategy<Value = PairHistory> {
+pub(crate) fn history() -> impl Strategy<Value = SitePairHistory> {
     let pair = (0..4usize, 0..4usize);
     let pair = pair.prop_map(|(at, from)| (site_name(NAMES[at]), site_name(NAMES[from])));
-    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(PairHistory::Pairs);
-    prop_oneof![Just(PairHistory::All), pairs]
+    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(SitePairHistory::Pairs);
+    prop_oneof![Just(SitePairHistory::All), pairs]
 }
 
 prop_compose! {
@@ -136,7 +136,7 @@ prop_compose! {
         ],
         site in 0..16usize,
     ) -> ComponentRequest {
-        let constraint = |rule| vec![Constraint { key: "arch".into(), rule }];
+        let constraint = |rule| vec![LabelConstraint { key: "arch".into(), rule }];
         let place = |at: usize| match NAMES.get(at) {
             Some(name) => OverrideScope::Site(site_name(name)),
             None => OverrideScope::Label("arch".into(), "arm".into()),
@@ -173,7 +173,7 @@ fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
     let mut before = 0;
     for part in parts {
         let own = part.resources.processors.into();
-        let chunk = Chunk::of_part(of, FilePart { before, own, total });
+        let chunk = FileChunk::of_part(of, ComponentFilePart { before, own, total });
         before += own;
         part.chunks = [(chunk.content(), chunk)].into();
     }
@@ -206,7 +206,7 @@ prop_compose! {
             cuts.retain(|_| listed);
             parts = vec![whole];
             kind =
-                RequestType::Flexible(Flexible { min_component_size, max_components: most, splits: cuts });
+                RequestType::Flexible(FlexibleBounds { min_component_size, max_components: most, splits: cuts });
         }
         if kind != RequestType::Fixed {
             parts.iter_mut().for_each(|part| part.site = None);
@@ -221,7 +221,7 @@ prop_compose! {
 prop_compose! {
     pub(super) fn scenes()(
         grid in grids(), history in history(), jobs in prop::collection::vec(a_job(), 1..4),
-    ) -> Scene {
-        Scene { grid, history, jobs }
+    ) -> PlacementScene {
+        PlacementScene { grid, history, jobs }
     }
 }

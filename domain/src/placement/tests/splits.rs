@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::drawn::NAMES;
 use super::judge::usable;
 use crate::ids::PolicyName;
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -26,7 +26,7 @@ fn vector(processors: u32, gpus: u32) -> Resources {
 
 /// One resource of a site: all there is, what is idle, ours, and promised.
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct ResourceCount {
     total: u32,
     idle: u32,
     ours: u32,
@@ -36,31 +36,31 @@ struct Count {
 prop_compose! {
     fn count(most: u32)(total in most / 3..=most)(
         total in Just(total), idle in total / 2..=total, ours in 0..3u32, pending in 0..2u32,
-    ) -> Count {
-        Count { total, idle, ours, pending }
+    ) -> ResourceCount {
+        ResourceCount { total, idle, ours, pending }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    processors: Count,
-    gpus: Count,
-    quota: Quota,
+struct SplitSite {
+    processors: ResourceCount,
+    gpus: ResourceCount,
+    quota: SiteQuota,
 }
 
 prop_compose! {
     fn place()(
         processors in count(14), gpus in count(9), is_level in any::<bool>(),
         share in prop_oneof![2 => Just(1_000_000u32), 1 => 500_000..1_000_000u32],
-    ) -> Place {
+    ) -> SplitSite {
         let basis = if is_level { QuotaBasis::Level } else { QuotaBasis::Share };
-        Place { processors, gpus, quota: Quota { share: PerMillion(share), basis } }
+        SplitSite { processors, gpus, quota: SiteQuota { share: PerMillion(share), basis } }
     }
 }
 
-impl Place {
+impl SplitSite {
     fn site(&self, name: &str) -> GridSite {
-        let of = |count: fn(Count) -> u32| vector(count(self.processors), count(self.gpus));
+        let of = |count: fn(ResourceCount) -> u32| vector(count(self.processors), count(self.gpus));
         GridSite {
             ours: of(|count| count.ours),
             pending: of(|count| count.pending),
@@ -72,13 +72,13 @@ impl Place {
 
 /// A job of so many processors with so many gpus, which are divided in proportion.
 #[derive(Debug, Clone, Copy)]
-struct Whole {
+struct DividedJob {
     processors: u32,
     gpus: u32,
     min: u32,
 }
 
-impl Whole {
+impl DividedJob {
     fn fits(self, size: u32, site: &GridSite) -> bool {
         let gpus = (self.gpus * size).div_ceil(self.processors);
         i64::from(size) <= usable(site, "processors") && i64::from(gpus) <= usable(site, "gpus")
@@ -106,19 +106,19 @@ proptest! {
         (processors, gpus) in (1..24u32, 0..12u32), min in 1..5u32, most in 1..6u32,
     ) {
         prop_assume!(min <= processors);
-        let whole = Whole { processors, gpus, min };
+        let whole = DividedJob { processors, gpus, min };
         let grid = grid(NAMES.iter().zip(&places).map(|(name, place)| place.site(name)));
         let expected = whole.fewest(processors, most as usize, grid.sites());
         let bounds =
-            Flexible { min_component_size: min, max_components: Some(most), splits: Vec::new() };
+            FlexibleBounds { min_component_size: min, max_components: Some(most), splits: Vec::new() };
         let kind = RequestType::Flexible(bounds);
         for policy in POLICIES.iter().filter(|policy| policy.serves(&kind)) {
             let name = crate::ids::PolicyName::new(policy.name()).unwrap();
             let part = ComponentRequest::of_resources(vector(processors, gpus));
             let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
             // As it is placed, and as it is explained.
-            let mut remaining = Remaining::of_grid(&grid);
-            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
+            let mut remaining = RemainingResources::of_grid(&grid);
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
             let plan = crate::placement::try_to_place(&request, &mut context).ok();
             prop_assert_eq!(&plan, &placed(&request, &grid).ok());
             let count = plan.as_ref().map(|plan| plan.placements.len());
@@ -147,7 +147,7 @@ fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
         site
     };
     let split = |grid: &GridSnapshot| {
-        let request = RequestType::Flexible(Flexible::default());
+        let request = RequestType::Flexible(FlexibleBounds::default());
         let whole = vec![ComponentRequest::of_resources(vector(20, 4))];
         let policy = PolicyName::new("flexible-cluster-minimization").unwrap();
         let request = PlacementRequest::new(policy, request, true, whole);
@@ -160,7 +160,7 @@ fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
     assert!(plan.is_err());
     assert_eq!(
         ever,
-        Err(Unplaceable::NoSplit {
+        Err(UnplaceableError::NoSplit {
             total: 20,
             min: 1,
             sites: 1,

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::content::{Chunk, Content};
+use crate::content::{Content, FileChunk};
 use crate::ids::JobId;
-use crate::job::spec::{Flexible, Priority};
+use crate::job::spec::{FlexibleBounds, Priority};
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob};
+use crate::queue::{
+    PlacementQueues, QueueParameters, ScanSliceBudget, ScanStep, ScanTrigger, WaitingJob,
+};
 use crate::units::{Bytes, Timestamp};
 
 /// A site with room for copies of so many gigabytes.
@@ -28,7 +30,7 @@ fn reading(inputs: &[Content]) -> ComponentRequest {
 
 /// Two files of 3 GB at F, which takes nothing itself, and links to A and B.
 fn files(sites: [GridSite; 2]) -> GridSnapshot {
-    let closed = PlacementAcceptance::Closed(Hindrance::Drained);
+    let closed = PlacementAcceptance::Closed(PlacementHindrance::Drained);
     let holder = GridSite {
         acceptance: closed,
         ..site("F", 0)
@@ -63,27 +65,27 @@ fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
 fn a_placement_that_fails_gives_the_room_back() {
     let grid = files([narrow("A", 50, 5), narrow("B", 50, 2)]);
     for policy in ["worst-fit", "connected-cluster-minimization"] {
-        let mut remaining = Remaining::of_grid(&grid);
+        let mut remaining = RemainingResources::of_grid(&grid);
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
         let refusal = try_to_place(&under(policy, &both), &mut context).unwrap_err();
-        let left = Reason::StagingFull {
+        let left = RefusalReason::StagingFull {
             needed: Bytes(3 * GB),
             left: Bytes(2 * GB),
         };
         assert_eq!(refusal.reason, left, "{policy}");
-        assert_eq!(remaining, Remaining::of_grid(&grid), "{policy}");
+        assert_eq!(remaining, RemainingResources::of_grid(&grid), "{policy}");
     }
 }
 
 /// Jobs that one scan places.
 fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
-    let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
+    let mut queues = PlacementQueues::new(QueueParameters::default(), SitePairHistory::All);
     for (id, request) in (1..).zip(requests) {
         queues.insert(WaitingJob {
             job: JobId(id),
@@ -95,9 +97,10 @@ fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
             request: Arc::new(request),
         });
     }
-    let mut scan = queues.begin_scan(Trigger::Event, Arc::new(grid), Timestamp(9));
+    let mut scan = queues.begin_scan(ScanTrigger::Event, Arc::new(grid), Timestamp(9));
     let mut placed = Vec::new();
-    while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
+    while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX))
+    {
         placed.push(offer.job.0);
     }
     placed
@@ -126,7 +129,7 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
     let mut whole = reading(&[file(1, 3)]);
     whole.resources.processors = 60;
     let policy = crate::ids::PolicyName::new("flexible-cluster-minimization").unwrap();
-    let kind = crate::job::spec::RequestType::Flexible(Flexible::default());
+    let kind = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
     let flexible = PlacementRequest::new(policy, kind, true, vec![whole]);
     let other = request(vec![reading(&[file(2, 3)])]);
     let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
@@ -142,7 +145,7 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
 fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
     let place = |policy: &str, gigabytes: u64| {
         let of = file(1, 6);
-        let chunk = Chunk {
+        let chunk = FileChunk {
             of,
             offset: Bytes(0),
             length: of.size,
@@ -153,7 +156,7 @@ fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
             ..component(60)
         };
         let policy = crate::ids::PolicyName::new(policy).unwrap();
-        let kind = crate::job::spec::RequestType::Flexible(Flexible::default());
+        let kind = crate::job::spec::RequestType::Flexible(FlexibleBounds::default());
         let request = PlacementRequest::new(policy, kind, true, vec![whole]);
         placed(
             &request,
@@ -181,7 +184,7 @@ fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
             "{policy}"
         );
         let refusal = place(policy, 1).unwrap_err();
-        let no_split = Reason::NoSplit {
+        let no_split = RefusalReason::NoSplit {
             total: 60,
             min: 1,
             sites: 2,
@@ -206,7 +209,7 @@ fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
     let left = Bytes(3 * GB);
     assert_eq!(
         refusal.reason,
-        Reason::StagingFull {
+        RefusalReason::StagingFull {
             needed: Bytes(6 * GB),
             left
         }
@@ -221,7 +224,7 @@ fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
     let left = Bytes(2 * GB);
     assert_eq!(
         refusal.reason,
-        Reason::StagingFull {
+        RefusalReason::StagingFull {
             needed: Bytes(3 * GB),
             left
         },

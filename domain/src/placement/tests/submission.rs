@@ -1,8 +1,8 @@
 //! What is refused at submission.
 
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::spec::{Flexible, RequestType};
-use crate::labels::{Constraint, LabelRule};
+use crate::job::spec::{FlexibleBounds, RequestType};
+use crate::labels::{LabelConstraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -44,14 +44,14 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
     let mut narrow = small("A", 100);
     narrow.shape = narrow.shape.map(|shape| {
         let largest_component = Resources::processors(10);
-        std::sync::Arc::new(SiteShape {
+        std::sync::Arc::new(SiteProperties {
             largest_component,
             ..(*shape).clone()
         })
     });
     assert!(check_placeable(&sizes(&[11]), &grid([narrow.clone()])).is_err());
     assert_eq!(check_placeable(&sizes(&[10, 10]), &grid([narrow])), Ok(()));
-    let quota = Quota {
+    let quota = SiteQuota {
         share: PerMillion(500_000),
         basis: QuotaBasis::Level,
     };
@@ -71,7 +71,10 @@ fn components_that_fit_only_one_at_a_time_are_refused() {
     let two = grid([small("A", 16), small("B", 16)]);
     assert_eq!(check_placeable(&sizes(&[16, 16]), &two), Ok(()));
     let error = check_placeable(&sizes(&[16, 16, 1]), &two).unwrap_err();
-    assert!(matches!(error, Unplaceable::TogetherTooLarge(_)), "{error}");
+    assert!(
+        matches!(error, UnplaceableError::TogetherTooLarge(_)),
+        "{error}"
+    );
     let at_a = || ComponentRequest {
         site: Some(site_name("A")),
         ..component(9)
@@ -98,19 +101,19 @@ fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
     );
     assert_eq!(
         check_placeable(&sizes(&[1]), &grid([])),
-        Err(Unplaceable::NoSites)
+        Err(UnplaceableError::NoSites)
     );
 }
 
 #[test]
 fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
     let mut one = component(4);
-    one.constraints.push(Constraint {
+    one.constraints.push(LabelConstraint {
         key: "arch".into(),
         rule: LabelRule::Is("arm64".into()),
     });
     let error = check_placeable(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
-    let Unplaceable::ComponentTooLarge {
+    let UnplaceableError::ComponentTooLarge {
         component, reason, ..
     } = error
     else {
@@ -126,9 +129,9 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
 fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
     let key = |name: &str| KeyName::new(name).unwrap();
     let of_bob = [(site_name("B"), [key("bob"), key("carol")].into())];
-    let defaults = DefaultPolicies {
+    let defaults = PlacementDefaults {
         site_keys: of_bob.into(),
-        ..DefaultPolicies::default()
+        ..PlacementDefaults::default()
     };
     let of = |owner: &str| sizes(&[8]).for_owner(&key(owner), &defaults);
     let sites = [site("A", 4), site("B", 16)];
@@ -165,7 +168,7 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
 #[test]
 fn a_closed_site_still_counts_since_it_may_open() {
     let drained = GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
         ..small("A", 16)
     };
     assert_eq!(check_placeable(&sizes(&[16]), &grid([drained])), Ok(()));
@@ -174,16 +177,16 @@ fn a_closed_site_still_counts_since_it_may_open() {
 #[test]
 fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     let all = [
-        Hindrance::Unknown,
-        Hindrance::Unreachable,
-        Hindrance::Isolated,
-        Hindrance::Unusable,
-        Hindrance::Probing,
-        Hindrance::Draining,
-        Hindrance::Drained,
-        Hindrance::Maintenance,
-        Hindrance::CredentialsExpired,
-        Hindrance::Frozen,
+        PlacementHindrance::Unknown,
+        PlacementHindrance::Unreachable,
+        PlacementHindrance::Isolated,
+        PlacementHindrance::Unusable,
+        PlacementHindrance::Probing,
+        PlacementHindrance::Draining,
+        PlacementHindrance::Drained,
+        PlacementHindrance::Maintenance,
+        PlacementHindrance::CredentialsExpired,
+        PlacementHindrance::Frozen,
     ];
     let at = |name: &str| ComponentRequest {
         site: Some(site_name(name)),
@@ -233,7 +236,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
 fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
     let grid = grid([site_of("A", ten(), ten()), site_of("B", ten(), ten())]);
     let check = |total, min, most| {
-        let bounds = Flexible {
+        let bounds = FlexibleBounds {
             min_component_size: min,
             max_components: Some(most),
             splits: vec![],
@@ -248,7 +251,7 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
     assert!(error.ends_with("the 2 site(s) that may take part have 20 together, even empty"));
     assert_eq!(
         check(20, 1, 1),
-        Err(Unplaceable::NoSplit {
+        Err(UnplaceableError::NoSplit {
             total: 20,
             min: 1,
             sites: 1,
@@ -259,9 +262,9 @@ fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
         check(19, 10, 2).is_err(),
         "one site is too small and two need 20"
     );
-    let splits = Flexible {
+    let splits = FlexibleBounds {
         splits: vec![vec![12, 3], vec![5, 5, 5]],
-        ..Flexible::default()
+        ..FlexibleBounds::default()
     };
     let listed = flexible("flexible-cluster-minimization", 15, splits);
     assert_eq!(check_placeable(&listed, &grid), Ok(()));

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::job::spec::{Flexible, RequestType};
+use crate::job::spec::{FlexibleBounds, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -59,7 +59,11 @@ fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
         let outcome = |total| {
             let grid = grid([half_open("Delft", 8), usable("Leiden", total, 10)]);
             placed(
-                &once(policy, RequestType::Flexible(Flexible::default()), &[15]),
+                &once(
+                    policy,
+                    RequestType::Flexible(FlexibleBounds::default()),
+                    &[15],
+                ),
                 &grid,
             )
         };
@@ -80,9 +84,9 @@ fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
 fn no_split_tries_sites_out_while_others_could_hold_another_split() {
     let outcome = |total| {
         let splits = vec![vec![12, 3], vec![5, 5, 5]];
-        let kind = RequestType::Flexible(Flexible {
+        let kind = RequestType::Flexible(FlexibleBounds {
             splits,
-            ..Flexible::default()
+            ..FlexibleBounds::default()
         });
         let request = once("flexible-cluster-minimization", kind, &[15]);
         let others = ["Leiden", "Utrecht"].map(|name| usable(name, total, 0));

@@ -1,8 +1,8 @@
 //! The Worst-Fit vectors, and what every policy must respect.
 
 use crate::ids::{ComponentIndex, Digest, PolicyName};
-use crate::job::spec::{Flexible, OverrideScope, RequestType};
-use crate::labels::{Constraint, LabelRule};
+use crate::job::spec::{FlexibleBounds, OverrideScope, RequestType};
+use crate::labels::{LabelConstraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -38,19 +38,19 @@ fn the_largest_component_goes_first_and_equal_sites_go_by_name() {
 #[test]
 fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     let grid = grid([site("A", 10), site("B", 9)]);
-    let mut remaining = Remaining::of_grid(&grid);
+    let mut remaining = RemainingResources::of_grid(&grid);
     let before = remaining.clone();
     let mut context = PlacementContext {
         grid: &grid,
         remaining: &mut remaining,
-        history: &mut PairHistory::All,
-        observer: &mut Silent,
+        history: &mut SitePairHistory::All,
+        observer: &mut SilentObserver,
     };
     let refusal = try_to_place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
     assert_eq!(refusal.site, Some(site_name("A")));
-    let Reason::NotEnoughIdle {
+    let RefusalReason::NotEnoughIdle {
         needed: 3,
         idle: 10,
         pending: 8,
@@ -94,7 +94,7 @@ fn the_replica_that_arrives_first_is_taken_and_none_over_a_dead_link() {
 #[test]
 fn a_component_is_never_split() {
     let refusal = placed(&sizes(&[24]), &three_sites()).unwrap_err();
-    let Reason::NotEnoughIdle { missing: 6, .. } = refusal.reason else {
+    let RefusalReason::NotEnoughIdle { missing: 6, .. } = refusal.reason else {
         panic!("{refusal}")
     };
     assert_eq!(refusal.site, Some(site_name("C1")));
@@ -104,7 +104,7 @@ fn a_component_is_never_split() {
 #[test]
 fn a_quota_lowers_what_a_site_offers() {
     let small = |name, idle| site_of(name, Resources::processors(40), Resources::processors(idle));
-    let level = Quota {
+    let level = SiteQuota {
         share: PerMillion(300_000),
         basis: QuotaBasis::Level,
     };
@@ -144,7 +144,7 @@ fn every_resource_of_the_vector_must_be_there() {
     let plan = placed(&request(vec![need(2), need(1)]), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["B", "B"]);
     let refusal = placed(&request(vec![need(2), need(2)]), &grid).unwrap_err();
-    let Reason::NotEnoughIdle {
+    let RefusalReason::NotEnoughIdle {
         resource,
         missing: 1,
         ..
@@ -170,14 +170,14 @@ fn a_fixed_component_goes_to_its_site_or_nowhere() {
     assert_eq!(refusal.reason.code(), ReasonCode::NotEnoughIdle);
     assert_eq!(refusal.site, Some(site_name("A")));
     let refusal = placed(&fixed("Z", 1), &grid).unwrap_err();
-    assert_eq!(refusal.reason, Reason::NoSuchSite(site_name("Z")));
+    assert_eq!(refusal.reason, RefusalReason::NoSuchSite(site_name("Z")));
 }
 
 #[test]
 fn constraints_on_labels_narrow_the_choice() {
     let grid = grid([site("A", 50), labelled(site("B", 10), "arch", "arm64")]);
     let mut one = component(8);
-    one.constraints.push(Constraint {
+    one.constraints.push(LabelConstraint {
         key: "arch".into(),
         rule: LabelRule::Is("arm64".into()),
     });
@@ -206,7 +206,7 @@ fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
     assert!(outcome(PlacementAcceptance::Open, false).is_ok());
     assert!(outcome(PlacementAcceptance::ProbesOnly, true).is_ok());
     assert!(outcome(PlacementAcceptance::ProbesOnly, false).is_err());
-    let drained = PlacementAcceptance::Closed(Hindrance::Drained);
+    let drained = PlacementAcceptance::Closed(PlacementHindrance::Drained);
     assert!(outcome(drained, true).is_err());
 }
 
@@ -248,15 +248,21 @@ fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
     assert!(!outcome(PlacementAcceptance::Open) && outcome(PlacementAcceptance::ProbesOnly));
     let waits = |hindrance| !outcome(PlacementAcceptance::Closed(hindrance));
     let passing = [
-        Hindrance::Unknown,
-        Hindrance::Unreachable,
-        Hindrance::Isolated,
+        PlacementHindrance::Unknown,
+        PlacementHindrance::Unreachable,
+        PlacementHindrance::Isolated,
     ];
     assert_eq!(passing.map(waits), [true; 3]);
-    assert!(waits(Hindrance::Maintenance) && waits(Hindrance::CredentialsExpired));
-    let failed = [Hindrance::Probing, Hindrance::Unusable];
+    assert!(
+        waits(PlacementHindrance::Maintenance) && waits(PlacementHindrance::CredentialsExpired)
+    );
+    let failed = [PlacementHindrance::Probing, PlacementHindrance::Unusable];
     assert_eq!(failed.map(waits), [false; 2]);
-    let ordered = [Hindrance::Draining, Hindrance::Drained, Hindrance::Frozen];
+    let ordered = [
+        PlacementHindrance::Draining,
+        PlacementHindrance::Drained,
+        PlacementHindrance::Frozen,
+    ];
     assert_eq!(ordered.map(waits), [false; 3]);
 }
 
@@ -289,10 +295,10 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
         },
         site("B", 10),
     ]);
-    let mut remaining = Remaining::of_grid(&grid);
+    let mut remaining = RemainingResources::of_grid(&grid);
     let mut next = || {
-        let history = &mut PairHistory::All;
-        let observer = &mut Silent;
+        let history = &mut SitePairHistory::All;
+        let observer = &mut SilentObserver;
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
@@ -314,7 +320,7 @@ fn without_a_word_from_a_site_nothing_is_placed_there() {
     let refusal = placed(&sizes(&[1]), &grid([silent])).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::SiteUnknown);
     let refusal = placed(&sizes(&[1]), &grid([])).unwrap_err();
-    assert_eq!(refusal.reason, Reason::NoSites);
+    assert_eq!(refusal.reason, RefusalReason::NoSites);
 }
 
 /// FT-5: the exclusion holds while another site could take the component, even
@@ -332,7 +338,7 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
     let tiny = site_of("B", Resources::processors(7), Resources::processors(7));
     assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
     let drained = GridSite {
-        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(PlacementHindrance::Drained),
         ..site("B", 8)
     };
     assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
@@ -410,12 +416,12 @@ fn a_replica_that_cannot_be_read_serves_nobody() {
         &request,
         &grid_with([site("C", 20), dead], &[(input, "X")], &links),
     );
-    let Suitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
+    let SiteSuitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!()
     };
     assert_eq!(
         reasons,
-        &[Reason::ReplicaUnreachable {
+        &[RefusalReason::ReplicaUnreachable {
             digest: Digest([1; 32]),
             at: site_name("X")
         }]
@@ -469,7 +475,7 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
          connected-flexible-cluster-minimization, mrs"
     );
     assert!(policy_for(&worst_fit(), &RequestType::Fixed).is_ok());
-    let flexible = RequestType::Flexible(Flexible::default());
+    let flexible = RequestType::Flexible(FlexibleBounds::default());
     let error = policy_for(&worst_fit(), &flexible).err().unwrap();
     assert_eq!(
         error.to_string(),

@@ -3,12 +3,12 @@
 use super::*;
 use Priority::{High, Low};
 
-fn condition(queues: &PlacementQueues, job: u64) -> Condition {
+fn condition(queues: &PlacementQueues, job: u64) -> WaitingCondition {
     queues.standing_of(JobId(job)).unwrap().condition
 }
 
 fn event(queues: &mut PlacementQueues, now: u64) -> Vec<u64> {
-    scan(queues, Trigger::Event, &idle(100), seconds(now)).0
+    scan(queues, ScanTrigger::Event, &idle(100), seconds(now)).0
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_frozen_job_is_skipped_until_it_is_thawed() {
     };
     let mut queues = queues_of(QueueParameters::default(), [frozen, waiting(2, High, 1)]);
     assert_eq!(event(&mut queues, 10), [2]);
-    assert_eq!(condition(&queues, 1), Condition::Frozen);
+    assert_eq!(condition(&queues, 1), WaitingCondition::Frozen);
     queues.insert(waiting(1, High, 1));
     assert_eq!(event(&mut queues, 11), [1]);
 }
@@ -33,7 +33,10 @@ fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
     let mut queues = queues_of(QueueParameters::default(), [later]);
     assert_eq!(queues.next_wake(), Some(seconds(50)));
     assert_eq!(event(&mut queues, 49), []);
-    assert_eq!(condition(&queues, 1), Condition::BackedOff(seconds(50)));
+    assert_eq!(
+        condition(&queues, 1),
+        WaitingCondition::BackedOff(seconds(50))
+    );
     assert_eq!(event(&mut queues, 50), [1]);
     assert_eq!(queues.next_wake(), None);
 }
@@ -51,13 +54,13 @@ fn a_job_that_backs_off_keeps_its_place() {
 #[test]
 fn a_job_is_offered_one_plan_at_a_time() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
-    let mut first = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
-    let budget = &mut SliceBudget(u32::MAX);
+    let mut first = queues.begin_scan(ScanTrigger::Event, idle(100), seconds(10));
+    let budget = &mut ScanSliceBudget(u32::MAX);
     assert!(matches!(
         queues.step_scan(&mut first, budget),
         ScanStep::Placed(_)
     ));
-    assert_eq!(condition(&queues, 1), Condition::Offered);
+    assert_eq!(condition(&queues, 1), WaitingCondition::Offered);
     assert!(!queues.has_unserved());
     queues.insert(WaitingJob {
         max_tries: Some(3),
@@ -87,7 +90,7 @@ fn withdrawing_what_was_not_offered_changes_nothing() {
     let mut queues = queues_of(QueueParameters::default(), [frozen]);
     queues.withdraw_proposal(JobId(1));
     queues.withdraw_proposal(JobId(7));
-    assert_eq!(condition(&queues, 1), Condition::Frozen);
+    assert_eq!(condition(&queues, 1), WaitingCondition::Frozen);
 }
 
 #[test]
@@ -114,8 +117,8 @@ fn a_shape_that_nobody_has_any_more_is_forgotten() {
 fn an_event_that_leaves_the_wait_alone_keeps_the_job_in_the_running_scan() {
     let all = [waiting(1, High, 1), waiting(2, High, 1)];
     let mut queues = queues_of(QueueParameters::default(), all);
-    let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
-    let budget = &mut SliceBudget(u32::MAX);
+    let mut scan = queues.begin_scan(ScanTrigger::Event, idle(100), seconds(10));
+    let budget = &mut ScanSliceBudget(u32::MAX);
     assert!(matches!(
         queues.step_scan(&mut scan, budget),
         ScanStep::Placed(_)
@@ -146,9 +149,9 @@ fn jobs_of_one_request_come_and_go_as_any_others() {
 #[test]
 fn whoever_has_an_offer_leaves_others_unserved() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
-    let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
+    let mut scan = queues.begin_scan(ScanTrigger::Event, idle(100), seconds(10));
     assert!(matches!(
-        queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)),
+        queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)),
         ScanStep::Placed(_)
     ));
     queues.insert(waiting(2, Low, 1));

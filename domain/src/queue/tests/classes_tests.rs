@@ -7,11 +7,11 @@ use crate::ids::{KeyName, RunnerName};
 
 const OWNERS: [&str; 2] = ["alice", "bob"];
 const RUNNERS: [&str; 2] = ["default", "sweep"];
-const NAMED: Asking = Asking {
+const NAMED: ClassRequest = ClassRequest {
     names_none: false,
     uncapped: false,
 };
-const LEFT_OPEN: Asking = Asking {
+const LEFT_OPEN: ClassRequest = ClassRequest {
     names_none: true,
     uncapped: false,
 };
@@ -24,21 +24,21 @@ fn hours(hours: u64) -> DurationMs {
     DurationMs::from_secs(hours * 3_600)
 }
 
-fn traits<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobTraits<'j> {
-    JobTraits {
+fn traits<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobClassProperties<'j> {
+    JobClassProperties {
         owner,
         runner,
         wall_time: hours(wall),
     }
 }
 
-fn drawn_rule() -> impl Strategy<Value = ClassRule> {
+fn drawn_rule() -> impl Strategy<Value = JobClassRule> {
     let class = || prop::option::of(prop::sample::select(Priority::ALL.to_vec()));
     let hours = || prop::option::of((0..6u64).prop_map(hours));
     let owner = prop::option::of(prop::sample::select(OWNERS.to_vec()));
     let runner = prop::option::of(prop::sample::select(RUNNERS.to_vec()));
     (owner, runner, hours(), hours(), class(), class()).prop_map(
-        |(owner, runner, min_wall_time, max_wall_time, class, highest)| ClassRule {
+        |(owner, runner, min_wall_time, max_wall_time, class, highest)| JobClassRule {
             owner: owner.map(key),
             runner: runner.map(|name| RunnerName::new(name).unwrap()),
             min_wall_time,
@@ -53,19 +53,19 @@ fn drawn_rule() -> impl Strategy<Value = ClassRule> {
 /// The class alone.
 fn class_for(
     asked: Priority,
-    how: Asking,
-    job: &JobTraits<'_>,
-    rules: &[ClassRule],
-) -> Result<Priority, AboveHighest> {
+    how: ClassRequest,
+    job: &JobClassProperties<'_>,
+    rules: &[JobClassRule],
+) -> Result<Priority, ClassLimitError> {
     class_of(asked, how, job, rules).map(|classified| classified.class)
 }
 
 /// A rule for all jobs.
-fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
-    ClassRule {
+fn all(class: Option<Priority>, highest: Option<Priority>) -> JobClassRule {
+    JobClassRule {
         class,
         highest,
-        ..ClassRule::default()
+        ..JobClassRule::default()
     }
 }
 
@@ -80,19 +80,19 @@ fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
 
 #[test]
 fn the_first_rule_that_matches_speaks_alone() {
-    let short = ClassRule {
+    let short = JobClassRule {
         max_wall_time: Some(hours(1)),
         ..all(Some(Priority::High), None)
     };
-    let of_bob = ClassRule {
+    let of_bob = JobClassRule {
         owner: Some(key("bob")),
         ..all(Some(Priority::SuperHigh), None)
     };
-    let sweeps = ClassRule {
+    let sweeps = JobClassRule {
         runner: RunnerName::new("sweep").ok(),
         ..all(None, None)
     };
-    let long = ClassRule {
+    let long = JobClassRule {
         min_wall_time: Some(hours(3)),
         ..all(Some(Priority::SuperLow), None)
     };
@@ -126,7 +126,7 @@ fn the_first_rule_that_matches_speaks_alone() {
 #[test]
 fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
     let rules = [
-        ClassRule {
+        JobClassRule {
             owner: Some(key("bob")),
             ..all(None, None)
         },
@@ -146,7 +146,7 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
         class_for(Priority::Low, NAMED, &job, &rules),
         Ok(Priority::Low)
     );
-    let uncapped = Asking {
+    let uncapped = ClassRequest {
         uncapped: true,
         ..NAMED
     };
@@ -158,11 +158,11 @@ fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
 
 #[test]
 fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
-    let short = ClassRule {
+    let short = JobClassRule {
         max_wall_time: Some(hours(1)),
         ..all(Some(Priority::High), None)
     };
-    let of_bob = ClassRule {
+    let of_bob = JobClassRule {
         owner: Some(key("bob")),
         ..all(None, Some(Priority::High))
     };
@@ -203,14 +203,14 @@ proptest! {
         let owner = key(OWNERS[owner]);
         let job = traits(&owner, RUNNERS[runner], wall);
         let asked = Priority::ALL[asked];
-        let highest = rules.iter().find(|rule: &&ClassRule| {
+        let highest = rules.iter().find(|rule: &&JobClassRule| {
             rule.owner.iter().all(|known| *known == owner)
                 && rule.runner.iter().all(|known| known.as_str() == job.runner)
                 && rule.min_wall_time.unwrap_or_default() <= job.wall_time
                 && rule.max_wall_time.unwrap_or(hours(9)) >= job.wall_time
         }).and_then(|rule| rule.highest);
         let highest = highest.unwrap_or(Priority::SuperHigh);
-        match class_for(asked, Asking { names_none, uncapped: false }, &job, &rules) {
+        match class_for(asked, ClassRequest { names_none, uncapped: false }, &job, &rules) {
             Ok(class) => prop_assert!(class <= highest && (names_none || class == asked)),
             Err(refused) => {
                 prop_assert!(!names_none && asked > highest);
@@ -236,8 +236,8 @@ proptest! {
         }
         let owner = key(OWNERS[owner]);
         let job = traits(&owner, RUNNERS[runner], wall);
-        let how = Asking { names_none, uncapped: false };
-        let class = |rules: &[ClassRule]| class_for(Priority::ALL[asked], how, &job, rules);
+        let how = ClassRequest { names_none, uncapped: false };
+        let class = |rules: &[JobClassRule]| class_for(Priority::ALL[asked], how, &job, rules);
         prop_assert_eq!(class(&[first.clone(), later]), class(&[first]));
     }
 }

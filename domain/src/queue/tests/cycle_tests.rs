@@ -85,7 +85,7 @@ fn an_empty_queue_takes_no_turn_and_no_time() {
     for turn in 0..6 {
         scan(
             &mut queues,
-            Trigger::Interval,
+            ScanTrigger::Interval,
             &idle(1),
             seconds(240 * turn),
         );
@@ -104,9 +104,9 @@ fn scans_with_nobody_to_try_do_nothing() {
         ..waiting(1, SuperHigh, 1)
     };
     let mut queues = queues_of(by_the_clock(), [frozen, waiting(2, Low, 1)]);
-    let (placed, _) = scan(&mut queues, Trigger::Interval, &idle(5), seconds(0));
+    let (placed, _) = scan(&mut queues, ScanTrigger::Interval, &idle(5), seconds(0));
     assert_eq!(placed, [2], "a queue of frozen jobs takes no turn");
-    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(5), seconds(60));
+    let (placed, report) = scan(&mut queues, ScanTrigger::Interval, &idle(5), seconds(60));
     assert_eq!((placed, report), (vec![], ScanReport::default()));
 }
 
@@ -126,7 +126,7 @@ fn shares(parameters: QueueParameters, classes: &[Priority], events: u64) -> Vec
     let mut got = vec![0; classes.len()];
     for event in 0..events {
         let before: Vec<usize> = classes.iter().map(|&class| queues.len_of(class)).collect();
-        let (placed, _) = scan(&mut queues, Trigger::Event, &idle(8), seconds(event));
+        let (placed, _) = scan(&mut queues, ScanTrigger::Event, &idle(8), seconds(event));
         assert_eq!(placed.len(), 1);
         for (index, &class) in classes.iter().enumerate() {
             if queues.len_of(class) < before[index] {
@@ -170,10 +170,10 @@ fn capacity_that_a_queue_cannot_use_goes_to_the_next() {
     all.extend((2..40).map(|job| waiting(job, SuperLow, 8)));
     let mut queues = queues_of(parameters, all);
     for event in 0..38 {
-        let (placed, _) = scan(&mut queues, Trigger::Event, &idle(8), seconds(event));
+        let (placed, _) = scan(&mut queues, ScanTrigger::Event, &idle(8), seconds(event));
         assert_eq!(placed, [event + 2]);
     }
-    let (placed, _) = scan(&mut queues, Trigger::Event, &idle(100), seconds(40));
+    let (placed, _) = scan(&mut queues, ScanTrigger::Event, &idle(100), seconds(40));
     assert_eq!(placed, [1], "being passed over cost it nothing");
 }
 
@@ -188,11 +188,11 @@ fn a_queue_that_overdrew_waits_until_the_others_caught_up() {
     all.extend((3..20).map(|job| waiting(job, High, 8)));
     let mut queues = queues_of(parameters, all);
     assert_eq!(
-        scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0,
+        scan(&mut queues, ScanTrigger::Event, &idle(32), seconds(0)).0,
         [1]
     );
     let next: Vec<u64> = (1..6)
-        .map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0])
+        .map(|at| scan(&mut queues, ScanTrigger::Event, &idle(8), seconds(at)).0[0])
         .collect();
     assert_eq!(
         next,
@@ -215,7 +215,7 @@ fn the_pointer_lives_across_events() {
     ];
     let mut queues = queues_of(parameters, all);
     let order: Vec<u64> = (0..3)
-        .map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0])
+        .map(|at| scan(&mut queues, ScanTrigger::Event, &idle(8), seconds(at)).0[0])
         .collect();
     assert_eq!(order, [1, 3, 2]);
 }
@@ -223,7 +223,7 @@ fn the_pointer_lives_across_events() {
 /// Places one job of eight processors after the other, and says whose they were.
 fn one_by_one(queues: &mut PlacementQueues, from: u64, count: u64) -> Vec<u64> {
     (from..from + count)
-        .map(|at| scan(queues, Trigger::Event, &idle(8), seconds(at)).0[0])
+        .map(|at| scan(queues, ScanTrigger::Event, &idle(8), seconds(at)).0[0])
         .collect()
 }
 
@@ -237,7 +237,7 @@ fn capacity_that_nobody_else_wanted_leaves_no_debt() {
     let alone = [waiting(1, SuperHigh, 32), waiting(2, SuperHigh, 8)];
     let mut queues = queues_of(parameters, alone);
     assert_eq!(
-        scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0,
+        scan(&mut queues, ScanTrigger::Event, &idle(32), seconds(0)).0,
         [1]
     );
     assert_eq!(one_by_one(&mut queues, 1, 1), [2]);

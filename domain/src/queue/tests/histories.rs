@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::plain::{Cycle, List};
+use super::plain::{PlainCycle, PlainQueues};
 use super::*;
 use crate::placement::tests::scenes::{a_job, grids, history};
 use crate::queue::{QueueTurns, StarvationGuardParameters};
@@ -13,12 +13,12 @@ const MINUTE: u64 = 60_000;
 
 /// Something that happens to a job.
 #[derive(Debug, Clone)]
-enum Change {
+enum WaitingJobChange {
     Waits {
         class: Priority,
         entered: u64,
         shape: usize,
-        other: Other,
+        other: RareConditions,
     },
     WaitsAsBefore,
     Leaves,
@@ -29,21 +29,21 @@ enum Change {
 
 /// What is seldom so.
 #[derive(Debug, Clone, Copy)]
-struct Other {
+struct RareConditions {
     frozen: bool,
     not_before: u64,
     max_tries: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
-enum Step {
-    Change(u64, Change),
+enum HistoryStep {
+    Change(u64, WaitingJobChange),
     Scan {
-        trigger: Trigger,
+        trigger: ScanTrigger,
         grid: Arc<GridSnapshot>,
         slice: u32,
         /// What happens after each plan.
-        meanwhile: Vec<(u64, Change)>,
+        meanwhile: Vec<(u64, WaitingJobChange)>,
         /// Who does as the scan says: takes its plan, rises, ends.
         obeys: u32,
     },
@@ -56,32 +56,36 @@ prop_compose! {
         frozen in prop::bool::weighted(0.1),
         not_before in prop_oneof![4 => Just(0), 1 => 0..20u64],
         max_tries in prop_oneof![4 => Just(None), 1 => (0..3u32).prop_map(Some)],
-    ) -> Change {
-        let other = Other { frozen, not_before: not_before * MINUTE, max_tries };
-        Change::Waits { class, entered: entered * MINUTE / 2, shape, other }
+    ) -> WaitingJobChange {
+        let other = RareConditions { frozen, not_before: not_before * MINUTE, max_tries };
+        WaitingJobChange::Waits { class, entered: entered * MINUTE / 2, shape, other }
     }
 }
 
-fn change() -> impl Strategy<Value = (u64, Change)> {
+fn change() -> impl Strategy<Value = (u64, WaitingJobChange)> {
     let what = prop_oneof![
         10 => waits(),
-        2 => Just(Change::WaitsAsBefore),
-        1 => Just(Change::Leaves),
-        1 => Just(Change::Ends),
-        1 => Just(Change::Answers),
-        1 => Just(Change::LosesItsPlan),
+        2 => Just(WaitingJobChange::WaitsAsBefore),
+        1 => Just(WaitingJobChange::Leaves),
+        1 => Just(WaitingJobChange::Ends),
+        1 => Just(WaitingJobChange::Answers),
+        1 => Just(WaitingJobChange::LosesItsPlan),
     ];
     (0..12u64, what)
 }
 
-fn step() -> impl Strategy<Value = (Step, u64)> {
-    let trigger = prop::sample::select(vec![Trigger::Event, Trigger::Interval, Trigger::Interval]);
+fn step() -> impl Strategy<Value = (HistoryStep, u64)> {
+    let trigger = prop::sample::select(vec![
+        ScanTrigger::Event,
+        ScanTrigger::Interval,
+        ScanTrigger::Interval,
+    ]);
     let slice = prop::sample::select(vec![1, 7, 40, u32::MAX]);
     let meanwhile = prop_oneof![
         3 => Just(Vec::new()), 1 => prop::collection::vec(change(), 1..4)
     ];
     let scan = (trigger, grids(), slice, meanwhile, any::<u32>()).prop_map(
-        |(trigger, grid, slice, meanwhile, obeys)| Step::Scan {
+        |(trigger, grid, slice, meanwhile, obeys)| HistoryStep::Scan {
             trigger,
             grid: Arc::new(grid),
             slice,
@@ -89,8 +93,7 @@ fn step() -> impl Strategy<Value = (Step, u64)> {
             obeys,
         },
     );
-    let what =
-        prop_oneof![3 => change().prop_map(|(job, what)| Step::Change(job, what)), 2 => scan];
+    let what = prop_oneof![3 => change().prop_map(|(job, what)| HistoryStep::Change(job, what)), 2 => scan];
     (
         what,
         prop::sample::select(vec![0, MINUTE / 4, MINUTE, MINUTE, 2 * MINUTE]),
@@ -130,13 +133,13 @@ fn shapes() -> impl Strategy<Value = Vec<Arc<PlacementRequest>>> {
 }
 
 /// The queues, and what they are to be.
-struct Both {
+struct ComparedQueues {
     queues: PlacementQueues,
-    list: List,
+    list: PlainQueues,
     shapes: Vec<Arc<PlacementRequest>>,
 }
 
-impl Both {
+impl ComparedQueues {
     fn insert(&mut self, waiting: WaitingJob) {
         self.queues.insert(waiting.clone());
         self.list.insert(waiting);
@@ -157,21 +160,21 @@ impl Both {
         self.list.forget(job);
     }
 
-    fn change(&mut self, (job, what): (u64, Change)) {
+    fn change(&mut self, (job, what): (u64, WaitingJobChange)) {
         let job = JobId(job);
         match what {
-            Change::WaitsAsBefore => {
+            WaitingJobChange::WaitsAsBefore => {
                 let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
                 known.into_iter().for_each(|waiting| self.insert(waiting));
             }
-            Change::Leaves => self.remove(job),
-            Change::Ends => self.forget(job),
-            Change::Answers => self.heard(job),
-            Change::LosesItsPlan => {
+            WaitingJobChange::Leaves => self.remove(job),
+            WaitingJobChange::Ends => self.forget(job),
+            WaitingJobChange::Answers => self.heard(job),
+            WaitingJobChange::LosesItsPlan => {
                 self.queues.withdraw_proposal(job);
                 self.list.withdraw(job);
             }
-            Change::Waits {
+            WaitingJobChange::Waits {
                 class: priority,
                 entered,
                 shape,
@@ -180,7 +183,7 @@ impl Both {
                 let request = Arc::clone(&self.shapes[shape % self.shapes.len()]);
                 let entered = Timestamp(entered);
                 let not_before = Timestamp(other.not_before);
-                let Other {
+                let RareConditions {
                     frozen, max_tries, ..
                 } = other;
                 self.insert(WaitingJob {
@@ -196,8 +199,8 @@ impl Both {
         }
     }
 
-    fn scan(&mut self, step: Step, now: Timestamp) -> Result<(), TestCaseError> {
-        let Step::Scan {
+    fn scan(&mut self, step: HistoryStep, now: Timestamp) -> Result<(), TestCaseError> {
+        let HistoryStep::Scan {
             trigger,
             grid,
             slice,
@@ -211,7 +214,7 @@ impl Both {
         let mut round = self.list.begin(trigger, grid, now);
         let mut meanwhile = meanwhile.into_iter();
         let mut placed = Vec::new();
-        let mut left = SliceBudget(slice);
+        let mut left = ScanSliceBudget(slice);
         let report = loop {
             let expected = self.list.next(&mut round);
             let told = loop {
@@ -220,8 +223,8 @@ impl Both {
                     ScanStep::Done(report) => break Err(report),
                     ScanStep::Announce(..) => panic!("no rounds are asked for"),
                     ScanStep::Yield => {
-                        prop_assert_eq!(left, SliceBudget(0), "it yields too early");
-                        left = SliceBudget(slice);
+                        prop_assert_eq!(left, ScanSliceBudget(0), "it yields too early");
+                        left = ScanSliceBudget(slice);
                     }
                 }
             };
@@ -246,7 +249,7 @@ impl Both {
         for job in placed {
             match obeys.next() {
                 Some(true) => self.remove(job),
-                _ => self.change((job.0, Change::LosesItsPlan)),
+                _ => self.change((job.0, WaitingJobChange::LosesItsPlan)),
             }
         }
         for decision in report
@@ -295,7 +298,7 @@ impl Both {
             }
         }
         let wakes = list.jobs.values().filter_map(|job| match job.condition {
-            Condition::BackedOff(until) => Some(until),
+            WaitingCondition::BackedOff(until) => Some(until),
             _ => None,
         });
         prop_assert_eq!(queues.next_wake(), wakes.min());
@@ -305,7 +308,7 @@ impl Both {
         let mut conditions = list.jobs.values().map(|job| job.condition);
         prop_assert_eq!(
             queues.has_unserved(),
-            conditions.any(|c| c != Condition::Offered)
+            conditions.any(|c| c != WaitingCondition::Offered)
         );
         prop_assert_eq!(queues.history(), &list.history);
         prop_assert_eq!(
@@ -329,14 +332,14 @@ proptest! {
     ) {
         parameters.validate().unwrap();
         let queues = PlacementQueues::new(parameters.clone(), history.clone());
-        let mut both = Both { queues, list: List::new(parameters, history), shapes };
+        let mut both = ComparedQueues { queues, list: PlainQueues::new(parameters, history), shapes };
         first.into_iter().for_each(|what| both.change(what));
         let mut now = Timestamp(3 * MINUTE);
         for (step, pause) in steps {
             now.0 += pause;
             match step {
-                Step::Change(job, what) => both.change((job, what)),
-                scan @ Step::Scan { .. } => both.scan(scan, now)?,
+                HistoryStep::Change(job, what) => both.change((job, what)),
+                scan @ HistoryStep::Scan { .. } => both.scan(scan, now)?,
             }
             both.check()?;
         }
@@ -348,7 +351,7 @@ proptest! {
         steps in prop::collection::vec((0..4usize, 1..25u64, prop::option::of(0..16u32)), 1..24),
     ) {
         let mut turns = QueueTurns::new(&parameters);
-        let mut cycle = Cycle::new(&parameters);
+        let mut cycle = PlainCycle::new(&parameters);
         for (class, processors, occupied) in steps {
             let class = Priority::ALL[class];
             if let Some(occupied) = occupied {

@@ -15,7 +15,7 @@ use super::*;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::testing::{grid, site, sizes};
-use crate::placement::{GridSnapshot, PairHistory, PlacementRequest};
+use crate::placement::{GridSnapshot, PlacementRequest, SitePairHistory};
 use crate::units::{DurationMs, Timestamp};
 
 /// A job that has waited since the second that is its number.
@@ -40,7 +40,7 @@ fn queues_of(
     jobs: impl IntoIterator<Item = WaitingJob>,
 ) -> PlacementQueues {
     parameters.validate().unwrap();
-    let mut queues = PlacementQueues::new(parameters, PairHistory::All);
+    let mut queues = PlacementQueues::new(parameters, SitePairHistory::All);
     jobs.into_iter().for_each(|job| queues.insert(job));
     queues
 }
@@ -65,14 +65,14 @@ fn by_the_clock() -> QueueParameters {
 /// Runs a whole scan; jobs placed leave the queue, as if their events were committed.
 fn scan(
     queues: &mut PlacementQueues,
-    trigger: Trigger,
+    trigger: ScanTrigger,
     grid: &Arc<GridSnapshot>,
     now: Timestamp,
 ) -> (Vec<u64>, ScanReport) {
     let mut scan = queues.begin_scan(trigger, Arc::clone(grid), now);
     let mut placed = Vec::new();
     loop {
-        match queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
+        match queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => placed.push(offer.job),
             ScanStep::Yield => panic!("the budget is endless"),
             ScanStep::Announce(..) => panic!("no rounds are asked for"),

@@ -7,24 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::ids::SiteName;
-use crate::placed::PlacedBy;
+use crate::placed::PlacementOrigin;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
-    GridSite, PlacementContext, PlacementPlan, PlacementRefusal, Remaining, Silent,
-    dominant_refusal, try_to_place,
+    GridSite, PlacementContext, PlacementPlan, PlacementRefusal, RemainingResources,
+    SilentObserver, dominant_refusal, try_to_place,
 };
 use crate::queue::StarvationGuardParameters;
 
 /// The turns of a cycle, whose turn it is, and what each queue may spend.
 #[derive(Debug)]
-pub(super) struct Cycle {
+pub(super) struct PlainCycle {
     turns: Vec<Priority>,
     at: usize,
     credit: BTreeMap<Priority, i64>,
     worth: i64,
 }
 
-impl Cycle {
+impl PlainCycle {
     pub(super) fn new(queue: &QueueParameters) -> Self {
         use Priority::{High, Low, SuperHigh, SuperLow};
         let round = |first, scans: u32, second, more: u32| {
@@ -125,16 +125,16 @@ impl Cycle {
 
 /// A job that waits.
 #[derive(Debug, Clone)]
-pub(super) struct Listed {
+pub(super) struct PlainWaitingJob {
     pub(super) waiting: WaitingJob,
-    pub(super) condition: Condition,
+    pub(super) condition: WaitingCondition,
     /// When it came to wait as it does: a number that rises.
     since: u64,
 }
 
 /// Failed tries that counted: all, those in this class, and when the last was.
 #[derive(Debug, Clone)]
-struct Counted {
+struct PlainTryCounts {
     all: u32,
     class: Priority,
     in_class: u32,
@@ -144,12 +144,12 @@ struct Counted {
 }
 
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct PlainQueues {
     parameters: QueueParameters,
-    cycle: Cycle,
-    pub(super) jobs: BTreeMap<JobId, Listed>,
-    counted: BTreeMap<JobId, Counted>,
-    pub(super) history: PairHistory,
+    cycle: PlainCycle,
+    pub(super) jobs: BTreeMap<JobId, PlainWaitingJob>,
+    counted: BTreeMap<JobId, PlainTryCounts>,
+    pub(super) history: SitePairHistory,
     /// Why a request that somebody has was refused the last time.
     pub(super) refusals: BTreeMap<Arc<PlacementRequest>, PlacementRefusal>,
     pub(super) starvation_guard: Option<StarvationGuard>,
@@ -158,9 +158,9 @@ pub(super) struct List {
 
 /// A scan under way.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct PlainScan {
     grid: Arc<GridSnapshot>,
-    pub(super) remaining: Remaining,
+    pub(super) remaining: RemainingResources,
     now: Timestamp,
     /// Who came later is not tried.
     began: u64,
@@ -171,10 +171,10 @@ pub(super) struct Round {
     pub(super) report: ScanReport,
 }
 
-impl List {
-    pub(super) fn new(parameters: QueueParameters, history: PairHistory) -> Self {
+impl PlainQueues {
+    pub(super) fn new(parameters: QueueParameters, history: SitePairHistory) -> Self {
         Self {
-            cycle: Cycle::new(&parameters),
+            cycle: PlainCycle::new(&parameters),
             parameters,
             jobs: BTreeMap::new(),
             counted: BTreeMap::new(),
@@ -200,7 +200,7 @@ impl List {
 
     fn ready(&self, class: Priority) -> Vec<JobId> {
         let mut line = self.line(class);
-        line.retain(|id| self.jobs[id].condition == Condition::Ready);
+        line.retain(|id| self.jobs[id].condition == WaitingCondition::Ready);
         line
     }
 
@@ -208,7 +208,7 @@ impl List {
         self.counted.get(&id).map_or(0, |counted| counted.all)
     }
 
-    fn set(&mut self, id: JobId, condition: Condition) {
+    fn set(&mut self, id: JobId, condition: WaitingCondition) {
         self.clock += 1;
         let job = self.jobs.get_mut(&id).unwrap();
         job.condition = condition;
@@ -219,21 +219,23 @@ impl List {
         let over = self
             .jobs
             .values()
-            .filter(|job: &&Listed| matches!(job.condition, Condition::BackedOff(at) if at <= now))
+            .filter(|job: &&PlainWaitingJob| matches!(job.condition, WaitingCondition::BackedOff(at) if at <= now))
             .map(|job| job.waiting.job);
         over.collect::<Vec<_>>()
             .into_iter()
-            .for_each(|id| self.set(id, Condition::Ready));
+            .for_each(|id| self.set(id, WaitingCondition::Ready));
     }
 
     /// A job waits, or waits otherwise; one that has a plan keeps it, unless it is frozen.
     pub(super) fn insert(&mut self, waiting: WaitingJob) {
         let known = self.jobs.get(&waiting.job);
         let condition = match known.map(|job| job.condition) {
-            _ if waiting.frozen => Condition::Frozen,
-            Some(Condition::Offered) => Condition::Offered,
-            _ if waiting.not_before > Timestamp(0) => Condition::BackedOff(waiting.not_before),
-            _ => Condition::Ready,
+            _ if waiting.frozen => WaitingCondition::Frozen,
+            Some(WaitingCondition::Offered) => WaitingCondition::Offered,
+            _ if waiting.not_before > Timestamp(0) => {
+                WaitingCondition::BackedOff(waiting.not_before)
+            }
+            _ => WaitingCondition::Ready,
         };
         let place = |waiting: &WaitingJob| {
             (
@@ -255,7 +257,7 @@ impl List {
         }
         self.jobs.insert(
             waiting.job,
-            Listed {
+            PlainWaitingJob {
                 waiting,
                 condition,
                 since,
@@ -291,27 +293,27 @@ impl List {
         if self
             .jobs
             .get(&id)
-            .is_some_and(|job| job.condition == Condition::Offered)
+            .is_some_and(|job| job.condition == WaitingCondition::Offered)
         {
-            self.set(id, Condition::Ready);
+            self.set(id, WaitingCondition::Ready);
         }
     }
 
     pub(super) fn begin(
         &mut self,
-        trigger: Trigger,
+        trigger: ScanTrigger,
         grid: Arc<GridSnapshot>,
         now: Timestamp,
-    ) -> Round {
+    ) -> PlainScan {
         self.wake(now);
         let occupied = Priority::ALL.map(|class| (class, !self.ready(class).is_empty()));
         let occupied = BTreeMap::from(occupied);
         let turn = match trigger {
-            Trigger::Interval => self.cycle.take(|class| occupied[&class]),
-            Trigger::Event => None,
+            ScanTrigger::Interval => self.cycle.take(|class| occupied[&class]),
+            ScanTrigger::Event => None,
         };
-        Round {
-            remaining: Remaining::of_grid(&grid),
+        PlainScan {
+            remaining: RemainingResources::of_grid(&grid),
             grid,
             now,
             began: self.clock,
@@ -323,7 +325,10 @@ impl List {
     }
 
     /// The next plan of a scan; without one it is over.
-    pub(super) fn next(&mut self, round: &mut Round) -> Option<(JobId, PlacementPlan, PlacedBy)> {
+    pub(super) fn next(
+        &mut self,
+        round: &mut PlainScan,
+    ) -> Option<(JobId, PlacementPlan, PlacementOrigin)> {
         if std::mem::take(&mut round.is_first) {
             self.starvation_guard = self.starvation_guard(round);
         }
@@ -356,8 +361,8 @@ impl List {
     fn first(
         &mut self,
         class: Priority,
-        round: &mut Round,
-    ) -> Option<(JobId, PlacementPlan, PlacedBy)> {
+        round: &mut PlainScan,
+    ) -> Option<(JobId, PlacementPlan, PlacementOrigin)> {
         for id in self.ready(class) {
             let request = Arc::clone(&self.jobs[&id].waiting.request);
             if self.jobs[&id].since > round.began || round.refused.contains(&request) {
@@ -367,14 +372,14 @@ impl List {
                 grid: &round.grid,
                 remaining: &mut round.remaining,
                 history: &mut self.history,
-                observer: &mut Silent,
+                observer: &mut SilentObserver,
             };
             match try_to_place(&request, &mut context) {
                 Err(refusal) => self.refuse(request, refusal, round),
                 Ok(plan) => {
                     let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
                     self.refusals.remove(&request);
-                    self.set(id, Condition::Offered);
+                    self.set(id, WaitingCondition::Offered);
                     round.report.placed += 1;
                     return Some((id, plan, by));
                 }
@@ -387,7 +392,7 @@ impl List {
         &mut self,
         request: Arc<PlacementRequest>,
         refusal: PlacementRefusal,
-        round: &mut Round,
+        round: &mut PlainScan,
     ) {
         round.refused.insert(Arc::clone(&request));
         round.report.shapes_refused += 1;
@@ -396,15 +401,15 @@ impl List {
 
     /// A try that failed counts once in an interval; then a job that was not told is given up or
     /// rises.
-    fn count(&mut self, id: JobId, round: &mut Round) {
-        let Listed { waiting, since, .. } = &self.jobs[&id];
+    fn count(&mut self, id: JobId, round: &mut PlainScan) {
+        let PlainWaitingJob { waiting, since, .. } = &self.jobs[&id];
         let class = waiting.priority;
         let interval = self.parameters.scan_interval;
         let last = self.counted.get(&id).map(|counted| counted.last);
         if *since > round.began || last.is_some_and(|last| round.now < last + interval) {
             return;
         }
-        let new = Counted {
+        let new = PlainTryCounts {
             all: 0,
             class,
             in_class: 0,
@@ -439,9 +444,9 @@ impl List {
 
     /// The oldest super-high job, if it is tried, has waited long enough and does not fit, has
     /// withheld for it what it lacks.
-    fn starvation_guard(&mut self, round: &mut Round) -> Option<StarvationGuard> {
+    fn starvation_guard(&mut self, round: &mut PlainScan) -> Option<StarvationGuard> {
         let job = *self.line(Priority::SuperHigh).first()?;
-        let Listed {
+        let PlainWaitingJob {
             waiting, condition, ..
         } = self.jobs[&job].clone();
         let until = until(
@@ -449,14 +454,14 @@ impl List {
             waiting.entered,
             round.now,
         )?;
-        if condition != Condition::Ready {
+        if condition != WaitingCondition::Ready {
             return None;
         }
         let mut context = PlacementContext {
             grid: &round.grid,
             remaining: &mut round.remaining.clone(),
             history: &mut self.history.clone(),
-            observer: &mut Silent,
+            observer: &mut SilentObserver,
         };
         let refusal = try_to_place(&waiting.request, &mut context).err()?;
         let withheld = withhold(
@@ -492,7 +497,7 @@ fn until(
 
 /// Each component, the largest first, has what is left where most is left of the sites that could
 /// hold it when empty, but never more of a site than the share.
-fn withhold(request: &PlacementRequest, share: u32, round: &mut Round) -> Vec<(SiteName, u32)> {
+fn withhold(request: &PlacementRequest, share: u32, round: &mut PlainScan) -> Vec<(SiteName, u32)> {
     let sites = round.grid.sites();
     let total = |site: &GridSite| {
         site.shape

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::{PairHistory, PlacementContext, Remaining, Silent, try_to_place};
+use crate::placement::{
+    PlacementContext, RemainingResources, SilentObserver, SitePairHistory, try_to_place,
+};
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
@@ -32,13 +34,13 @@ fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<WaitingJob> {
 fn naive(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
     let mut queue: Vec<&WaitingJob> = jobs.iter().filter(|job| job.priority == class).collect();
     queue.sort_by_key(|job| (job.entered, job.job));
-    let mut remaining = Remaining::of_grid(grid);
+    let mut remaining = RemainingResources::of_grid(grid);
     let mut fits = |job: &&WaitingJob| {
         let mut context = PlacementContext {
             grid,
             remaining: &mut remaining,
-            history: &mut PairHistory::All,
-            observer: &mut Silent,
+            history: &mut SitePairHistory::All,
+            observer: &mut SilentObserver,
         };
         try_to_place(&job.request, &mut context).is_ok()
     };
@@ -66,9 +68,9 @@ proptest! {
         // Turn by turn, each against the whole grid: every queue is scanned once.
         for class in occupied {
             let expected = naive(&jobs, class, &grid);
-            let mut scan = queues.begin_scan(Trigger::Interval, Arc::clone(&grid), seconds(100));
+            let mut scan = queues.begin_scan(ScanTrigger::Interval, Arc::clone(&grid), seconds(100));
             let mut placed = Vec::new();
-            while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
+            while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
                 placed.push(offer.job.0);
             }
             prop_assert_eq!(placed, expected);
@@ -85,15 +87,15 @@ proptest! {
         let grid = Arc::new(grid(sites));
         let parameters = QueueParameters { turn_processors, ..QueueParameters::default() };
         let mut queues = queues_of(parameters, jobs.clone());
-        let mut scan = queues.begin_scan(Trigger::Event, Arc::clone(&grid), seconds(100));
+        let mut scan = queues.begin_scan(ScanTrigger::Event, Arc::clone(&grid), seconds(100));
         let mut placed = Vec::new();
-        while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
+        while let ScanStep::Placed(offer) = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
             placed.push(offer.job.0);
         }
         let mut remaining = scan.remaining().clone();
         for job in jobs.iter().filter(|job| !placed.contains(&job.job.0)) {
             let mut context =
-                PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
+                PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut SitePairHistory::All, observer: &mut SilentObserver };
             prop_assert!(try_to_place(&job.request, &mut context).is_err(), "{:?}", job.job);
         }
         for class in CLASSES {

@@ -1,9 +1,9 @@
 //! Scans: who is tried, in which order, and in slices.
 
 use super::*;
-use crate::bid::Decline;
+use crate::bid::BidRefusal;
 use crate::placement::testing::{site_of, under};
-use crate::placement::{AnnouncedNeed, BidBasis, SiteShape};
+use crate::placement::{AnnouncedNeed, BidRoundBasis, SiteProperties};
 use crate::resources::Resources;
 use Priority::{High, Low};
 
@@ -12,7 +12,7 @@ use Priority::{High, Low};
 fn a_scan_tries_everyone() {
     let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
     let mut queues = queues_of(by_the_clock(), all);
-    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(100));
+    let (placed, report) = scan(&mut queues, ScanTrigger::Interval, &idle(10), seconds(100));
     assert_eq!(placed, [2, 4]);
     assert_eq!(jobs(&queues, High), [1, 3]);
     assert_eq!((tries(&queues, 1), tries(&queues, 3)), (1, 1));
@@ -27,10 +27,10 @@ fn a_scan_tries_everyone() {
 fn a_scan_does_not_try_who_arrived_after_it_began() {
     let all = [(1, 20), (2, 5), (3, 20), (4, 5)].map(|(job, size)| waiting(job, High, size));
     let mut queues = queues_of(by_the_clock(), all);
-    let mut scan = queues.begin_scan(Trigger::Interval, idle(40), seconds(100));
+    let mut scan = queues.begin_scan(ScanTrigger::Interval, idle(40), seconds(100));
     let mut placed = Vec::new();
     loop {
-        match queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX)) {
+        match queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => {
                 placed.push(offer.job.0);
                 queues.insert(waiting(5, High, 5));
@@ -51,7 +51,12 @@ fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
     let all = (0..1_000).map(|job| waiting(job, High, 11 + (job % 3) as u32));
     let mut queues = queues_of(by_the_clock(), all);
     assert_eq!(queues.shape_count(), 3);
-    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(5_000));
+    let (placed, report) = scan(
+        &mut queues,
+        ScanTrigger::Interval,
+        &idle(10),
+        seconds(5_000),
+    );
     assert_eq!(placed, []);
     assert_eq!((report.shapes_refused, report.tries_counted), (3, 1_000));
     let standing = queues.standing_of(JobId(999)).unwrap();
@@ -72,7 +77,7 @@ fn a_shape_refused_in_one_queue_is_not_tried_in_another() {
         .zip(1..)
         .map(|(class, job)| waiting(job, class, 50));
     let mut queues = queues_of(QueueParameters::default(), all);
-    let (_, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
+    let (_, report) = scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10));
     assert_eq!(report.shapes_refused, 1);
 }
 
@@ -81,18 +86,23 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
     let all = || (0..500).map(|job| waiting(job, High, 1 + (job % 7) as u32));
     let whole = {
         let mut queues = queues_of(by_the_clock(), all());
-        scan(&mut queues, Trigger::Interval, &idle(300), seconds(1_000))
+        scan(
+            &mut queues,
+            ScanTrigger::Interval,
+            &idle(300),
+            seconds(1_000),
+        )
     };
     for budget in [1, 7, 100] {
         let mut queues = queues_of(by_the_clock(), all());
-        let mut scan = queues.begin_scan(Trigger::Interval, idle(300), seconds(1_000));
+        let mut scan = queues.begin_scan(ScanTrigger::Interval, idle(300), seconds(1_000));
         let mut placed = Vec::new();
         let mut slices = 0;
-        let mut left = SliceBudget(budget);
+        let mut left = ScanSliceBudget(budget);
         let report = loop {
             match queues.step_scan(&mut scan, &mut left) {
                 ScanStep::Placed(offer) => placed.push(offer.job.0),
-                ScanStep::Yield => (slices, left) = (slices + 1, SliceBudget(budget)),
+                ScanStep::Yield => (slices, left) = (slices + 1, ScanSliceBudget(budget)),
                 ScanStep::Announce(..) => panic!("no rounds are asked for"),
                 ScanStep::Done(report) => break report,
             }
@@ -111,7 +121,7 @@ fn an_event_places_from_every_queue_and_counts_no_try() {
         waiting(3, High, 5),
     ];
     let mut queues = queues_of(parameters, all);
-    let (placed, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
+    let (placed, report) = scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10));
     assert_eq!(placed, [3, 1]);
     assert_eq!((tries(&queues, 2), report.tries_counted), (0, 0));
 }
@@ -124,7 +134,7 @@ fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
         waiting(3, High, 5),
     ];
     let mut queues = queues_of(QueueParameters::default(), all);
-    let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(10));
+    let (placed, report) = scan(&mut queues, ScanTrigger::Interval, &idle(10), seconds(10));
     assert_eq!((placed, report.tries_counted), (vec![3, 1], 1));
 }
 
@@ -132,7 +142,7 @@ fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
 fn with_events_off_an_event_does_nothing() {
     let mut queues = queues_of(by_the_clock(), [waiting(1, Low, 5)]);
     assert_eq!(
-        scan(&mut queues, Trigger::Event, &idle(10), seconds(10)).0,
+        scan(&mut queues, ScanTrigger::Event, &idle(10), seconds(10)).0,
         []
     );
 }
@@ -150,7 +160,7 @@ fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
         waiting(10, High, 2),
     ];
     let mut queues = queues_of(by_the_clock(), all);
-    let (placed, _) = scan(&mut queues, Trigger::Interval, &idle(100), seconds(100));
+    let (placed, _) = scan(&mut queues, ScanTrigger::Interval, &idle(100), seconds(100));
     assert_eq!(placed, [3, 8, 9, 10]);
 }
 
@@ -158,8 +168,8 @@ fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
 fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
     let all = (0..5).map(|job| waiting(job, High, 4));
     let mut queues = queues_of(QueueParameters::default(), all);
-    let mut scan = queues.begin_scan(Trigger::Event, idle(10), seconds(10));
-    let budget = &mut SliceBudget(u32::MAX);
+    let mut scan = queues.begin_scan(ScanTrigger::Event, idle(10), seconds(10));
+    let budget = &mut ScanSliceBudget(u32::MAX);
     assert!(matches!(
         queues.step_scan(&mut scan, budget),
         ScanStep::Placed(_)
@@ -192,9 +202,9 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
         by_the_clock(),
         [bid_for(1, 6), waiting(2, High, 6), bid_for(3, 2)],
     );
-    let budget = &mut SliceBudget(u32::MAX);
+    let budget = &mut ScanSliceBudget(u32::MAX);
     let mut scan = queues
-        .begin_scan(Trigger::Interval, idle(10), seconds(100))
+        .begin_scan(ScanTrigger::Interval, idle(10), seconds(100))
         .with_rounds();
     let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
@@ -208,7 +218,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
         [10],
         "nothing is taken before the sites have bid"
     );
-    let ground = BidBasis::new(&request, scan.shared_grid());
+    let ground = BidRoundBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
     let free = scan.remaining().processors()[0];
     let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
@@ -228,7 +238,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
         panic!()
     };
     assert_eq!(job, JobId(3));
-    let nobody = [Err(Decline::Silent)];
+    let nobody = [Err(BidRefusal::Silent)];
     let asked = AnnouncedNeed::new(request);
     scan.resolve_round(
         job,
@@ -243,16 +253,16 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
 #[test]
 fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
     let mut busy = site_of("A", Resources::processors(64), Resources::processors(8));
-    let shape = SiteShape::clone(busy.shape.as_ref().unwrap());
-    busy.shape = Some(Arc::new(SiteShape {
+    let shape = SiteProperties::clone(busy.shape.as_ref().unwrap());
+    busy.shape = Some(Arc::new(SiteProperties {
         queues: true,
         ..shape
     }));
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
     let grid = Arc::new(grid([busy]));
-    let budget = &mut SliceBudget(u32::MAX);
+    let budget = &mut ScanSliceBudget(u32::MAX);
     let mut scan = queues
-        .begin_scan(Trigger::Interval, grid, seconds(100))
+        .begin_scan(ScanTrigger::Interval, grid, seconds(100))
         .with_rounds();
     let ScanStep::Announce(job, request) = queues.step_scan(&mut scan, budget) else {
         panic!()
@@ -262,7 +272,7 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
         None,
         "nothing that is idle"
     );
-    let ground = BidBasis::new(&request, scan.shared_grid());
+    let ground = BidRoundBasis::new(&request, scan.shared_grid());
     let asked = AnnouncedNeed::new(request);
     let answers = [asked.answer_at(&ground, 0, &Resources::processors(8))];
     scan.resolve_round(
@@ -280,15 +290,15 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
 fn second_of(begun: u32, free: [u32; 2]) -> bool {
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9), bid_for(2, 8)]);
     let mut scan = queues
-        .begin_scan(Trigger::Interval, idle(begun), seconds(100))
+        .begin_scan(ScanTrigger::Interval, idle(begun), seconds(100))
         .with_rounds();
     let mut last = true;
     for free in free {
-        let step = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX));
+        let step = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX));
         let ScanStep::Announce(job, request) = step else {
             panic!()
         };
-        let ground = BidBasis::new(&request, scan.shared_grid());
+        let ground = BidRoundBasis::new(&request, scan.shared_grid());
         let asked = AnnouncedNeed::new(request);
         let answers = [asked.answer_at(&ground, 0, &Resources::processors(free))];
         let decided = asked.place_by_answers(&ground, &answers, scan.remaining());
@@ -318,9 +328,9 @@ fn what_comes_free_during_a_scan_is_for_who_is_tried_first() {
 fn what_is_foreseen_for_a_job_takes_nothing_until_it_is_kept_for_it() {
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
     let mut scan = queues
-        .begin_scan(Trigger::Interval, idle(10), seconds(100))
+        .begin_scan(ScanTrigger::Interval, idle(10), seconds(100))
         .with_rounds();
-    let step = queues.step_scan(&mut scan, &mut SliceBudget(u32::MAX));
+    let step = queues.step_scan(&mut scan, &mut ScanSliceBudget(u32::MAX));
     let ScanStep::Announce(job, request) = step else {
         panic!()
     };

@@ -39,7 +39,7 @@ fn placed_at(
     let mut queues = queues_of(parameters, jobs);
     let (placed, _) = scan(
         &mut queues,
-        Trigger::Event,
+        ScanTrigger::Event,
         &of_40(idle_processors),
         seconds(secs),
     );
@@ -90,6 +90,6 @@ fn a_job_that_fits_is_placed_and_hoards_nothing() {
 fn a_job_that_no_site_could_ever_hold_withholds_nothing() {
     let jobs = vec![waiting(0, SuperHigh, 400), waiting(1, Low, 2)];
     let mut queues = queues_of(hoarding(), jobs);
-    let (placed, _) = scan(&mut queues, Trigger::Event, &of_40(30), seconds(150));
+    let (placed, _) = scan(&mut queues, ScanTrigger::Event, &of_40(30), seconds(150));
     assert_eq!((placed, queues.withholding_in_effect()), (vec![1], None));
 }

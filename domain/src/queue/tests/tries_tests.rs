@@ -12,7 +12,7 @@ fn classes(parameters: QueueParameters, job: WaitingJob, count: usize) -> Vec<Op
     let mut after = Vec::new();
     for turn in 0..count as u64 {
         let now = seconds(100_000 + 60 * turn);
-        let (_, report) = scan(&mut queues, Trigger::Interval, &idle(1), now);
+        let (_, report) = scan(&mut queues, ScanTrigger::Interval, &idle(1), now);
         for decision in report.decisions {
             match decision {
                 QueueDecision::Promote { to, .. } => {
@@ -76,7 +76,12 @@ fn at_most_one_try_is_counted_in_an_interval() {
     let mut queues = queues_of(interval(60), [waiting(0, High, 9)]);
     let mut counted_at = Vec::new();
     for second in 0..600 {
-        let (_, report) = scan(&mut queues, Trigger::Interval, &idle(1), seconds(second));
+        let (_, report) = scan(
+            &mut queues,
+            ScanTrigger::Interval,
+            &idle(1),
+            seconds(second),
+        );
         if report.tries_counted > 0 {
             counted_at.push(second);
         }
@@ -135,7 +140,7 @@ fn a_promoted_job_goes_to_the_tail() {
     for turn in 0..2 {
         let now = seconds(1_000 + 60 * turn);
         decisions.extend(
-            scan(&mut queues, Trigger::Interval, &idle(1), now)
+            scan(&mut queues, ScanTrigger::Interval, &idle(1), now)
                 .1
                 .decisions,
         );
@@ -160,7 +165,7 @@ fn a_job_is_told_to_rise_once_until_it_took_that_in_or_could_not() {
     for turn in 0..6 {
         let now = seconds(1_000 + 60 * turn);
         told.push(
-            scan(&mut queues, Trigger::Interval, &idle(1), now)
+            scan(&mut queues, ScanTrigger::Interval, &idle(1), now)
                 .1
                 .decisions
                 .len(),
@@ -175,7 +180,7 @@ fn a_job_is_told_to_rise_once_until_it_took_that_in_or_could_not() {
 #[test]
 fn tries_are_kept_while_a_job_is_placed_and_forgotten_when_it_ends() {
     let mut queues = queues_of(by_the_clock(), [waiting(1, High, 9)]);
-    scan(&mut queues, Trigger::Interval, &idle(1), seconds(100));
+    scan(&mut queues, ScanTrigger::Interval, &idle(1), seconds(100));
     assert_eq!(tries(&queues, 1), 1);
     queues.remove(JobId(1));
     assert_eq!(queues.standing_of(JobId(1)), None);

@@ -8,7 +8,7 @@ use crate::ids::SiteName;
 
 /// An augmenting path {J1, R1, ..., Jn, Rn}, n >= 2 (Algorithm 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path {
+pub struct AugmentingPath {
     /// {J1, ..., Jn-1}: each could use the site at which the next one has its reservation.
     pub takers: Vec<usize>,
     /// Jn, which could use a site where it has no reservation.
@@ -18,7 +18,7 @@ pub struct Path {
 }
 
 /// The known parts and sites during a search for paths.
-pub(super) struct Matching<'a> {
+pub(super) struct PartMatching<'a> {
     pub(super) parts: &'a [CoallocationPart],
     /// The site at which each part has a reservation within the window.
     pub(super) held: Vec<Option<&'a SiteName>>,
@@ -26,7 +26,7 @@ pub(super) struct Matching<'a> {
     pub(super) ours: BTreeSet<&'a SiteName>,
 }
 
-impl Matching<'_> {
+impl PartMatching<'_> {
     /// Returns true if some other part has a reservation at a site that this one can use (Step 13).
     pub(super) fn may_be_augmented(&self, part: usize) -> bool {
         let mut others = self
@@ -41,12 +41,16 @@ impl Matching<'_> {
 
     /// Finds a shortest path from a part, with sites in rank order and holders in job order. A site
     /// with a reservation of this request is an end only if no path ends at a site without one.
-    pub(super) fn shortest_path(&self, part: usize) -> Option<Path> {
+    pub(super) fn shortest_path(&self, part: usize) -> Option<AugmentingPath> {
         self.search_from(part, |site| !self.ours.contains(site))
             .or_else(|| self.search_from(part, |_| true))
     }
 
-    fn search_from(&self, from: usize, is_end: impl Fn(&SiteName) -> bool) -> Option<Path> {
+    fn search_from(
+        &self,
+        from: usize,
+        is_end: impl Fn(&SiteName) -> bool,
+    ) -> Option<AugmentingPath> {
         // By part: the part before it on the path.
         let mut before: Vec<Option<usize>> = vec![None; self.held.len()];
         let mut queue = VecDeque::from([from]);
@@ -69,11 +73,11 @@ impl Matching<'_> {
     }
 }
 
-fn trace_path(before: &[Option<usize>], last: usize, end: &SiteName) -> Path {
+fn trace_path(before: &[Option<usize>], last: usize, end: &SiteName) -> AugmentingPath {
     let mut takers: Vec<usize> =
         std::iter::successors(before[last], |part| before[*part]).collect();
     takers.reverse();
-    Path {
+    AugmentingPath {
         takers,
         last,
         end: end.clone(),

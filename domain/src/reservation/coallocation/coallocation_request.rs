@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::ids::{ComponentIndex, SiteName};
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::candidates::Ranking;
+use crate::reservation::candidates::SiteRanking;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -39,12 +39,12 @@ pub struct Coallocation {
     pub windows_max: u32,
     /// The ranking of the sites, by part. None: the order has no known reason. With a single part
     /// all sites are asked, or the best, and what they grant decides.
-    pub rankings: Vec<Ranking>,
+    pub rankings: Vec<SiteRanking>,
 }
 
 /// The reason why a job cannot be co-allocated, whatever the sites answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum InvalidCoallocation {
+pub enum CoallocationError {
     /// There is nothing to reserve.
     #[error("there is no component to reserve for")]
     NoParts,
@@ -69,16 +69,16 @@ impl Coallocation {
     ///
     /// # Errors
     /// There are no parts, or no start can be granted.
-    pub fn check_request(&self, now: Timestamp) -> Result<(), InvalidCoallocation> {
+    pub fn check_request(&self, now: Timestamp) -> Result<(), CoallocationError> {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance;
         let window = latest.since(earliest);
         match () {
-            () if self.parts.is_empty() => Err(InvalidCoallocation::NoParts),
-            () if earliest > latest => Err(InvalidCoallocation::LatestBeforeEarliest),
-            () if latest < now => Err(InvalidCoallocation::InThePast),
+            () if self.parts.is_empty() => Err(CoallocationError::NoParts),
+            () if earliest > latest => Err(CoallocationError::LatestBeforeEarliest),
+            () if latest < now => Err(CoallocationError::InThePast),
             () if window < tolerance => {
-                Err(InvalidCoallocation::ShorterThanTolerance { tolerance, window })
+                Err(CoallocationError::ShorterThanTolerance { tolerance, window })
             }
             () => Ok(()),
         }

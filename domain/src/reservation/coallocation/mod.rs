@@ -24,12 +24,13 @@ mod search_steps;
 #[cfg(test)]
 mod tests;
 
-pub use augmenting_paths::Path;
+pub use augmenting_paths::AugmentingPath;
 pub use coallocation_request::{
-    Coallocation, CoallocationPart, InvalidCoallocation, sort_largest_first,
+    Coallocation, CoallocationError, CoallocationPart, sort_largest_first,
 };
-pub use ranked_offers::Probing;
+pub use ranked_offers::RankingCall;
 pub use reservation_call::{ReservationCall, ReservationOutcome};
 pub use reservation_search::{
-    Augmenting, PartReservation, Placing, ReservationSearch, SearchFailure, SearchState, SearchStep,
+    AugmentingCall, PartReservation, PlacingCall, ReservationSearch, ReservationSearchFailure,
+    ReservationSearchState, ReservationSearchStep,
 };

@@ -1,7 +1,7 @@
 //! The next window of a search (Steps 19 to 22 of Algorithm 1).
 
 use super::coallocation_request::Coallocation;
-use super::reservation_search::SearchFailure;
+use super::reservation_search::ReservationSearchFailure;
 use crate::reservation::agreement::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
@@ -12,11 +12,11 @@ pub(super) fn next_window(
     job: &Coallocation,
     window: StartWindow,
     best: Option<Timestamp>,
-) -> Result<StartWindow, SearchFailure> {
-    let best = best.ok_or(SearchFailure::Never)?;
+) -> Result<StartWindow, ReservationSearchFailure> {
+    let best = best.ok_or(ReservationSearchFailure::Never)?;
     let StartWindow { earliest, latest } = job.window;
     if window.latest >= latest {
-        return Err(SearchFailure::NoCommonStart);
+        return Err(ReservationSearchFailure::NoCommonStart);
     }
     let unit = job.unit.max(DurationMs(1));
     let end = best.max(window.latest + unit).min(latest);

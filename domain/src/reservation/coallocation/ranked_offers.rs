@@ -2,14 +2,16 @@
 //! job of one part: the best that is granted is kept, and the others are cancelled.
 
 use super::reservation_call::{ReservationCall, ReservationOutcome};
-use super::reservation_search::{PartReservation, ReservationSearch, SearchFailure, SearchStep};
-use super::search_steps::ReservedStart;
+use super::reservation_search::{
+    PartReservation, ReservationSearch, ReservationSearchFailure, ReservationSearchStep,
+};
+use super::search_steps::ReservedStartOutcome;
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::candidates::{CandidateState, Ranking, ReservationCandidate};
+use crate::reservation::candidates::{CandidateState, ReservationCandidate, SiteRanking};
 
 /// The call that is made while sites are ranked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probing {
+pub enum RankingCall {
     /// Makes a new reservation, at the site of this rank.
     Create(usize),
     /// Cancels the last one that was granted, because its start is wrong; the site of that rank is
@@ -23,7 +25,7 @@ pub enum Probing {
 
 impl ReservationSearch {
     /// The ranking of its sites, if they are ranked by what they grant.
-    pub fn probe_ranking(&self) -> Option<&Ranking> {
+    pub fn probe_ranking(&self) -> Option<&SiteRanking> {
         match self.job.rankings.as_slice() {
             [ranking] if self.job.parts.len() == 1 => Some(ranking),
             _ => None,
@@ -55,9 +57,9 @@ impl ReservationSearch {
         while rank < all && granted.len() < most {
             let window = self.window_to_probe(rank);
             if !window.is_empty() {
-                self.step = SearchStep::Rank {
+                self.step = ReservationSearchStep::Rank {
                     granted,
-                    at: Probing::Create(rank),
+                    at: RankingCall::Create(rank),
                 };
                 return;
             }
@@ -75,7 +77,7 @@ impl ReservationSearch {
     fn choose_best(&mut self, mut granted: Vec<PartReservation>) {
         let order = self
             .probe_ranking()
-            .map(Ranking::candidates_best_first)
+            .map(SiteRanking::candidates_best_first)
             .unwrap_or_default()
             .0;
         let sites = self
@@ -90,27 +92,27 @@ impl ReservationSearch {
         });
         match (granted.is_empty(), self.best) {
             (false, _) => {
-                self.step = SearchStep::Rank {
+                self.step = ReservationSearchStep::Rank {
                     granted,
-                    at: Probing::Confirm,
+                    at: RankingCall::Confirm,
                 }
             }
-            (true, Some(_)) => self.begin_cancelling(SearchFailure::NoCommonStart),
-            (true, None) => self.begin_cancelling(SearchFailure::Never),
+            (true, Some(_)) => self.begin_cancelling(ReservationSearchFailure::NoCommonStart),
+            (true, None) => self.begin_cancelling(ReservationSearchFailure::Never),
         }
     }
 
     pub(super) fn probing_call(
         &self,
         granted: &[PartReservation],
-        at: &Probing,
+        at: &RankingCall,
     ) -> Option<ReservationCall> {
         match at {
-            Probing::Create(rank) => {
+            RankingCall::Create(rank) => {
                 let site = self.job.parts.first()?.sites.get(*rank)?;
                 Some(self.creating_call_at(0, site, self.window_to_probe(*rank)))
             }
-            Probing::Cancel(_) | Probing::Release => {
+            RankingCall::Cancel(_) | RankingCall::Release => {
                 granted
                     .last()
                     .map(|PartReservation { site, serial, .. }: &PartReservation| {
@@ -120,26 +122,28 @@ impl ReservationSearch {
                         }
                     })
             }
-            Probing::Confirm => granted.first().map(|PartReservation { site, serial, .. }| {
-                ReservationCall::Confirm {
-                    site: site.clone(),
-                    serial: *serial,
-                }
-            }),
+            RankingCall::Confirm => {
+                granted.first().map(|PartReservation { site, serial, .. }| {
+                    ReservationCall::Confirm {
+                        site: site.clone(),
+                        serial: *serial,
+                    }
+                })
+            }
         }
     }
 
     pub(super) fn apply_probing_outcome(
         &mut self,
         granted: Vec<PartReservation>,
-        at: Probing,
+        at: RankingCall,
         outcome: ReservationOutcome,
     ) {
         match at {
-            Probing::Create(rank) => self.apply_probed_site(rank, granted, outcome),
-            Probing::Cancel(rank) => self.probe_from_rank(rank, without_last(granted)),
-            Probing::Confirm => self.apply_best_confirmed(granted, outcome),
-            Probing::Release => self.cancel_others(without_last(granted)),
+            RankingCall::Create(rank) => self.apply_probed_site(rank, granted, outcome),
+            RankingCall::Cancel(rank) => self.probe_from_rank(rank, without_last(granted)),
+            RankingCall::Confirm => self.apply_best_confirmed(granted, outcome),
+            RankingCall::Release => self.cancel_others(without_last(granted)),
         }
     }
 
@@ -149,11 +153,11 @@ impl ReservationSearch {
         mut granted: Vec<PartReservation>,
         outcome: ReservationOutcome,
     ) {
-        let start = ReservedStart::from_outcome(outcome, self.window_to_probe(rank));
+        let start = ReservedStartOutcome::from_outcome(outcome, self.window_to_probe(rank));
         let site = self.job.parts[0].sites[rank].clone();
         let serial = self.take_serial();
         let (found, at) = match start {
-            ReservedStart::Right(start) => {
+            ReservedStartOutcome::Right(start) => {
                 granted.push(PartReservation {
                     site,
                     serial,
@@ -161,7 +165,7 @@ impl ReservationSearch {
                 });
                 (CandidateState::Granted(start), None)
             }
-            ReservedStart::Wrong(start) => {
+            ReservedStartOutcome::Wrong(start) => {
                 granted.push(PartReservation {
                     site,
                     serial,
@@ -169,10 +173,10 @@ impl ReservationSearch {
                 });
                 (
                     CandidateState::Refused(None),
-                    Some(Probing::Cancel(rank + 1)),
+                    Some(RankingCall::Cancel(rank + 1)),
                 )
             }
-            ReservedStart::None { next, .. } => {
+            ReservedStartOutcome::None { next, .. } => {
                 self.note_next_start(next);
                 (CandidateState::Refused(next), None)
             }
@@ -181,7 +185,7 @@ impl ReservationSearch {
             .into_iter()
             .for_each(|candidate| candidate.found = found);
         match at {
-            Some(at) => self.step = SearchStep::Rank { granted, at },
+            Some(at) => self.step = ReservationSearchStep::Rank { granted, at },
             None => self.probe_from_rank(rank + 1, granted),
         }
     }
@@ -207,21 +211,21 @@ impl ReservationSearch {
                 let lost = sites.filter(|candidate| candidate.site == best.site);
                 lost.for_each(|candidate| candidate.found = CandidateState::Lost);
                 if granted.is_empty() {
-                    self.begin_cancelling(SearchFailure::LostAtTheEnd)
+                    self.begin_cancelling(ReservationSearchFailure::LostAtTheEnd)
                 } else {
-                    self.step = SearchStep::Rank {
+                    self.step = ReservationSearchStep::Rank {
                         granted,
-                        at: Probing::Confirm,
+                        at: RankingCall::Confirm,
                     }
                 }
             }
             ReservationOutcome::Refused { .. } => {
                 granted.push(best);
-                self.step = SearchStep::Rank {
+                self.step = ReservationSearchStep::Rank {
                     granted,
-                    at: Probing::Confirm,
+                    at: RankingCall::Confirm,
                 };
-                self.begin_cancelling(SearchFailure::LostAtTheEnd);
+                self.begin_cancelling(ReservationSearchFailure::LostAtTheEnd);
             }
         }
     }
@@ -229,11 +233,11 @@ impl ReservationSearch {
     /// Cancels the others, after the best was confirmed.
     fn cancel_others(&mut self, granted: Vec<PartReservation>) {
         self.step = if granted.is_empty() {
-            SearchStep::Confirmed
+            ReservationSearchStep::Confirmed
         } else {
-            SearchStep::Rank {
+            ReservationSearchStep::Rank {
                 granted,
-                at: Probing::Release,
+                at: RankingCall::Release,
             }
         };
     }

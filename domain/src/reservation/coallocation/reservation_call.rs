@@ -3,7 +3,7 @@
 use crate::ids::SiteName;
 use crate::reservation::agreement::{ReservationAnswer, ReservationRequest, StartWindow};
 use crate::reservation::reservation_ledger::ReservationLedger;
-use crate::reservation::reservation_tag::Serial;
+use crate::reservation::reservation_tag::ReservationSerial;
 use crate::units::Timestamp;
 
 use super::coallocation_request::Coallocation;
@@ -16,7 +16,7 @@ pub enum ReservationCall {
         /// The site that is called.
         site: SiteName,
         /// The serial, used for nothing before.
-        serial: Serial,
+        serial: ReservationSerial,
         /// The part that it is for, by index.
         part: usize,
         /// The starts that are accepted.
@@ -27,7 +27,7 @@ pub enum ReservationCall {
     Modify {
         /// The site that is called.
         site: SiteName,
-        serial: Serial,
+        serial: ReservationSerial,
         /// The part that it is to be for.
         part: usize,
         /// The starts that are accepted.
@@ -37,19 +37,19 @@ pub enum ReservationCall {
     Check {
         /// The site that is called.
         site: SiteName,
-        serial: Serial,
+        serial: ReservationSerial,
     },
     /// Confirms a reservation.
     Confirm {
         /// The site that is called.
         site: SiteName,
-        serial: Serial,
+        serial: ReservationSerial,
     },
     /// Cancels a reservation; also done if there is none any more.
     Cancel {
         /// The site that is called.
         site: SiteName,
-        serial: Serial,
+        serial: ReservationSerial,
     },
 }
 
@@ -111,7 +111,7 @@ impl ReservationCall {
     /// turn. `expires`: the end of a new offer, unless it is confirmed.
     pub fn answered_by(
         &self,
-        ledger: &mut ReservationLedger<Serial>,
+        ledger: &mut ReservationLedger<ReservationSerial>,
         job: &Coallocation,
         expires: Timestamp,
     ) -> ReservationOutcome {

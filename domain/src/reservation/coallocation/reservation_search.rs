@@ -1,12 +1,12 @@
 //! The search itself: a state, the call that is due, and the outcome that is recorded.
 
-use super::augmenting_paths::Path;
+use super::augmenting_paths::AugmentingPath;
 use super::coallocation_request::Coallocation;
-use super::ranked_offers::Probing;
+use super::ranked_offers::RankingCall;
 use super::reservation_call::{ReservationCall, ReservationOutcome};
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::reservation_tag::Serial;
+use crate::reservation::reservation_tag::ReservationSerial;
 use crate::units::Timestamp;
 
 /// A reservation of a part.
@@ -14,13 +14,13 @@ use crate::units::Timestamp;
 pub struct PartReservation {
     /// The site that keeps it.
     pub site: SiteName,
-    pub serial: Serial,
+    pub serial: ReservationSerial,
     pub start: Timestamp,
 }
 
 /// The reason why a search ended without a co-allocation; nothing of it is left at any site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SearchFailure {
+pub enum ReservationSearchFailure {
     /// Some part can never be reserved anywhere: no site named a later start.
     Never,
     /// No common start up to the latest that is accepted.
@@ -35,13 +35,13 @@ pub enum SearchFailure {
 
 /// The standing of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SearchState {
+pub enum ReservationSearchState {
     /// A site has to be called.
     Asks(ReservationCall),
     /// Each part has a confirmed reservation ([`ReservationSearch::reserved`]).
     Confirmed,
     /// The search has failed, and nothing is left to cancel.
-    Failed(SearchFailure),
+    Failed(ReservationSearchFailure),
 }
 
 /// A co-allocation under way.
@@ -60,7 +60,7 @@ pub struct ReservationSearch {
     /// The earliest T_next that was named in this window; `None`: infinite.
     pub best: Option<Timestamp>,
     /// The step with the call that is due.
-    pub step: SearchStep,
+    pub step: ReservationSearchStep,
     /// The last serial that was used.
     pub serials: u32,
     /// True if the search ends with the outcome of the call under way.
@@ -69,20 +69,20 @@ pub struct ReservationSearch {
 
 /// A step of the search. The call that is due follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SearchStep {
+pub enum ReservationSearchStep {
     /// Ranks sites by what they grant.
     Rank {
         /// The reservations granted, of which none is chosen yet.
         granted: Vec<PartReservation>,
         /// The call that is made.
-        at: Probing,
+        at: RankingCall,
     },
     /// Steps 5 to 12: seeks a reservation for a part.
     Place {
         /// The index of the part.
         part: usize,
         /// The call that is made for it.
-        at: Placing,
+        at: PlacingCall,
         /// The earliest T_next among its sites.
         refused: Option<Timestamp>,
     },
@@ -91,7 +91,7 @@ pub enum SearchStep {
         /// The place of the part in A.
         turn: usize,
         /// The call that is made for it.
-        at: Augmenting,
+        at: AugmentingCall,
     },
     /// Checks if the last of these is still there.
     Check {
@@ -107,7 +107,7 @@ pub enum SearchStep {
     Release {
         /// Those that are not cancelled.
         left: Vec<PartReservation>,
-        failure: SearchFailure,
+        failure: ReservationSearchFailure,
     },
     /// Nothing is left to do: each part has its reservation.
     Confirmed,
@@ -115,7 +115,7 @@ pub enum SearchStep {
 
 /// The call that is made for a part in its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Placing {
+pub enum PlacingCall {
     /// Moves its reservation, which is too early.
     Move(PartReservation),
     /// Cancels a reservation that did not move or has a wrong start; then the site of that rank is
@@ -132,9 +132,9 @@ pub enum Placing {
 
 /// The call that is made along an augmenting path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Augmenting {
+pub enum AugmentingCall {
     /// Makes a reservation for the last part of the path, at its end.
-    Create(Path),
+    Create(AugmentingPath),
     /// Hands a reservation to the taker; the giver has another now.
     HandOver {
         /// {J1, ...}, who are to take over after that.
@@ -154,11 +154,11 @@ impl ReservationSearch {
     /// Begins a search, in the first window (Step 1). The request has passed
     /// [`Coallocation::check_request`].
     pub fn new(job: Coallocation) -> Self {
-        Self::after_serial(job, Serial(0))
+        Self::after_serial(job, ReservationSerial(0))
     }
 
     /// Begins a search for a job that has used the serials up to `last`.
-    pub fn after_serial(job: Coallocation, last: Serial) -> Self {
+    pub fn after_serial(job: Coallocation, last: ReservationSerial) -> Self {
         let StartWindow { earliest, latest } = job.window;
         let window = StartWindow::new(earliest, (earliest + job.tolerance).min(latest));
         let held = vec![None; job.parts.len()];
@@ -169,7 +169,7 @@ impl ReservationSearch {
             held,
             unplaced: Vec::new(),
             best: None,
-            step: SearchStep::Confirmed,
+            step: ReservationSearchStep::Confirmed,
             serials: last.0,
             given_up: false,
         };
@@ -192,30 +192,31 @@ impl ReservationSearch {
     /// changes hands or is being cancelled, and those among which it has yet to choose.
     pub fn owned_reservations(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
-            SearchStep::Place {
-                at: Placing::Move(reserved) | Placing::Cancel { old: reserved, .. },
+            ReservationSearchStep::Place {
+                at: PlacingCall::Move(reserved) | PlacingCall::Cancel { old: reserved, .. },
                 ..
             }
-            | SearchStep::Augment {
+            | ReservationSearchStep::Augment {
                 at:
-                    Augmenting::HandOver {
+                    AugmentingCall::HandOver {
                         carried: reserved, ..
                     }
-                    | Augmenting::Cancel(reserved),
+                    | AugmentingCall::Cancel(reserved),
                 ..
             } => std::slice::from_ref(reserved),
-            SearchStep::Release { left, .. } | SearchStep::Rank { granted: left, .. } => left,
-            SearchStep::Place {
-                at: Placing::Create(_),
+            ReservationSearchStep::Release { left, .. }
+            | ReservationSearchStep::Rank { granted: left, .. } => left,
+            ReservationSearchStep::Place {
+                at: PlacingCall::Create(_),
                 ..
             }
-            | SearchStep::Augment {
-                at: Augmenting::Create(_),
+            | ReservationSearchStep::Augment {
+                at: AugmentingCall::Create(_),
                 ..
             }
-            | SearchStep::Check { .. }
-            | SearchStep::Confirm { .. }
-            | SearchStep::Confirmed => &[],
+            | ReservationSearchStep::Check { .. }
+            | ReservationSearchStep::Confirm { .. }
+            | ReservationSearchStep::Confirmed => &[],
         };
         self.held.iter().flatten().chain(between)
     }
@@ -224,50 +225,52 @@ impl ReservationSearch {
     /// outcome of the call under way, and what was confirmed is cancelled.
     pub fn give_up(&mut self) {
         self.given_up = true;
-        if self.step == SearchStep::Confirmed {
-            self.begin_cancelling(SearchFailure::GivenUp);
+        if self.step == ReservationSearchStep::Confirmed {
+            self.begin_cancelling(ReservationSearchFailure::GivenUp);
         }
     }
 
     /// Confirms the reservations once more, because the last time was long ago.
     pub fn confirm_again(&mut self) {
-        if self.step == SearchStep::Confirmed {
-            self.step = SearchStep::Confirm {
+        if self.step == ReservationSearchStep::Confirmed {
+            self.step = ReservationSearchStep::Confirm {
                 left: self.all_reservations(),
             };
         }
     }
 
     /// Returns what is to be done next. It follows from the state alone.
-    pub fn standing(&self) -> SearchState {
+    pub fn standing(&self) -> ReservationSearchState {
         let (ask, ended) = match &self.step {
-            SearchStep::Rank { granted, at } => (self.probing_call(granted, at), None),
-            SearchStep::Place { part, at, .. } => (Some(self.placing_call(*part, at)), None),
-            SearchStep::Augment { at, .. } => (Some(self.augmenting_call(at)), None),
-            SearchStep::Check { left } => (
+            ReservationSearchStep::Rank { granted, at } => (self.probing_call(granted, at), None),
+            ReservationSearchStep::Place { part, at, .. } => {
+                (Some(self.placing_call(*part, at)), None)
+            }
+            ReservationSearchStep::Augment { at, .. } => (Some(self.augmenting_call(at)), None),
+            ReservationSearchStep::Check { left } => (
                 ask_last(left, |site, serial| ReservationCall::Check { site, serial }),
                 None,
             ),
-            SearchStep::Confirm { left } => (
+            ReservationSearchStep::Confirm { left } => (
                 ask_last(left, |site, serial| ReservationCall::Confirm {
                     site,
                     serial,
                 }),
                 None,
             ),
-            SearchStep::Release { left, failure } => (
+            ReservationSearchStep::Release { left, failure } => (
                 ask_last(left, |site, serial| ReservationCall::Cancel {
                     site,
                     serial,
                 }),
                 Some(*failure),
             ),
-            SearchStep::Confirmed => (None, None),
+            ReservationSearchStep::Confirmed => (None, None),
         };
         match (ask, ended) {
-            (Some(ask), _) => SearchState::Asks(ask),
-            (None, Some(failure)) => SearchState::Failed(failure),
-            (None, None) => SearchState::Confirmed,
+            (Some(ask), _) => ReservationSearchState::Asks(ask),
+            (None, Some(failure)) => ReservationSearchState::Failed(failure),
+            (None, None) => ReservationSearchState::Confirmed,
         }
     }
 
@@ -275,10 +278,10 @@ impl ReservationSearch {
     pub fn run_to_end(
         &mut self,
         mut ask: impl FnMut(&Coallocation, &ReservationCall) -> ReservationOutcome,
-    ) -> SearchState {
+    ) -> ReservationSearchState {
         loop {
             match self.standing() {
-                SearchState::Asks(due) => {
+                ReservationSearchState::Asks(due) => {
                     let outcome = ask(&self.job, &due);
                     self.record_outcome(outcome);
                 }
@@ -290,22 +293,26 @@ impl ReservationSearch {
     /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end it changes
     /// nothing.
     pub fn record_outcome(&mut self, outcome: ReservationOutcome) {
-        match std::mem::replace(&mut self.step, SearchStep::Confirmed) {
-            SearchStep::Rank { granted, at } => self.apply_probing_outcome(granted, at, outcome),
-            SearchStep::Place { part, at, refused } => {
+        match std::mem::replace(&mut self.step, ReservationSearchStep::Confirmed) {
+            ReservationSearchStep::Rank { granted, at } => {
+                self.apply_probing_outcome(granted, at, outcome)
+            }
+            ReservationSearchStep::Place { part, at, refused } => {
                 self.apply_placing_outcome(part, at, refused, outcome)
             }
-            SearchStep::Augment { turn, at } => self.apply_augmenting_outcome(turn, at, outcome),
-            SearchStep::Check { left } => self.apply_checked(left, outcome),
-            SearchStep::Confirm { left } => self.apply_confirmed(left, outcome),
-            SearchStep::Release { mut left, failure } => {
-                left.pop();
-                self.step = SearchStep::Release { left, failure };
+            ReservationSearchStep::Augment { turn, at } => {
+                self.apply_augmenting_outcome(turn, at, outcome)
             }
-            SearchStep::Confirmed => {}
+            ReservationSearchStep::Check { left } => self.apply_checked(left, outcome),
+            ReservationSearchStep::Confirm { left } => self.apply_confirmed(left, outcome),
+            ReservationSearchStep::Release { mut left, failure } => {
+                left.pop();
+                self.step = ReservationSearchStep::Release { left, failure };
+            }
+            ReservationSearchStep::Confirmed => {}
         }
-        if self.given_up && !matches!(self.step, SearchStep::Release { .. }) {
-            self.begin_cancelling(SearchFailure::GivenUp);
+        if self.given_up && !matches!(self.step, ReservationSearchStep::Release { .. }) {
+            self.begin_cancelling(ReservationSearchFailure::GivenUp);
         }
     }
 }
@@ -313,7 +320,7 @@ impl ReservationSearch {
 /// The call to the last of the sites that are left.
 fn ask_last(
     left: &[PartReservation],
-    ask: fn(SiteName, Serial) -> ReservationCall,
+    ask: fn(SiteName, ReservationSerial) -> ReservationCall,
 ) -> Option<ReservationCall> {
     left.last()
         .map(|reserved| ask(reserved.site.clone(), reserved.serial))

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use super::augmenting_paths::{Matching, Path};
+use super::augmenting_paths::{AugmentingPath, PartMatching};
 use super::next_window::next_window;
 use super::reservation_call::{ReservationCall, ReservationOutcome};
 use super::reservation_search::{
-    Augmenting, PartReservation, Placing, ReservationSearch, SearchFailure, SearchStep,
+    AugmentingCall, PartReservation, PlacingCall, ReservationSearch, ReservationSearchFailure,
+    ReservationSearchStep,
 };
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::reservation_tag::Serial;
+use crate::reservation::reservation_tag::ReservationSerial;
 use crate::units::Timestamp;
 
 /// The meaning of an outcome for a reservation that was to start within some window.
-pub(super) enum ReservedStart {
+pub(super) enum ReservedStartOutcome {
     Right(Timestamp),
     /// The site broke the protocol: it named a start that was not accepted.
     Wrong(Timestamp),
@@ -25,22 +26,22 @@ pub(super) enum ReservedStart {
     },
 }
 
-impl ReservedStart {
+impl ReservedStartOutcome {
     pub(super) fn from_outcome(outcome: ReservationOutcome, window: StartWindow) -> Self {
         match outcome {
             ReservationOutcome::Granted { start } if window.contains(start) => {
-                ReservedStart::Right(start)
+                ReservedStartOutcome::Right(start)
             }
-            ReservationOutcome::Granted { start } => ReservedStart::Wrong(start),
-            ReservationOutcome::Refused { next } => ReservedStart::None {
+            ReservationOutcome::Granted { start } => ReservedStartOutcome::Wrong(start),
+            ReservationOutcome::Refused { next } => ReservedStartOutcome::None {
                 is_lost: false,
                 next,
             },
-            ReservationOutcome::Lost { next } => ReservedStart::None {
+            ReservationOutcome::Lost { next } => ReservedStartOutcome::None {
                 is_lost: true,
                 next,
             },
-            ReservationOutcome::Done => ReservedStart::None {
+            ReservationOutcome::Done => ReservedStartOutcome::None {
                 is_lost: false,
                 next: None,
             },
@@ -61,7 +62,7 @@ impl ReservationSearch {
         {
             None => self.after_all_placed(),
             Some(part) => match self.held[part].take() {
-                Some(early) => self.step = placing_step(part, Placing::Move(early), None),
+                Some(early) => self.step = placing_step(part, PlacingCall::Move(early), None),
                 None => self.create_from_rank(part, 0, None),
             },
         }
@@ -70,7 +71,7 @@ impl ReservationSearch {
     /// Steps 9 to 12, from the site of this rank on.
     fn create_from_rank(&mut self, part: usize, rank: usize, refused: Option<Timestamp>) {
         if rank < self.job.parts[part].sites.len() {
-            self.step = placing_step(part, Placing::Create(rank), refused);
+            self.step = placing_step(part, PlacingCall::Create(rank), refused);
         } else {
             self.unplaced.push(part);
             self.note_next_start(refused);
@@ -93,9 +94,9 @@ impl ReservationSearch {
         self.best = earlier_of(self.best, next);
     }
 
-    pub(super) fn placing_call(&self, part: usize, at: &Placing) -> ReservationCall {
+    pub(super) fn placing_call(&self, part: usize, at: &PlacingCall) -> ReservationCall {
         match at {
-            Placing::Move(PartReservation { site, serial, .. }) => {
+            PlacingCall::Move(PartReservation { site, serial, .. }) => {
                 let window = self.window_of(part);
                 ReservationCall::Modify {
                     site: site.clone(),
@@ -104,14 +105,16 @@ impl ReservationSearch {
                     window,
                 }
             }
-            Placing::Cancel {
+            PlacingCall::Cancel {
                 old: PartReservation { site, serial, .. },
                 ..
             } => ReservationCall::Cancel {
                 site: site.clone(),
                 serial: *serial,
             },
-            Placing::Create(rank) => self.creating_call(part, &self.job.parts[part].sites[*rank]),
+            PlacingCall::Create(rank) => {
+                self.creating_call(part, &self.job.parts[part].sites[*rank])
+            }
         }
     }
 
@@ -127,7 +130,7 @@ impl ReservationSearch {
     ) -> ReservationCall {
         ReservationCall::Create {
             site: site.clone(),
-            serial: Serial(self.serials + 1),
+            serial: ReservationSerial(self.serials + 1),
             part,
             window,
         }
@@ -136,27 +139,29 @@ impl ReservationSearch {
     pub(super) fn apply_placing_outcome(
         &mut self,
         part: usize,
-        at: Placing,
+        at: PlacingCall,
         refused: Option<Timestamp>,
         outcome: ReservationOutcome,
     ) {
-        let start = ReservedStart::from_outcome(outcome, self.window_of(part));
+        let start = ReservedStartOutcome::from_outcome(outcome, self.window_of(part));
         match at {
-            Placing::Move(old) => self.apply_moved(part, old, start),
-            Placing::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
-            Placing::Create(rank) => self.apply_created(part, rank, refused, start),
+            PlacingCall::Move(old) => self.apply_moved(part, old, start),
+            PlacingCall::Cancel { rank, .. } => self.create_from_rank(part, rank, refused),
+            PlacingCall::Create(rank) => self.apply_created(part, rank, refused, start),
         }
     }
 
-    fn apply_moved(&mut self, part: usize, old: PartReservation, start: ReservedStart) {
+    fn apply_moved(&mut self, part: usize, old: PartReservation, start: ReservedStartOutcome) {
         match start {
-            ReservedStart::Right(start) => {
+            ReservedStartOutcome::Right(start) => {
                 self.held[part] = Some(PartReservation { start, ..old });
                 self.place_from(part + 1);
             }
-            ReservedStart::None { is_lost: true, .. } => self.create_from_rank(part, 0, None),
-            ReservedStart::Wrong(_) | ReservedStart::None { is_lost: false, .. } => {
-                self.step = placing_step(part, Placing::Cancel { old, rank: 0 }, None);
+            ReservedStartOutcome::None { is_lost: true, .. } => {
+                self.create_from_rank(part, 0, None)
+            }
+            ReservedStartOutcome::Wrong(_) | ReservedStartOutcome::None { is_lost: false, .. } => {
+                self.step = placing_step(part, PlacingCall::Cancel { old, rank: 0 }, None);
             }
         }
     }
@@ -166,12 +171,12 @@ impl ReservationSearch {
         part: usize,
         rank: usize,
         refused: Option<Timestamp>,
-        start: ReservedStart,
+        start: ReservedStartOutcome,
     ) {
         let site = self.job.parts[part].sites[rank].clone();
         let serial = self.take_serial();
         match start {
-            ReservedStart::Right(start) => {
+            ReservedStartOutcome::Right(start) => {
                 self.held[part] = Some(PartReservation {
                     site,
                     serial,
@@ -179,7 +184,7 @@ impl ReservationSearch {
                 });
                 self.place_from(part + 1);
             }
-            ReservedStart::Wrong(start) => {
+            ReservedStartOutcome::Wrong(start) => {
                 let wrong = PartReservation {
                     site,
                     serial,
@@ -187,23 +192,23 @@ impl ReservationSearch {
                 };
                 self.step = placing_step(
                     part,
-                    Placing::Cancel {
+                    PlacingCall::Cancel {
                         old: wrong,
                         rank: rank + 1,
                     },
                     refused,
                 );
             }
-            ReservedStart::None { next, .. } => {
+            ReservedStartOutcome::None { next, .. } => {
                 let refused = earlier_of(refused, self.as_common_start(part, next));
                 self.create_from_rank(part, rank + 1, refused);
             }
         }
     }
 
-    pub(super) fn take_serial(&mut self) -> Serial {
+    pub(super) fn take_serial(&mut self) -> ReservationSerial {
         self.serials += 1;
-        Serial(self.serials)
+        ReservationSerial(self.serials)
     }
 
     /// Step 13: looks for paths only if each part in A may get one.
@@ -220,7 +225,7 @@ impl ReservationSearch {
         }
     }
 
-    fn build_matching(&self) -> Matching<'_> {
+    fn build_matching(&self) -> PartMatching<'_> {
         let held = self.held.iter().enumerate().map(|(part, reserved)| {
             let window = self.window_of(part);
             let inside = reserved
@@ -229,7 +234,7 @@ impl ReservationSearch {
             inside.map(|reserved| &reserved.site)
         });
         let ours: BTreeSet<&SiteName> = self.held.iter().flatten().map(|r| &r.site).collect();
-        Matching {
+        PartMatching {
             parts: &self.job.parts,
             held: held.collect(),
             ours,
@@ -243,21 +248,23 @@ impl ReservationSearch {
         let found = turns.find_map(|(turn, part)| Some((turn, matching.shortest_path(*part)?)));
         let is_complete = matching.held.iter().all(Option::is_some);
         self.step = match found {
-            Some((turn, path)) => SearchStep::Augment {
+            Some((turn, path)) => ReservationSearchStep::Augment {
                 turn,
-                at: Augmenting::Create(path),
+                at: AugmentingCall::Create(path),
             },
-            None if is_complete => SearchStep::Check {
+            None if is_complete => ReservationSearchStep::Check {
                 left: self.all_reservations(),
             },
             None => return self.slide_window(),
         };
     }
 
-    pub(super) fn augmenting_call(&self, at: &Augmenting) -> ReservationCall {
+    pub(super) fn augmenting_call(&self, at: &AugmentingCall) -> ReservationCall {
         match at {
-            Augmenting::Create(Path { last, end, .. }) => self.creating_call(*last, end),
-            Augmenting::HandOver {
+            AugmentingCall::Create(AugmentingPath { last, end, .. }) => {
+                self.creating_call(*last, end)
+            }
+            AugmentingCall::HandOver {
                 taker,
                 giver,
                 carried,
@@ -273,10 +280,12 @@ impl ReservationSearch {
                     window,
                 }
             }
-            Augmenting::Cancel(PartReservation { site, serial, .. }) => ReservationCall::Cancel {
-                site: site.clone(),
-                serial: *serial,
-            },
+            AugmentingCall::Cancel(PartReservation { site, serial, .. }) => {
+                ReservationCall::Cancel {
+                    site: site.clone(),
+                    serial: *serial,
+                }
+            }
         }
     }
 
@@ -293,12 +302,12 @@ impl ReservationSearch {
     pub(super) fn apply_augmenting_outcome(
         &mut self,
         turn: usize,
-        at: Augmenting,
+        at: AugmentingCall,
         outcome: ReservationOutcome,
     ) {
         let next = match at {
-            Augmenting::Create(path) => self.apply_end_created(path, outcome),
-            Augmenting::HandOver {
+            AugmentingCall::Create(path) => self.apply_end_created(path, outcome),
+            AugmentingCall::HandOver {
                 rest,
                 taker,
                 giver,
@@ -309,27 +318,31 @@ impl ReservationSearch {
                     rest,
                     taker,
                     carried,
-                    ReservedStart::from_outcome(outcome, window),
+                    ReservedStartOutcome::from_outcome(outcome, window),
                 )
             }
-            Augmenting::Cancel(_) => None,
+            AugmentingCall::Cancel(_) => None,
         };
         match next {
-            Some(at) => self.step = SearchStep::Augment { turn, at },
+            Some(at) => self.step = ReservationSearchStep::Augment { turn, at },
             None => self.augment_from(turn + 1),
         }
     }
 
     /// Steps 1 to 3 of Algorithm 2.
-    fn apply_end_created(&mut self, path: Path, outcome: ReservationOutcome) -> Option<Augmenting> {
-        let Path {
+    fn apply_end_created(
+        &mut self,
+        path: AugmentingPath,
+        outcome: ReservationOutcome,
+    ) -> Option<AugmentingCall> {
+        let AugmentingPath {
             takers,
             last,
             end: site,
         } = path;
         let serial = self.take_serial();
-        match ReservedStart::from_outcome(outcome, self.window_of(last)) {
-            ReservedStart::Right(start) => {
+        match ReservedStartOutcome::from_outcome(outcome, self.window_of(last)) {
+            ReservedStartOutcome::Right(start) => {
                 let old = self.held[last].replace(PartReservation {
                     site,
                     serial,
@@ -337,12 +350,12 @@ impl ReservationSearch {
                 })?;
                 hand_over(takers, last, old)
             }
-            ReservedStart::Wrong(start) => Some(Augmenting::Cancel(PartReservation {
+            ReservedStartOutcome::Wrong(start) => Some(AugmentingCall::Cancel(PartReservation {
                 site,
                 serial,
                 start,
             })),
-            ReservedStart::None { next, .. } => {
+            ReservedStartOutcome::None { next, .. } => {
                 self.note_next_start(self.as_common_start(last, next));
                 None
             }
@@ -356,17 +369,17 @@ impl ReservationSearch {
         rest: Vec<usize>,
         taker: usize,
         carried: PartReservation,
-        start: ReservedStart,
-    ) -> Option<Augmenting> {
+        start: ReservedStartOutcome,
+    ) -> Option<AugmentingCall> {
         match start {
-            ReservedStart::Right(start) => {
+            ReservedStartOutcome::Right(start) => {
                 let old = self.held[taker].replace(PartReservation { start, ..carried })?;
                 hand_over(rest, taker, old)
             }
-            ReservedStart::Wrong(_) => Some(Augmenting::Cancel(carried)),
-            ReservedStart::None { is_lost, next } => {
+            ReservedStartOutcome::Wrong(_) => Some(AugmentingCall::Cancel(carried)),
+            ReservedStartOutcome::None { is_lost, next } => {
                 self.note_next_start(self.as_common_start(taker, next));
-                (!is_lost).then_some(Augmenting::Cancel(carried))
+                (!is_lost).then_some(AugmentingCall::Cancel(carried))
             }
         }
     }
@@ -376,7 +389,7 @@ impl ReservationSearch {
         match next_window(&self.job, self.window, self.best) {
             Err(failure) => self.begin_cancelling(failure),
             Ok(_) if self.windows_tried >= self.job.windows_max => {
-                self.begin_cancelling(SearchFailure::WindowsTried);
+                self.begin_cancelling(ReservationSearchFailure::WindowsTried);
             }
             Ok(window) => {
                 self.window = window;
@@ -395,11 +408,11 @@ impl ReservationSearch {
     ) {
         if self.check_kept(left.pop(), outcome) {
             self.step = if left.is_empty() {
-                SearchStep::Confirm {
+                ReservationSearchStep::Confirm {
                     left: self.all_reservations(),
                 }
             } else {
-                SearchStep::Check { left }
+                ReservationSearchStep::Check { left }
             };
         }
     }
@@ -411,9 +424,9 @@ impl ReservationSearch {
     ) {
         if self.check_kept(left.pop(), outcome) {
             self.step = if left.is_empty() {
-                SearchStep::Confirmed
+                ReservationSearchStep::Confirmed
             } else {
-                SearchStep::Confirm { left }
+                ReservationSearchStep::Confirm { left }
             };
         }
     }
@@ -431,7 +444,7 @@ impl ReservationSearch {
                 .for_each(|held| *held = None);
         }
         if !is_kept {
-            self.begin_cancelling(SearchFailure::LostAtTheEnd);
+            self.begin_cancelling(ReservationSearchFailure::LostAtTheEnd);
         }
         is_kept
     }
@@ -442,22 +455,26 @@ impl ReservationSearch {
     }
 
     /// Cancels all reservations, in the order of the parts.
-    pub(super) fn begin_cancelling(&mut self, failure: SearchFailure) {
+    pub(super) fn begin_cancelling(&mut self, failure: ReservationSearchFailure) {
         let mut left: Vec<PartReservation> = self.owned_reservations().cloned().collect();
         left.reverse();
         self.held.fill(None);
-        self.step = SearchStep::Release { left, failure };
+        self.step = ReservationSearchStep::Release { left, failure };
     }
 }
 
-fn placing_step(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
-    SearchStep::Place { part, at, refused }
+fn placing_step(part: usize, at: PlacingCall, refused: Option<Timestamp>) -> ReservationSearchStep {
+    ReservationSearchStep::Place { part, at, refused }
 }
 
 /// Hands what a giver had to the last of the takers; `None`: there is none.
-fn hand_over(mut takers: Vec<usize>, giver: usize, carried: PartReservation) -> Option<Augmenting> {
+fn hand_over(
+    mut takers: Vec<usize>,
+    giver: usize,
+    carried: PartReservation,
+) -> Option<AugmentingCall> {
     let taker = takers.pop()?;
-    Some(Augmenting::HandOver {
+    Some(AugmentingCall::HandOver {
         rest: takers,
         taker,
         giver,

@@ -16,7 +16,7 @@ fn planned(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
     let offers: Vec<_> = names
         .iter()
         .zip(&sites)
-        .map(|(name, time)| SiteOffer { name, time })
+        .map(|(name, time)| OfferingSite { name, time })
         .collect();
     let plan = plan_in_shape(job, 0, &offers, turn, Timestamp(0))?;
     Some(names.iter().map(|name| plan.processors_at(name)).collect())
@@ -53,11 +53,11 @@ fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
         let left = timeline(4, &[]);
         let right = timeline(4, &[(4, 0, taken)]);
         let offers = [
-            SiteOffer {
+            OfferingSite {
                 name: &a,
                 time: &left,
             },
-            SiteOffer {
+            OfferingSite {
                 name: &b,
                 time: &right,
             },
@@ -84,12 +84,12 @@ fn what_sites_keep_beside_the_run_time_has_no_overhead() {
 #[test]
 fn a_site_offers_no_more_than_may_be_had_and_nothing_before_input_is_there() {
     let name = site("A");
-    let time = AtMost {
+    let time = LimitedFreeTime {
         time: timeline(10, &[(3, 0, 20)]),
         processors: 8,
         from: Timestamp(40),
     };
-    let offers = [SiteOffer {
+    let offers = [OfferingSite {
         name: &name,
         time: &time,
     }];

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::initial_plan::{SiteOffer, candidate_starts};
+use super::initial_plan::{OfferingSite, candidate_starts};
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::timeline::Span;
+use crate::reservation::timeline::TimeSpan;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WholePart {
+pub struct UnsplitPart {
     pub resources: Resources,
     pub length: DurationMs,
     /// The sites that it may go to, the best first, each with the time when its input can be there.
@@ -43,8 +43,8 @@ impl PartsPlan {
 /// place: all at one site if one has room for all, else each at its first choice. `None`: there is
 /// none.
 pub fn plan_parts(
-    parts: &[WholePart],
-    sites: &[SiteOffer<'_>],
+    parts: &[UnsplitPart],
+    sites: &[OfferingSite<'_>],
     window: StartWindow,
     now: Timestamp,
 ) -> Option<PartsPlan> {
@@ -68,9 +68,9 @@ pub fn plan_parts(
 /// unless `sites` say so. They must not, if its sites need room for both the old and the new until
 /// it has moved.
 pub fn reschedule_parts(
-    parts: &[WholePart],
+    parts: &[UnsplitPart],
     present: &PartsPlan,
-    sites: &[SiteOffer<'_>],
+    sites: &[OfferingSite<'_>],
     window: StartWindow,
     now: Timestamp,
 ) -> Option<PartsPlan> {
@@ -80,8 +80,8 @@ pub fn reschedule_parts(
 }
 
 fn find_places(
-    parts: &[WholePart],
-    sites: &[SiteOffer<'_>],
+    parts: &[UnsplitPart],
+    sites: &[OfferingSite<'_>],
     start: Timestamp,
 ) -> Option<Vec<SiteName>> {
     let in_one = sites
@@ -92,14 +92,14 @@ fn find_places(
 
 /// Puts each part at the first of its sites that has room beside those before it.
 fn place_greedily(
-    parts: &[WholePart],
-    sites: &[SiteOffer<'_>],
+    parts: &[UnsplitPart],
+    sites: &[OfferingSite<'_>],
     start: Timestamp,
 ) -> Option<Vec<SiteName>> {
     let mut used: BTreeMap<&SiteName, Resources> = BTreeMap::new();
     let mut places = Vec::with_capacity(parts.len());
     for part in parts {
-        let span = Span::new(start, start + part.length);
+        let span = TimeSpan::new(start, start + part.length);
         let (name, _) = part
             .choices
             .iter()

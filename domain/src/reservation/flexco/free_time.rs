@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 
 use crate::reservation::common_starts::FreeSlot;
 use crate::reservation::timeline::{
-    Amounts, FOREVER, Kinds, KindsError, Span, Timeline, TimelineSlot,
+    FOREVER, ResourceAmounts, ResourceKinds, ResourceKindsError, TimeSpan, Timeline, TimelineSlot,
 };
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
 /// The processors that are idle from some instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleStep {
     /// The time from which on.
     pub at: Timestamp,
     /// The idle processors.
@@ -22,26 +22,26 @@ pub struct Idle {
 }
 
 /// The free time of a site, as it publishes it.
-pub trait FreeTime {
+pub trait PublishedFreeTime {
     /// Returns the most processors, up to all of them, whose portion of `of` is free all through
     /// the span.
-    fn processors_offered(&self, span: Span, of: &Resources) -> u32;
+    fn processors_offered(&self, span: TimeSpan, of: &Resources) -> u32;
 
     /// Lists what is free at each instant of the span, from its beginning on.
-    fn idle_steps(&self, span: Span) -> Vec<Idle>;
+    fn idle_steps(&self, span: TimeSpan) -> Vec<IdleStep>;
 }
 
-impl FreeTime for Timeline {
-    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
+impl PublishedFreeTime for Timeline {
+    fn processors_offered(&self, span: TimeSpan, of: &Resources) -> u32 {
         most_portions(self.kinds(), &self.least_free(span), of)
     }
 
-    fn idle_steps(&self, span: Span) -> Vec<Idle> {
+    fn idle_steps(&self, span: TimeSpan) -> Vec<IdleStep> {
         let mut idle = Vec::new();
-        let mut before = None::<Amounts>;
+        let mut before = None::<ResourceAmounts>;
         let _: ControlFlow<()> = self.steps(span, |at, free| {
             let gains = before.is_none_or(|before| !before.reaches_all(&free));
-            idle.push(Idle {
+            idle.push(IdleStep {
                 at,
                 processors: free.whole_processors(),
                 gains,
@@ -55,7 +55,7 @@ impl FreeTime for Timeline {
 
 /// A site that gives a limited number of processors at a time, and none before some instant.
 #[derive(Debug)]
-pub struct AtMost {
+pub struct LimitedFreeTime {
     /// The free time there.
     pub time: Timeline,
     /// The most processors that it gives.
@@ -64,8 +64,8 @@ pub struct AtMost {
     pub from: Timestamp,
 }
 
-impl FreeTime for AtMost {
-    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
+impl PublishedFreeTime for LimitedFreeTime {
+    fn processors_offered(&self, span: TimeSpan, of: &Resources) -> u32 {
         if span.from < self.from {
             0
         } else {
@@ -73,20 +73,20 @@ impl FreeTime for AtMost {
         }
     }
 
-    fn idle_steps(&self, span: Span) -> Vec<Idle> {
-        let mut idle = vec![Idle {
+    fn idle_steps(&self, span: TimeSpan) -> Vec<IdleStep> {
+        let mut idle = vec![IdleStep {
             at: span.from,
             processors: 0,
             gains: true,
         }];
         if span.from < self.from {
-            let rest = Span::new(self.from, span.to.max(self.from));
+            let rest = TimeSpan::new(self.from, span.to.max(self.from));
             idle.extend(self.time.idle_steps(rest));
         } else {
             idle = self.time.idle_steps(span);
         }
         idle.into_iter()
-            .map(|idle: Idle| Idle {
+            .map(|idle: IdleStep| IdleStep {
                 processors: idle.processors.min(self.processors),
                 ..idle
             })
@@ -95,8 +95,8 @@ impl FreeTime for AtMost {
 }
 
 /// A site that publishes slots, perhaps not of all its time: see [`Timeline::slots`].
-impl FreeTime for (&Kinds, &[TimelineSlot]) {
-    fn processors_offered(&self, span: Span, of: &Resources) -> u32 {
+impl PublishedFreeTime for (&ResourceKinds, &[TimelineSlot]) {
+    fn processors_offered(&self, span: TimeSpan, of: &Resources) -> u32 {
         let offers = self
             .1
             .iter()
@@ -105,7 +105,7 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
         offers.max().unwrap_or(0)
     }
 
-    fn idle_steps(&self, span: Span) -> Vec<Idle> {
+    fn idle_steps(&self, span: TimeSpan) -> Vec<IdleStep> {
         let steps = largest_slots(
             self.1
                 .iter()
@@ -114,7 +114,7 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
         );
         let idle = steps.into_iter().map(|(at, most)| {
             let processors = most.map_or(0, |(processors, _)| processors);
-            Idle {
+            IdleStep {
                 at,
                 processors,
                 gains: at == span.from || self.1.iter().any(|slot| slot.span.from == at),
@@ -127,8 +127,8 @@ impl FreeTime for (&Kinds, &[TimelineSlot]) {
 /// Lists, from each time on, the slot with most processors, and their number; of equal ones the
 /// last.
 fn largest_slots(
-    slots: impl Iterator<Item = (Span, u32)>,
-    span: Span,
+    slots: impl Iterator<Item = (TimeSpan, u32)>,
+    span: TimeSpan,
 ) -> Vec<(Timestamp, Option<(u32, usize)>)> {
     let mut changes: Vec<(Timestamp, bool, (u32, usize))> = Vec::new();
     for (number, (slot, processors)) in slots.enumerate() {
@@ -169,26 +169,26 @@ pub fn timeline_of_slots(
     total: &Resources,
     from: Timestamp,
     slots: &[FreeSlot],
-) -> Result<Timeline, KindsError> {
+) -> Result<Timeline, ResourceKindsError> {
     let mut timeline = Timeline::new(from, total)?;
     let all = timeline.amounts(total)?;
-    timeline.book(Span::new(from, FOREVER), &all);
+    timeline.book(TimeSpan::new(from, FOREVER), &all);
     // The slot of most processors counts at each instant. It is the shortest one, which knows best
     // what is free of the other kinds.
     let spans = slots.iter().map(|slot| (slot.span, slot.free.processors));
-    let steps = largest_slots(spans, Span::new(from, FOREVER));
+    let steps = largest_slots(spans, TimeSpan::new(from, FOREVER));
     let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([FOREVER]);
     for ((begin, most), end) in steps.iter().zip(ends) {
         if let Some((_, number)) = most {
             let free = timeline.amounts(&slots[*number].free)?;
-            timeline.release(Span::new(*begin, end), &free);
+            timeline.release(TimeSpan::new(*begin, end), &free);
         }
     }
     Ok(timeline)
 }
 
 /// Returns the most processors whose portion of `of` is in `free`.
-fn most_portions(kinds: &Kinds, free: &Amounts, of: &Resources) -> u32 {
+fn most_portions(kinds: &ResourceKinds, free: &ResourceAmounts, of: &Resources) -> u32 {
     let processors = free.whole_processors().min(of.processors);
     if of.others.is_empty() {
         return processors;

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::free_time::{FreeTime, Idle};
+use super::free_time::{IdleStep, PublishedFreeTime};
 use crate::ids::SiteName;
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::timeline::Span;
+use crate::reservation::timeline::TimeSpan;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -103,8 +103,8 @@ impl FlexPlan {
     }
 
     /// The span from start to completion.
-    pub fn span(&self) -> Span {
-        Span::new(self.start, self.completion)
+    pub fn span(&self) -> TimeSpan {
+        TimeSpan::new(self.start, self.completion)
     }
 
     /// Returns true if it completes earlier, or as early on fewer sites. Equal plans would take
@@ -116,9 +116,9 @@ impl FlexPlan {
 
 /// A site that may give processors.
 #[derive(Clone, Copy)]
-pub struct SiteOffer<'a> {
+pub struct OfferingSite<'a> {
     pub name: &'a SiteName,
-    pub time: &'a dyn FreeTime,
+    pub time: &'a dyn PublishedFreeTime,
 }
 
 /// Plans a job in one of its shapes: within one site if it completes there as early as over
@@ -128,7 +128,7 @@ pub struct SiteOffer<'a> {
 pub fn plan_in_shape(
     job: &MetaJob,
     shape: usize,
-    sites: &[SiteOffer<'_>],
+    sites: &[OfferingSite<'_>],
     turn: usize,
     now: Timestamp,
 ) -> Option<FlexPlan> {
@@ -147,7 +147,7 @@ pub fn plan_in_shape(
         {
             break;
         }
-        let span = Span::new(start, start + alone);
+        let span = TimeSpan::new(start, start + alone);
         if let Some(site) = in_turn
             .iter()
             .find(|site| site.time.processors_offered(span, &asked.resources) >= wanted)
@@ -161,7 +161,7 @@ pub fn plan_in_shape(
             });
         }
         if over_several.is_none() {
-            let span = Span::new(start, start + spread);
+            let span = TimeSpan::new(start, start + spread);
             let offers = in_turn.iter().map(|site| {
                 (
                     site.name,
@@ -184,7 +184,7 @@ pub fn plan_in_shape(
 /// order in which shapes are asked for.
 pub fn plan_best_shape(
     job: &MetaJob,
-    sites: &[SiteOffer<'_>],
+    sites: &[OfferingSite<'_>],
     turn: usize,
     now: Timestamp,
 ) -> Option<FlexPlan> {
@@ -243,15 +243,15 @@ fn fill_sites(
 /// Returns every start worth a look within a window: the first, and each time a site gains, except
 /// those at which all sites together have less than `wanted` processors.
 pub(super) fn candidate_starts(
-    sites: &[SiteOffer<'_>],
+    sites: &[OfferingSite<'_>],
     window: StartWindow,
     wanted: u32,
 ) -> impl Iterator<Item = Timestamp> + use<> {
-    let span = Span::new(window.earliest, window.latest + DurationMs(1));
-    let mut changes: Vec<(usize, Idle)> = sites
+    let span = TimeSpan::new(window.earliest, window.latest + DurationMs(1));
+    let mut changes: Vec<(usize, IdleStep)> = sites
         .iter()
         .enumerate()
-        .flat_map(|(site, offer): (usize, &SiteOffer<'_>)| {
+        .flat_map(|(site, offer): (usize, &OfferingSite<'_>)| {
             offer
                 .time
                 .idle_steps(span)

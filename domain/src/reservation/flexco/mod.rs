@@ -18,11 +18,11 @@ mod site_plans;
 #[cfg(test)]
 mod tests;
 
-pub use fixed_parts::{PartsPlan, WholePart, plan_parts, reschedule_parts};
+pub use fixed_parts::{PartsPlan, UnsplitPart, plan_parts, reschedule_parts};
 pub use flexco_metrics::bounded_slowdown;
-pub use free_time::{AtMost, FreeTime, Idle, timeline_of_slots};
+pub use free_time::{IdleStep, LimitedFreeTime, PublishedFreeTime, timeline_of_slots};
 pub use initial_plan::{
-    FlexPlan, JobShape, MetaJob, SiteOffer, SplitBounds, plan_best_shape, plan_in_shape,
+    FlexPlan, JobShape, MetaJob, OfferingSite, SplitBounds, plan_best_shape, plan_in_shape,
 };
-pub use reschedule::{Operations, reschedule_job};
-pub use site_plans::{LocalJobPlan, MovedJob, Plans};
+pub use reschedule::{RescheduleOperations, reschedule_job};
+pub use site_plans::{LocalJobPlan, MovedJob, SitePlans};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::reservation::timeline::{Amounts, FOREVER, Timeline};
+use crate::reservation::timeline::{FOREVER, ResourceAmounts, Timeline};
 use proptest::prelude::*;
 
 fn site(name: &str) -> SiteName {
@@ -10,17 +10,17 @@ fn site(name: &str) -> SiteName {
 fn timeline(taken: &[(u32, u64, u64)]) -> Timeline {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(8)).unwrap();
     for (processors, from, to) in taken {
-        let span = Span::new(Timestamp(*from), Timestamp(*to));
-        timeline.book(span, &Amounts::processors(*processors));
+        let span = TimeSpan::new(Timestamp(*from), Timestamp(*to));
+        timeline.book(span, &ResourceAmounts::processors(*processors));
     }
     timeline
 }
 
 /// Parts for 50, which may go to A and B.
-fn parts(processors: &[u32]) -> Vec<WholePart> {
+fn parts(processors: &[u32]) -> Vec<UnsplitPart> {
     processors
         .iter()
-        .map(|processors: &u32| WholePart {
+        .map(|processors: &u32| UnsplitPart {
             resources: Resources::processors(*processors),
             length: DurationMs(50),
             choices: ["A", "B"].map(|name| (site(name), Timestamp(0))).to_vec(),
@@ -34,7 +34,7 @@ const EVER: StartWindow = StartWindow {
 };
 
 fn forward(
-    parts: &[WholePart],
+    parts: &[UnsplitPart],
     present: (u64, &[&str]),
     taken: [&[(u32, u64, u64)]; 2],
     window: StartWindow,
@@ -44,7 +44,7 @@ fn forward(
     let offers: Vec<_> = names
         .iter()
         .zip(&times)
-        .map(|(name, time)| SiteOffer { name, time })
+        .map(|(name, time)| OfferingSite { name, time })
         .collect();
     let present = plan_of(present);
     let found = reschedule_parts(parts, &present, &offers, window, Timestamp(10));
@@ -153,7 +153,7 @@ proptest! {
             for (name, taken) in [("A", &a), ("B", &b)] {
                 let here = parts.iter().zip(&sites).filter(|(_, site)| *site == name);
                 let used: u32 = here.map(|(part, _)| part.resources.processors).sum();
-                let span = Span::new(Timestamp(found), Timestamp(found + 50));
+                let span = TimeSpan::new(Timestamp(found), Timestamp(found + 50));
                 let free = timeline(taken).least_free(span).free_processor_count();
                 prop_assert!(used == 0 || i64::from(used) <= free, "{name} at {found}");
             }

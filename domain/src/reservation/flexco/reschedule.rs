@@ -1,13 +1,13 @@
 //! Rescheduling of one job by Shift, Remap and Mold (FlexCo, sections 3 and 4.2).
 
-use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, candidate_starts, plan_in_shape};
+use super::initial_plan::{FlexPlan, MetaJob, OfferingSite, candidate_starts, plan_in_shape};
 use crate::reservation::agreement::StartWindow;
-use crate::reservation::timeline::Span;
+use crate::reservation::timeline::TimeSpan;
 use crate::units::{DurationMs, Timestamp};
 
 /// The operations that a job allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Operations {
+pub struct RescheduleOperations {
     /// All parts may start earlier, together.
     pub shift: bool,
     /// Sites may give other numbers of processors.
@@ -21,8 +21,8 @@ pub struct Operations {
 pub fn reschedule_job(
     job: &MetaJob,
     present: &FlexPlan,
-    allowed: Operations,
-    sites: &[SiteOffer<'_>],
+    allowed: RescheduleOperations,
+    sites: &[OfferingSite<'_>],
     turn: usize,
     now: Timestamp,
 ) -> Option<FlexPlan> {
@@ -31,13 +31,13 @@ pub fn reschedule_job(
         .then(|| shift_parts(job, present, sites, now))
         .flatten();
     let shapes = match allowed {
-        Operations {
+        RescheduleOperations {
             remap: true,
             mold: true,
             ..
         } => 0..job.shapes.len(),
-        Operations { remap: true, .. } => present.shape..present.shape + 1,
-        Operations { .. } => 0..0,
+        RescheduleOperations { remap: true, .. } => present.shape..present.shape + 1,
+        RescheduleOperations { .. } => 0..0,
     };
     let remapped = shapes.filter_map(|shape| {
         // A start from which it would complete later is not worth a look.
@@ -71,7 +71,7 @@ pub fn reschedule_job(
 fn shift_parts(
     job: &MetaJob,
     present: &FlexPlan,
-    sites: &[SiteOffer<'_>],
+    sites: &[OfferingSite<'_>],
     now: Timestamp,
 ) -> Option<FlexPlan> {
     let shape = job.shapes.get(present.shape)?;
@@ -81,7 +81,7 @@ fn shift_parts(
     let window = StartWindow::new(window.earliest, window.latest.min(before));
     let mut earlier = candidate_starts(sites, window, shape.resources.processors);
     let start = earlier.find(|start: &Timestamp| {
-        let span = Span::new(*start, *start + time);
+        let span = TimeSpan::new(*start, *start + time);
         present.parts.iter().all(|(name, count)| {
             let site = sites.iter().find(|site| site.name == name);
             site.is_some_and(|site| site.time.processors_offered(span, &shape.resources) >= *count)

@@ -9,25 +9,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::initial_plan::{FlexPlan, MetaJob, SiteOffer, plan_in_shape};
-use super::reschedule::{Operations, reschedule_job};
+use super::initial_plan::{FlexPlan, MetaJob, OfferingSite, plan_in_shape};
+use super::reschedule::{RescheduleOperations, reschedule_job};
 use crate::ids::{JobId, SiteName};
-use crate::reservation::timeline::{Amounts, FOREVER, KindsError, Span, Timeline, TimelineOpening};
+use crate::reservation::timeline::{
+    FOREVER, OpeningRequest, ResourceAmounts, ResourceKindsError, TimeSpan, Timeline,
+};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
 /// The place of a job within one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalJobPlan {
-    pub span: Span,
-    pub amounts: Amounts,
+    pub span: TimeSpan,
+    pub amounts: ResourceAmounts,
 }
 
 /// A job over sites, and its present plan.
 #[derive(Debug, Clone)]
-struct Meta {
+struct PlannedMetaJob {
     job: MetaJob,
-    allowed: Operations,
+    allowed: RescheduleOperations,
     turn: usize,
     plan: FlexPlan,
 }
@@ -51,13 +53,13 @@ pub struct MovedJob {
 
 /// Sites, and all that is planned there.
 #[derive(Debug, Clone, Default)]
-pub struct Plans {
+pub struct SitePlans {
     sites: BTreeMap<SiteName, PlannedSite>,
-    metas: BTreeMap<JobId, Meta>,
+    metas: BTreeMap<JobId, PlannedMetaJob>,
     turns: usize,
 }
 
-impl Plans {
+impl SitePlans {
     /// Adds a site with its free time.
     pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
         self.sites.insert(
@@ -94,17 +96,17 @@ impl Plans {
         job: JobId,
         need: (&Resources, DurationMs),
         now: Timestamp,
-    ) -> Result<Option<LocalJobPlan>, KindsError> {
+    ) -> Result<Option<LocalJobPlan>, ResourceKindsError> {
         let Some(site) = self.sites.get_mut(site) else {
             return Ok(None);
         };
         let amounts = site.timeline.amounts(need.0)?;
         let start = site
             .timeline
-            .earliest_start(&TimelineOpening::after(now, amounts, need.1));
+            .earliest_start(&OpeningRequest::after(now, amounts, need.1));
         Ok(start.map(|start| {
             let booking = LocalJobPlan {
-                span: Span::new(start, start + need.1),
+                span: TimeSpan::new(start, start + need.1),
                 amounts,
             };
             site.timeline.book(booking.span, &amounts);
@@ -119,14 +121,14 @@ impl Plans {
         &mut self,
         id: JobId,
         job: MetaJob,
-        allowed: Operations,
+        allowed: RescheduleOperations,
         now: Timestamp,
     ) -> Option<&FlexPlan> {
         let turn = self.turns;
         self.turns += 1;
         let plan = plan_in_shape(&job, 0, &offers_of_sites(&self.sites), turn, now)?;
         self.occupy_or_release(&job, &plan, true);
-        let meta = Meta {
+        let meta = PlannedMetaJob {
             job,
             allowed,
             turn,
@@ -146,13 +148,13 @@ impl Plans {
             return Vec::new();
         };
         site.timeline
-            .release(Span::new(span.from.max(now), span.to), &amounts);
+            .release(TimeSpan::new(span.from.max(now), span.to), &amounts);
         self.move_until_stable([name.clone()].into(), now)
     }
 
     /// Ends or cancels a job over sites at `now`.
     pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
-        let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else {
+        let Some(PlannedMetaJob { job, mut plan, .. }) = self.metas.remove(&id) else {
             return Vec::new();
         };
         plan.start = plan.start.max(now);
@@ -228,7 +230,7 @@ impl Plans {
 
     /// Replaces the plan of a job by a better one, if there is one; returns both.
     fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
-        let Meta {
+        let PlannedMetaJob {
             job,
             allowed,
             turn,
@@ -300,7 +302,7 @@ impl PlannedSite {
             amounts: need,
         } = *booking;
         let length = span.to.since(span.from);
-        let wanted = TimelineOpening {
+        let wanted = OpeningRequest {
             need,
             length,
             from: now,
@@ -308,7 +310,7 @@ impl PlannedSite {
             until: span.from,
         };
         let start = self.timeline.earliest_start(&wanted)?;
-        let earlier = Span::new(start, start + length);
+        let earlier = TimeSpan::new(start, start + length);
         self.timeline
             .replace_booking((span, &need), (earlier, &need));
         booking.span = earlier;
@@ -316,16 +318,16 @@ impl PlannedSite {
     }
 }
 
-fn offers_of_sites(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
+fn offers_of_sites(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<OfferingSite<'_>> {
     sites
         .iter()
-        .map(|(name, site)| SiteOffer {
+        .map(|(name, site)| OfferingSite {
             name,
             time: &site.timeline,
         })
         .collect()
 }
 
-fn instant_span(at: Timestamp) -> Span {
-    Span::new(at, at + DurationMs(1))
+fn instant_span(at: Timestamp) -> TimeSpan {
+    TimeSpan::new(at, at + DurationMs(1))
 }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{JobId, SiteName};
-use crate::reservation::timeline::{Amounts, FOREVER, Span, Timeline};
+use crate::reservation::timeline::{FOREVER, ResourceAmounts, TimeSpan, Timeline};
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Start, processors by site, and completion of a plan.
-type Shown = (u64, Vec<(String, u32)>, u64);
+type ShownPlan = (u64, Vec<(String, u32)>, u64);
 
 pub(super) fn site(name: &str) -> SiteName {
     SiteName::new(name).unwrap()
@@ -19,8 +19,8 @@ pub(super) fn site(name: &str) -> SiteName {
 pub(super) fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(processors)).unwrap();
     for (processors, from, to) in taken {
-        let span = Span::new(Timestamp(*from), Timestamp(*to));
-        timeline.book(span, &Amounts::processors(*processors));
+        let span = TimeSpan::new(Timestamp(*from), Timestamp(*to));
+        timeline.book(span, &ResourceAmounts::processors(*processors));
     }
     timeline
 }
@@ -44,12 +44,12 @@ pub(super) fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> M
     }
 }
 
-fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<Shown> {
+fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<ShownPlan> {
     let names: Vec<SiteName> = sites.iter().map(|(name, _)| site(name)).collect();
-    let offers: Vec<SiteOffer<'_>> = names
+    let offers: Vec<OfferingSite<'_>> = names
         .iter()
         .zip(sites)
-        .map(|(name, (_, timeline))| SiteOffer {
+        .map(|(name, (_, timeline))| OfferingSite {
             name,
             time: timeline,
         })
@@ -65,7 +65,7 @@ fn in_short(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
     (plan.start.0, parts.collect(), plan.completion.0)
 }
 
-fn expected(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<Shown> {
+fn expected(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<ShownPlan> {
     let parts = parts
         .iter()
         .map(|(site, count)| ((*site).to_owned(), *count));
@@ -128,12 +128,12 @@ fn f_6_a_job_starts_when_it_is_ready_also_within_free_time() {
 
 #[test]
 fn f_7_each_new_job_fills_from_the_next_site_on() {
-    let mut plans = Plans::default();
+    let mut plans = SitePlans::default();
     for name in ["A", "B", "C"] {
         plans.add_site(site(name), timeline(6, &[]));
     }
     let mut submit = |id| {
-        let none = Operations::default();
+        let none = RescheduleOperations::default();
         let plan = plans.submit_meta(JobId(id), job(8, 50, 20, 0), none, Timestamp(0));
         plan.cloned().map(in_short)
     };
@@ -162,7 +162,14 @@ const M: JobId = JobId(10);
 const LA2: JobId = JobId(2);
 const LB4: JobId = JobId(6);
 
-fn submit(plans: &mut Plans, name: &str, id: JobId, processors: u32, length: u64, now: u64) -> u64 {
+fn submit(
+    plans: &mut SitePlans,
+    name: &str,
+    id: JobId,
+    processors: u32,
+    length: u64,
+    now: u64,
+) -> u64 {
     let need = (&Resources::processors(processors), DurationMs(length));
     let booking = plans
         .submit_local(&site(name), id, need, Timestamp(now))
@@ -171,8 +178,8 @@ fn submit(plans: &mut Plans, name: &str, id: JobId, processors: u32, length: u64
 }
 
 /// At 70 LA2 ends 130 early. Returns M and LB4 after it.
-fn f_10(allowed: Operations) -> (Plans, Vec<MovedJob>) {
-    let mut plans = Plans::default();
+fn f_10(allowed: RescheduleOperations) -> (SitePlans, Vec<MovedJob>) {
+    let mut plans = SitePlans::default();
     plans.add_site(site("A"), timeline(12, &[]));
     plans.add_site(site("B"), timeline(8, &[]));
     assert_eq!(submit(&mut plans, "A", JobId(1), 6, 100, 0), 0);
@@ -192,19 +199,19 @@ fn f_10(allowed: Operations) -> (Plans, Vec<MovedJob>) {
     (plans, moved)
 }
 
-fn f_10_result(allowed: Operations) -> (Option<Shown>, u64) {
+fn f_10_result(allowed: RescheduleOperations) -> (Option<ShownPlan>, u64) {
     let (plans, _) = f_10(allowed);
     let lb4 = plans.local_booking(&site("B"), LB4).unwrap().span;
     assert_eq!(lb4.to.since(lb4.from), DurationMs(50));
     (plans.plan_of_meta(M).cloned().map(in_short), lb4.from.0)
 }
 
-const SHIFT: Operations = Operations {
+const SHIFT: RescheduleOperations = RescheduleOperations {
     shift: true,
     remap: false,
     mold: false,
 };
-const REMAP: Operations = Operations {
+const REMAP: RescheduleOperations = RescheduleOperations {
     shift: true,
     remap: true,
     mold: false,
@@ -212,7 +219,7 @@ const REMAP: Operations = Operations {
 
 #[test]
 fn f_10_what_an_early_end_brings_depends_on_the_operations_allowed() {
-    let rigid = f_10_result(Operations::default());
+    let rigid = f_10_result(RescheduleOperations::default());
     assert_eq!(rigid, (expected(100, &[("A", 6), ("B", 4)], 220), 220));
     assert_eq!(
         f_10_result(SHIFT),
@@ -223,7 +230,7 @@ fn f_10_what_an_early_end_brings_depends_on_the_operations_allowed() {
 
 #[test]
 fn f_11_jobs_come_forward_in_the_order_of_their_planned_starts() {
-    let mut plans = Plans::default();
+    let mut plans = SitePlans::default();
     let a = site("A");
     plans.add_site(a.clone(), timeline(10, &[]));
     let r1 = JobId(1);
@@ -267,7 +274,7 @@ fn again(parts: &[(&str, u32)], completion: u64, sites: [(&str, Timeline); 2]) -
     let offers: Vec<_> = names
         .iter()
         .zip(&sites)
-        .map(|(name, (_, timeline))| SiteOffer {
+        .map(|(name, (_, timeline))| OfferingSite {
             name,
             time: timeline,
         })
@@ -323,11 +330,11 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
     let b = timeline(4, &[(4, 0, 60)]);
     let other = site("B");
     let offers = [
-        SiteOffer {
+        OfferingSite {
             name: &a,
             time: &sites,
         },
-        SiteOffer {
+        OfferingSite {
             name: &other,
             time: &b,
         },
@@ -338,7 +345,7 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
         reschedule_job(&molding, &present, REMAP, &offers, 0, Timestamp(0)),
         None
     );
-    let mold = Operations {
+    let mold = RescheduleOperations {
         mold: true,
         ..REMAP
     };
@@ -367,11 +374,11 @@ fn no_start_is_later_than_what_was_promised() {
 #[test]
 fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
     let whole = timeline(10, &[(6, 0, 100), (2, 40, 60)]);
-    let slots = whole.slots(Span::new(Timestamp(0), Timestamp(500)), 99);
+    let slots = whole.slots(TimeSpan::new(Timestamp(0), Timestamp(500)), 99);
     let published = (whole.kinds(), &slots[..]);
     for from in (0..200).step_by(5) {
         for length in [1, 30, 70, 250] {
-            let span = Span::new(Timestamp(from), Timestamp(from + length));
+            let span = TimeSpan::new(Timestamp(from), Timestamp(from + length));
             let of = Resources::processors(99);
             assert_eq!(
                 published.processors_offered(span, &of),
@@ -380,12 +387,12 @@ fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
             );
         }
     }
-    let beyond = Span::new(Timestamp(400), Timestamp(501));
+    let beyond = TimeSpan::new(Timestamp(400), Timestamp(501));
     assert_eq!(
         published.processors_offered(beyond, &Resources::processors(1)),
         0
     );
-    let span = Span::new(Timestamp(0), Timestamp(500));
+    let span = TimeSpan::new(Timestamp(0), Timestamp(500));
     assert_eq!(published.idle_steps(span), whole.idle_steps(span));
 }
 
@@ -400,7 +407,7 @@ fn parts_need_their_share_of_other_resources() {
         processors: 8,
         others: [("gpus".into(), 4)].into(),
     };
-    let span = Span::new(Timestamp(0), Timestamp(1));
+    let span = TimeSpan::new(Timestamp(0), Timestamp(1));
     assert_eq!(
         site.processors_offered(span, &of),
         4,
@@ -414,19 +421,19 @@ fn parts_need_their_share_of_other_resources() {
 }
 
 #[derive(Debug, Clone)]
-enum Event {
+enum FlexcoStep {
     Local(u8, u32, u64),
     Meta(u32, u64),
     End(usize),
     Pass(u64),
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+fn events() -> impl Strategy<Value = Vec<FlexcoStep>> {
     let event = prop_oneof![
-        4 => (0u8..3, 1u32..9, 1u64..60).prop_map(|(s, p, l)| Event::Local(s, p, l)),
-        2 => (1u32..20, 1u64..60).prop_map(|(p, l)| Event::Meta(p, l)),
-        4 => any::<usize>().prop_map(Event::End),
-        3 => (1u64..30).prop_map(Event::Pass),
+        4 => (0u8..3, 1u32..9, 1u64..60).prop_map(|(s, p, l)| FlexcoStep::Local(s, p, l)),
+        2 => (1u32..20, 1u64..60).prop_map(|(p, l)| FlexcoStep::Meta(p, l)),
+        4 => any::<usize>().prop_map(FlexcoStep::End),
+        3 => (1u64..30).prop_map(FlexcoStep::Pass),
     ];
     prop::collection::vec(event, 1..60)
 }
@@ -434,14 +441,14 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// What is free by the plans of all jobs, from an instant on, is what the timelines say.
-fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
+fn adds_up(plans: &SitePlans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
     (now..now + 400).step_by(7).all(|at| {
         NAMES.iter().all(|name| {
             let name = site(name);
             let free = 8 - jobs
                 .iter()
                 .map(|(id, local): &(JobId, Option<u8>)| {
-                    let is_on = |span: Span| span.from.0 <= at && at < span.to.0;
+                    let is_on = |span: TimeSpan| span.from.0 <= at && at < span.to.0;
                     if local.is_some() {
                         let booking = plans
                             .local_booking(&name, *id)
@@ -452,7 +459,7 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
                     plan.map_or(0, |plan| plan.processors_at(&name).into())
                 })
                 .sum::<i64>();
-            let span = Span::new(Timestamp(at), Timestamp(at + 1));
+            let span = TimeSpan::new(Timestamp(at), Timestamp(at + 1));
             let said = plans
                 .timeline(&name)
                 .unwrap()
@@ -466,28 +473,28 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
 proptest! {
     #[test]
     fn no_move_takes_what_another_has_or_makes_anybody_later(events in events()) {
-        let mut plans = Plans::default();
+        let mut plans = SitePlans::default();
         NAMES.iter().for_each(|name| plans.add_site(site(name), timeline(8, &[])));
         let mut now: u64 = 0;
         let mut jobs: Vec<(JobId, Option<u8>)> = Vec::new();
         for (number, event) in events.into_iter().enumerate() {
             let id = JobId(number as u64);
             match event {
-                Event::Pass(time) => now += time,
-                Event::Local(at, processors, length) => {
+                FlexcoStep::Pass(time) => now += time,
+                FlexcoStep::Local(at, processors, length) => {
                     let need = (&Resources::processors(processors), DurationMs(length));
                     let name = site(NAMES[usize::from(at)]);
                     if plans.submit_local(&name, id, need, Timestamp(now)).unwrap().is_some() {
                         jobs.push((id, Some(at)));
                     }
                 }
-                Event::Meta(processors, length) => {
+                FlexcoStep::Meta(processors, length) => {
                     let job = job(processors, length, 20, 0);
                     if plans.submit_meta(id, job, REMAP, Timestamp(now)).is_some() {
                         jobs.push((id, None));
                     }
                 }
-                Event::End(which) if !jobs.is_empty() => {
+                FlexcoStep::End(which) if !jobs.is_empty() => {
                     let before = plans.clone();
                     let (ended, local) = jobs.swap_remove(which % jobs.len());
                     match local {
@@ -505,7 +512,7 @@ proptest! {
                         prop_assert!(!is_later, "{id}");
                     }
                 }
-                Event::End(_) => {}
+                FlexcoStep::End(_) => {}
             }
             prop_assert!(adds_up(&plans, &jobs, now), "after event {number}");
         }

@@ -13,7 +13,7 @@ pub const AMOUNT_MAX: i64 = 1 << 48;
 
 /// The reason why resources are not amounts of a timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum KindsError {
+pub enum ResourceKindsError {
     /// The site counts too many kinds.
     #[error("{count} kinds of resource are more than the {KINDS_MAX} that can be planned with")]
     TooMany { count: usize },
@@ -31,21 +31,21 @@ pub enum KindsError {
 
 /// The kinds of resource of one site: processors, and then the others by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kinds {
+pub struct ResourceKinds {
     others: Vec<Arc<str>>,
 }
 
-impl Kinds {
+impl ResourceKinds {
     /// Collects the kinds that `resources` name.
     ///
     /// # Errors
     /// More than [`KINDS_MAX`].
-    pub fn from_resources(resources: &Resources) -> Result<Self, KindsError> {
+    pub fn from_resources(resources: &Resources) -> Result<Self, ResourceKindsError> {
         let kinds = Self {
             others: resources.others.keys().cloned().collect(),
         };
         match kinds.len() {
-            count if count > KINDS_MAX => Err(KindsError::TooMany { count }),
+            count if count > KINDS_MAX => Err(ResourceKindsError::TooMany { count }),
             _ => Ok(kinds),
         }
     }
@@ -60,16 +60,16 @@ impl Kinds {
     ///
     /// # Errors
     /// Some of a kind that is not among these, or more than [`AMOUNT_MAX`].
-    pub fn amounts(&self, resources: &Resources) -> Result<Amounts, KindsError> {
-        let mut amounts = Amounts::processors(resources.processors);
+    pub fn amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
+        let mut amounts = ResourceAmounts::processors(resources.processors);
         for (kind, &amount) in resources.others.iter().filter(|(_, amount)| **amount > 0) {
             let Ok(index) = self.others.binary_search(kind) else {
-                return Err(KindsError::Unknown { kind: kind.clone() });
+                return Err(ResourceKindsError::Unknown { kind: kind.clone() });
             };
             amounts.0[1 + index] = i64::try_from(amount)
                 .ok()
                 .filter(|amount| *amount <= AMOUNT_MAX)
-                .ok_or_else(|| KindsError::TooMuch {
+                .ok_or_else(|| ResourceKindsError::TooMuch {
                     kind: kind.clone(),
                     amount,
                 })?;
@@ -78,7 +78,7 @@ impl Kinds {
     }
 
     /// Converts `amounts` to resources by name; what is below zero counts as nothing.
-    pub fn resources(&self, amounts: &Amounts) -> Resources {
+    pub fn resources(&self, amounts: &ResourceAmounts) -> Resources {
         let others = self.others.iter().cloned().zip(
             amounts.0[1..]
                 .iter()
@@ -92,12 +92,12 @@ impl Kinds {
     }
 }
 
-/// An amount of each kind, in the order of the timeline's [`Kinds`]: processors first. As a need,
+/// An amount of each kind, in the order of the timeline's [`ResourceKinds`]: processors first. As a need,
 /// zero and below is no need at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Amounts(pub(super) [i64; KINDS_MAX]);
+pub struct ResourceAmounts(pub(super) [i64; KINDS_MAX]);
 
-impl Amounts {
+impl ResourceAmounts {
     /// Creates an amount of processors and nothing else.
     pub fn processors(processors: u32) -> Self {
         let mut amounts = Self::default();

@@ -2,15 +2,15 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use super::amounts::Amounts;
-use super::tree_node::{Branch, Node, TimelineLeaf, branch_of};
+use super::amounts::ResourceAmounts;
+use super::tree_node::{TimelineBranch, TimelineLeaf, TimelineNode, branch_of};
 use crate::units::{DurationMs, Timestamp};
 
 /// A search for an opening: `need` free from some instant on that is not before `from` and before
 /// `before`; for `length`, or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimelineOpening {
-    pub need: Amounts,
+pub struct OpeningRequest {
+    pub need: ResourceAmounts,
     pub length: DurationMs,
     /// The earliest start.
     pub from: Timestamp,
@@ -20,9 +20,9 @@ pub struct TimelineOpening {
     pub until: Timestamp,
 }
 
-impl TimelineOpening {
+impl OpeningRequest {
     /// Searches for `need` free for `length`, at `from` or any time later.
-    pub fn after(from: Timestamp, need: Amounts, length: DurationMs) -> Self {
+    pub fn after(from: Timestamp, need: ResourceAmounts, length: DurationMs) -> Self {
         Self {
             need,
             length,
@@ -33,12 +33,12 @@ impl TimelineOpening {
     }
 }
 
-impl Branch {
-    pub(super) fn earliest_opening(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+impl TimelineBranch {
+    pub(super) fn earliest_opening(&self, wanted: &OpeningRequest) -> Option<Timestamp> {
         if wanted.from >= wanted.before {
             return None;
         }
-        let mut fit = Fit {
+        let mut fit = OpeningSearch {
             wanted,
             found: None,
         };
@@ -51,14 +51,18 @@ impl Branch {
 }
 
 /// A search under way: what was passed so far is free from `found` on.
-struct Fit<'a> {
-    wanted: &'a TimelineOpening,
+struct OpeningSearch<'a> {
+    wanted: &'a OpeningRequest,
     found: Option<u64>,
 }
 
-impl Fit<'_> {
+impl OpeningSearch<'_> {
     /// Passes over a branch; `bar`: the need, less what is added from above.
-    fn pass_branch(&mut self, branch: &Branch, bar: &Amounts) -> ControlFlow<Option<u64>> {
+    fn pass_branch(
+        &mut self,
+        branch: &TimelineBranch,
+        bar: &ResourceAmounts,
+    ) -> ControlFlow<Option<u64>> {
         self.advance_to(branch.first)?;
         if branch.least.reaches_all(bar) {
             self.note_free_from(branch.first);
@@ -70,8 +74,8 @@ impl Fit<'_> {
         }
         let bar = bar.minus(&branch.shift);
         match &*branch.node {
-            Node::Leaf(leaf) => self.pass_steps(leaf, &bar),
-            Node::Inner(branches) => {
+            TimelineNode::Leaf(leaf) => self.pass_steps(leaf, &bar),
+            TimelineNode::Inner(branches) => {
                 let first = branch_of(branches, self.wanted.from.0);
                 branches[first..]
                     .iter()
@@ -80,7 +84,11 @@ impl Fit<'_> {
         }
     }
 
-    fn pass_steps(&mut self, leaf: &TimelineLeaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
+    fn pass_steps(
+        &mut self,
+        leaf: &TimelineLeaf,
+        bar: &ResourceAmounts,
+    ) -> ControlFlow<Option<u64>> {
         for step in leaf.step_of(self.wanted.from.0)..leaf.times.len() {
             self.advance_to(leaf.times[step])?;
             if leaf
@@ -99,7 +107,7 @@ impl Fit<'_> {
 
     /// Moves on to `at`. Breaks if what was found is long enough, or if it is too late for more.
     fn advance_to(&self, at: u64) -> ControlFlow<Option<u64>> {
-        let TimelineOpening {
+        let OpeningRequest {
             length,
             from,
             before,

@@ -14,8 +14,8 @@ mod tests;
 mod tree_fold;
 mod tree_node;
 
-pub use amounts::{AMOUNT_MAX, Amounts, KINDS_MAX, Kinds, KindsError};
-pub use earliest_fit::TimelineOpening;
+pub use amounts::{AMOUNT_MAX, KINDS_MAX, ResourceAmounts, ResourceKinds, ResourceKindsError};
+pub use earliest_fit::OpeningRequest;
 pub use slots::TimelineSlot;
 
 use std::ops::ControlFlow;
@@ -23,21 +23,21 @@ use std::sync::Arc;
 
 use crate::resources::Resources;
 use crate::units::Timestamp;
-use tree_node::Branch;
+use tree_node::TimelineBranch;
 
 /// The end of a span that has no end.
 pub const FOREVER: Timestamp = Timestamp(u64::MAX);
 
 /// From `from` to before `to`; empty unless `from` is earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct TimeSpan {
     /// The first instant of it.
     pub from: Timestamp,
     /// The first instant after it; [`FOREVER`]: it does not end.
     pub to: Timestamp,
 }
 
-impl Span {
+impl TimeSpan {
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         Self { from, to }
     }
@@ -54,8 +54,8 @@ impl Span {
 /// It does not remember who occupies what: a caller must release the same span and amounts.
 #[derive(Debug, Clone)]
 pub struct Timeline {
-    kinds: Arc<Kinds>,
-    root: Branch,
+    kinds: Arc<ResourceKinds>,
+    root: TimelineBranch,
 }
 
 impl Timeline {
@@ -63,10 +63,10 @@ impl Timeline {
     ///
     /// # Errors
     /// More kinds than [`KINDS_MAX`], or more of one than [`AMOUNT_MAX`].
-    pub fn new(start: Timestamp, capacity: &Resources) -> Result<Self, KindsError> {
-        let kinds = Kinds::from_resources(capacity)?;
+    pub fn new(start: Timestamp, capacity: &Resources) -> Result<Self, ResourceKindsError> {
+        let kinds = ResourceKinds::from_resources(capacity)?;
         let amounts = kinds.amounts(capacity)?;
-        let root = Branch::leaf(kinds.len(), start.0, &amounts);
+        let root = TimelineBranch::leaf(kinds.len(), start.0, &amounts);
         Ok(Self {
             kinds: Arc::new(kinds),
             root,
@@ -74,7 +74,7 @@ impl Timeline {
     }
 
     /// The kinds that it counts.
-    pub fn kinds(&self) -> &Kinds {
+    pub fn kinds(&self) -> &ResourceKinds {
         &self.kinds
     }
 
@@ -82,7 +82,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Some of a kind that it does not count, or more than [`AMOUNT_MAX`].
-    pub fn amounts(&self, resources: &Resources) -> Result<Amounts, KindsError> {
+    pub fn amounts(&self, resources: &Resources) -> Result<ResourceAmounts, ResourceKindsError> {
         self.kinds.amounts(resources)
     }
 
@@ -92,24 +92,28 @@ impl Timeline {
     }
 
     /// Takes `amounts` away within the span, even if they are not free.
-    pub fn book(&mut self, span: Span, amounts: &Amounts) {
+    pub fn book(&mut self, span: TimeSpan, amounts: &ResourceAmounts) {
         self.add_amounts(span, &amounts.negated());
     }
 
     /// Releases what [`Timeline::book`] took, or a part of its span.
-    pub fn release(&mut self, span: Span, amounts: &Amounts) {
+    pub fn release(&mut self, span: TimeSpan, amounts: &ResourceAmounts) {
         self.add_amounts(span, amounts);
     }
 
     /// Replaces one occupied span and its amounts by others.
-    pub fn replace_booking(&mut self, old: (Span, &Amounts), new: (Span, &Amounts)) {
+    pub fn replace_booking(
+        &mut self,
+        old: (TimeSpan, &ResourceAmounts),
+        new: (TimeSpan, &ResourceAmounts),
+    ) {
         self.release(old.0, old.1);
         self.book(new.0, new.1);
     }
 
     /// Adds to the site's resources within the span, or takes away if below zero: for nodes that
     /// come and go, a drain, and what others were found to use.
-    pub fn add_amounts(&mut self, span: Span, change: &Amounts) {
+    pub fn add_amounts(&mut self, span: TimeSpan, change: &ResourceAmounts) {
         let from = span.from.0.max(self.root.first);
         if from < span.to.0 && !change.is_zero() {
             self.root.add_change(from, span.to.0, change);
@@ -123,28 +127,28 @@ impl Timeline {
 
     /// Returns the least and the most that is free within the span, kind by kind. Of an empty span:
     /// at its beginning.
-    pub fn free_range(&self, span: Span) -> (Amounts, Amounts) {
+    pub fn free_range(&self, span: TimeSpan) -> (ResourceAmounts, ResourceAmounts) {
         self.root.range(span.from.0, span.to.0)
     }
 
     /// Returns the least that is free within the span, kind by kind.
-    pub fn least_free(&self, span: Span) -> Amounts {
+    pub fn least_free(&self, span: TimeSpan) -> ResourceAmounts {
         self.free_range(span).0
     }
 
     /// Returns true if `need` is free all through the span.
-    pub fn is_free(&self, span: Span, need: &Amounts) -> bool {
+    pub fn is_free(&self, span: TimeSpan, need: &ResourceAmounts) -> bool {
         self.least_free(span).covers_need(need)
     }
 
     /// Finds the earliest start of what is asked for, if there is one.
-    pub fn earliest_start(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+    pub fn earliest_start(&self, wanted: &OpeningRequest) -> Option<Timestamp> {
         self.root.earliest_opening(wanted)
     }
 
     /// Lists the longest spans in which some number of processors is free, `most` at most, the
     /// earliest first: each lasts as long as that number is free. They overlap.
-    pub fn slots(&self, span: Span, most: usize) -> Vec<TimelineSlot> {
+    pub fn slots(&self, span: TimeSpan, most: usize) -> Vec<TimelineSlot> {
         slots::list_slots(&self.root, span, most)
     }
 
@@ -153,8 +157,8 @@ impl Timeline {
     /// span.
     pub fn steps<B>(
         &self,
-        span: Span,
-        mut each: impl FnMut(Timestamp, Amounts) -> ControlFlow<B>,
+        span: TimeSpan,
+        mut each: impl FnMut(Timestamp, ResourceAmounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         self.root.steps(span.from.0, span.to.0, &mut |at, free| {
             each(Timestamp(at), free)

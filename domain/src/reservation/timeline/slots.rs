@@ -1,33 +1,33 @@
 //! Slots of free time, as sites publish them (FlexCo, section 4: start, completion, number of
 //! resources).
 
-use super::Span;
+use super::TimeSpan;
 use std::ops::ControlFlow;
 
-use super::amounts::Amounts;
-use super::tree_node::Branch;
+use super::amounts::ResourceAmounts;
+use super::tree_node::TimelineBranch;
 use crate::units::Timestamp;
 
 /// A span in which so many processors are free, and that cannot be made longer without having
 /// fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimelineSlot {
-    pub span: Span,
+    pub span: TimeSpan,
     /// The free amounts: the processors that make it a slot, and the least of every other kind.
-    pub free: Amounts,
+    pub free: ResourceAmounts,
 }
 
 /// A slot that has begun.
 struct OpenSlot {
     from: Timestamp,
-    free: Amounts,
+    free: ResourceAmounts,
 }
 
-pub(super) fn list_slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
+pub(super) fn list_slots(root: &TimelineBranch, span: TimeSpan, most: usize) -> Vec<TimelineSlot> {
     let mut open: Vec<OpenSlot> = Vec::new();
     let mut slots: Vec<TimelineSlot> = Vec::new();
-    let _never_broken = root.steps(span.from.0, span.to.0, &mut |at, free: Amounts| {
-        let free = Amounts(free.0.map(|amount| amount.max(0)));
+    let _never_broken = root.steps(span.from.0, span.to.0, &mut |at, free: ResourceAmounts| {
+        let free = ResourceAmounts(free.0.map(|amount| amount.max(0)));
         let ended = end_slots(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
         let mut now = OpenSlot { from, free };
@@ -60,7 +60,7 @@ fn end_slots(
             .iter()
             .for_each(|within| lower_others(&mut last.free, &within.free));
         slots.push(TimelineSlot {
-            span: Span::new(last.from, at),
+            span: TimeSpan::new(last.from, at),
             free: last.free,
         });
         ended = Some(last);
@@ -69,7 +69,7 @@ fn end_slots(
 }
 
 /// Lowers all but the processors.
-fn lower_others(amounts: &mut Amounts, others: &Amounts) {
+fn lower_others(amounts: &mut ResourceAmounts, others: &ResourceAmounts) {
     let processors = amounts.0[0];
     *amounts = amounts.min(others);
     amounts.0[0] = processors;

@@ -7,13 +7,13 @@ use crate::units::DurationMs;
 
 /// What is free at each instant; at the last one, for ever.
 #[derive(Debug, Clone)]
-struct Model {
+struct TimelineModel {
     start: usize,
-    free: Vec<Amounts>,
+    free: Vec<ResourceAmounts>,
 }
 
-impl Model {
-    fn add(&mut self, from: u64, to: u64, change: &Amounts) {
+impl TimelineModel {
+    fn add(&mut self, from: u64, to: u64, change: &ResourceAmounts) {
         let end = self.free.len();
         let to = usize::try_from(to).unwrap_or(end).min(end);
         for free in self.free[..to]
@@ -24,11 +24,11 @@ impl Model {
         }
     }
 
-    fn at(&self, at: u64) -> Amounts {
+    fn at(&self, at: u64) -> ResourceAmounts {
         self.free[(at as usize).clamp(self.start, self.free.len() - 1)]
     }
 
-    fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
+    fn range(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
         let last = to.min(self.free.len() as u64 + from);
         let all = (from + 1..last).map(|at| self.at(at));
         all.fold((self.at(from), self.at(from)), |(l, m), free| {
@@ -36,7 +36,7 @@ impl Model {
         })
     }
 
-    fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
+    fn earliest(&self, wanted: &OpeningRequest) -> Option<Timestamp> {
         let end = self.free.len() as u64;
         let last = wanted.before.0.min(end.max(wanted.from.0) + 1);
         (wanted.from.0..last)
@@ -60,7 +60,7 @@ impl Model {
                 let grows = |at: u64| self.at(at).free_processor_count() >= processors;
                 let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
                 if is_longest && processors > 0 {
-                    let free = Amounts(least.0.map(|amount| amount.max(0)));
+                    let free = ResourceAmounts(least.0.map(|amount| amount.max(0)));
                     slots.push(TimelineSlot {
                         span: span(begin, end),
                         free,
@@ -72,12 +72,12 @@ impl Model {
     }
 }
 
-fn span(from: u64, to: u64) -> Span {
-    Span::new(Timestamp(from), Timestamp(to))
+fn span(from: u64, to: u64) -> TimeSpan {
+    TimeSpan::new(Timestamp(from), Timestamp(to))
 }
 
-fn amounts(processors: i64, gpus: i64) -> Amounts {
-    let mut amounts = Amounts::default();
+fn amounts(processors: i64, gpus: i64) -> ResourceAmounts {
+    let mut amounts = ResourceAmounts::default();
     (amounts.0[0], amounts.0[1]) = (processors, gpus);
     amounts
 }
@@ -89,11 +89,11 @@ fn capacity(processors: u32, gpus: u64) -> Resources {
     }
 }
 
-fn pair(instants: usize) -> (Timeline, Model) {
+fn pair(instants: usize) -> (Timeline, TimelineModel) {
     let timeline = Timeline::new(Timestamp(0), &capacity(20, 6)).unwrap();
     (
         timeline,
-        Model {
+        TimelineModel {
             start: 0,
             free: vec![amounts(20, 6); instants],
         },
@@ -101,34 +101,34 @@ fn pair(instants: usize) -> (Timeline, Model) {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
-    Add(u64, u64, Amounts),
+enum TimelineStep {
+    Add(u64, u64, ResourceAmounts),
     Undo(usize),
     Advance(u64),
     Snapshot,
 }
 
-fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<TimelineStep>> {
     let lengths = prop_oneof![8 => 0..instants / 8, 1 => 0..instants, 1 => Just(u64::MAX)];
     let add = (0..instants, lengths, -9i64..4, -3i64..2).prop_map(move |(from, length, p, g)| {
         // What lasts beyond the model's instants lasts for ever.
         let to = Some(from.saturating_add(length)).filter(|to| *to < instants);
-        Step::Add(from, to.unwrap_or(u64::MAX), amounts(p, g))
+        TimelineStep::Add(from, to.unwrap_or(u64::MAX), amounts(p, g))
     });
     let step = prop_oneof![
         12 => add,
-        6 => any::<usize>().prop_map(Step::Undo),
-        1 => (0..instants / 2).prop_map(Step::Advance),
-        1 => Just(Step::Snapshot),
+        6 => any::<usize>().prop_map(TimelineStep::Undo),
+        1 => (0..instants / 2).prop_map(TimelineStep::Advance),
+        1 => Just(TimelineStep::Snapshot),
     ];
     prop::collection::vec(step, 1..count)
 }
 
-fn openings(instants: u64) -> impl Strategy<Value = TimelineOpening> {
+fn openings(instants: u64) -> impl Strategy<Value = OpeningRequest> {
     let ends = || prop_oneof![2 => Just(u64::MAX), 1 => 0..instants + 9];
     let times = (0..instants + 5, ends(), ends());
     (times, 0u64..40, -1i64..22, -1i64..7).prop_map(|((from, before, until), length, p, g)| {
-        TimelineOpening {
+        OpeningRequest {
             need: amounts(p, g),
             length: DurationMs(length),
             from: Timestamp(from),
@@ -139,28 +139,28 @@ fn openings(instants: u64) -> impl Strategy<Value = TimelineOpening> {
 }
 
 /// Runs a history on both; returns them as they were at the snapshots, and as they are.
-fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
+fn run(steps: &[TimelineStep], instants: usize) -> Vec<(Timeline, TimelineModel)> {
     let (mut timeline, mut model) = pair(instants);
     let mut added = Vec::new();
     let mut kept = Vec::new();
     for step in steps {
         match *step {
-            Step::Add(from, to, change) => {
+            TimelineStep::Add(from, to, change) => {
                 added.push((from, to, change));
                 timeline.add_amounts(span(from, to), &change);
                 model.add(from, to, &change);
             }
-            Step::Undo(which) if !added.is_empty() => {
+            TimelineStep::Undo(which) if !added.is_empty() => {
                 let (from, to, change) = added.swap_remove(which % added.len());
                 timeline.book(span(from, to), &change);
                 model.add(from, to, &change.negated());
             }
-            Step::Undo(_) => {}
-            Step::Advance(now) => {
+            TimelineStep::Undo(_) => {}
+            TimelineStep::Advance(now) => {
                 timeline.forget_before(Timestamp(now));
                 model.start = model.start.max(now as usize);
             }
-            Step::Snapshot => kept.push((timeline.clone(), model.clone())),
+            TimelineStep::Snapshot => kept.push((timeline.clone(), model.clone())),
         }
     }
     kept.push((timeline, model));
@@ -168,7 +168,7 @@ fn run(steps: &[Step], instants: usize) -> Vec<(Timeline, Model)> {
 }
 
 /// Each step of both, from the model's start on.
-fn is_same(timeline: &Timeline, model: &Model) -> bool {
+fn is_same(timeline: &Timeline, model: &TimelineModel) -> bool {
     let start = model.start as u64;
     let end = model.free.len() as u64;
     let mut expected = Vec::new();
@@ -327,7 +327,7 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
     );
     assert!(matches!(
         timeline.amounts(&capacity(1, u64::MAX)),
-        Err(KindsError::TooMuch { .. })
+        Err(ResourceKindsError::TooMuch { .. })
     ));
     let many = (0..KINDS_MAX)
         .map(|kind| (kind.to_string().into(), 1))
@@ -338,7 +338,7 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
     };
     assert!(matches!(
         Timeline::new(Timestamp(0), &many),
-        Err(KindsError::TooMany { count: 9 })
+        Err(ResourceKindsError::TooMany { count: 9 })
     ));
     assert_eq!(timeline.kinds().resources(&amounts(-1, 2)), capacity(0, 2));
 }
@@ -347,10 +347,10 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
 fn a_need_of_nothing_is_met_where_more_is_promised_than_there_is() {
     let mut timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
     timeline.add_amounts(span(0, u64::MAX), &amounts(0, -5));
-    let wanted = TimelineOpening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
+    let wanted = OpeningRequest::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
     assert_eq!(timeline.earliest_start(&wanted), Some(Timestamp(3)));
     assert_eq!(
-        timeline.earliest_start(&TimelineOpening {
+        timeline.earliest_start(&OpeningRequest {
             need: amounts(8, 1),
             ..wanted
         }),

@@ -2,18 +2,18 @@
 
 use std::ops::ControlFlow::{self, Continue};
 
-use super::amounts::Amounts;
-use super::tree_node::{Branch, Node, branch_of};
+use super::amounts::ResourceAmounts;
+use super::tree_node::{TimelineBranch, TimelineNode, branch_of};
 
-impl Branch {
+impl TimelineBranch {
     /// Returns the least and the most between `from` and `to`; if that is empty: at `from`.
-    pub(super) fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
+    pub(super) fn range(&self, from: u64, to: u64) -> (ResourceAmounts, ResourceAmounts) {
         let mut range = None;
         self.widen_range(
             from,
             to.max(from.saturating_add(1)),
             u64::MAX,
-            &Amounts::default(),
+            &ResourceAmounts::default(),
             &mut range,
         );
         range.unwrap_or_default()
@@ -26,10 +26,10 @@ impl Branch {
         from: u64,
         to: u64,
         end: u64,
-        shift: &Amounts,
-        range: &mut Option<(Amounts, Amounts)>,
+        shift: &ResourceAmounts,
+        range: &mut Option<(ResourceAmounts, ResourceAmounts)>,
     ) {
-        let mut add = |least: Amounts, most: Amounts| {
+        let mut add = |least: ResourceAmounts, most: ResourceAmounts| {
             let least = least.plus(shift);
             let most = most.plus(shift);
             *range = Some(range.map_or((least, most), |(l, m)| (l.min(&least), m.max(&most))));
@@ -38,7 +38,7 @@ impl Branch {
             return add(self.least, self.most);
         }
         match &*self.node {
-            Node::Leaf(leaf) => {
+            TimelineNode::Leaf(leaf) => {
                 let first = leaf.step_of(from);
                 let before = leaf.times.partition_point(|time| *time < to);
                 for step in first..before.max(first + 1) {
@@ -46,7 +46,7 @@ impl Branch {
                     add(free, free);
                 }
             }
-            Node::Inner(branches) => {
+            TimelineNode::Inner(branches) => {
                 let shift = shift.plus(&self.shift);
                 let first = branch_of(branches, from);
                 for (index, branch) in branches.iter().enumerate().skip(first) {
@@ -65,10 +65,10 @@ impl Branch {
         &self,
         from: u64,
         to: u64,
-        each: &mut impl FnMut(u64, Amounts) -> ControlFlow<B>,
+        each: &mut impl FnMut(u64, ResourceAmounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         if from < to {
-            self.steps_below(from, to, &Amounts::default(), each)
+            self.steps_below(from, to, &ResourceAmounts::default(), each)
         } else {
             Continue(())
         }
@@ -78,18 +78,18 @@ impl Branch {
         &self,
         from: u64,
         to: u64,
-        shift: &Amounts,
-        each: &mut impl FnMut(u64, Amounts) -> ControlFlow<B>,
+        shift: &ResourceAmounts,
+        each: &mut impl FnMut(u64, ResourceAmounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let shift = shift.plus(&self.shift);
         match &*self.node {
-            Node::Leaf(leaf) => {
+            TimelineNode::Leaf(leaf) => {
                 let before = leaf.times.partition_point(|time| *time < to);
                 (leaf.step_of(from)..before).try_for_each(|step| {
                     each(leaf.times[step].max(from), leaf.free(step).plus(&shift))
                 })
             }
-            Node::Inner(branches) => {
+            TimelineNode::Inner(branches) => {
                 let first = branch_of(branches, from);
                 let mut within = branches[first..]
                     .iter()

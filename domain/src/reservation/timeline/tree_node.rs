@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::amounts::Amounts;
+use super::amounts::ResourceAmounts;
 
 /// Steps in a leaf before it is cut in two.
 const STEPS_MAX: usize = 64;
@@ -15,22 +15,22 @@ const BRANCHES_MAX: usize = 16;
 
 /// A subtree, and what is known of it as a whole.
 #[derive(Debug, Clone)]
-pub(super) struct Branch {
+pub(super) struct TimelineBranch {
     /// The beginning of its first step.
     pub(super) first: u64,
     /// The amounts added to all below.
-    pub(super) shift: Amounts,
+    pub(super) shift: ResourceAmounts,
     /// The least and the most below, with the shift.
-    pub(super) least: Amounts,
-    pub(super) most: Amounts,
-    pub(super) node: Arc<Node>,
+    pub(super) least: ResourceAmounts,
+    pub(super) most: ResourceAmounts,
+    pub(super) node: Arc<TimelineNode>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum TimelineNode {
     Leaf(TimelineLeaf),
     /// Never empty.
-    Inner(Vec<Branch>),
+    Inner(Vec<TimelineBranch>),
 }
 
 /// Steps in order of time; never empty. From the time of a step on, up to the next one's, this much
@@ -44,8 +44,8 @@ pub(super) struct TimelineLeaf {
 }
 
 impl TimelineLeaf {
-    pub(super) fn free(&self, step: usize) -> Amounts {
-        let mut amounts = Amounts::default();
+    pub(super) fn free(&self, step: usize) -> ResourceAmounts {
+        let mut amounts = ResourceAmounts::default();
         amounts.0[..self.kinds].copy_from_slice(self.row(step));
         amounts
     }
@@ -62,7 +62,7 @@ impl TimelineLeaf {
             .saturating_sub(1)
     }
 
-    fn add_to_steps(&mut self, steps: std::ops::Range<usize>, change: &Amounts) {
+    fn add_to_steps(&mut self, steps: std::ops::Range<usize>, change: &ResourceAmounts) {
         for row in
             self.free[steps.start * self.kinds..steps.end * self.kinds].chunks_exact_mut(self.kinds)
         {
@@ -98,16 +98,16 @@ impl TimelineLeaf {
     }
 }
 
-impl Node {
+impl TimelineNode {
     fn len(&self) -> usize {
         match self {
-            Node::Leaf(leaf) => leaf.times.len(),
-            Node::Inner(branches) => branches.len(),
+            TimelineNode::Leaf(leaf) => leaf.times.len(),
+            TimelineNode::Inner(branches) => branches.len(),
         }
     }
 
     fn is_small_with(&self, other: &Self) -> bool {
-        let max = if matches!(self, Node::Leaf(_)) {
+        let max = if matches!(self, TimelineNode::Leaf(_)) {
             STEPS_MAX
         } else {
             BRANCHES_MAX
@@ -118,53 +118,56 @@ impl Node {
     /// Splits off its later half, if it is too large.
     fn split_if_large(&mut self) -> Option<Self> {
         match self {
-            Node::Leaf(leaf) => leaf.split_off_half().map(Node::Leaf),
-            Node::Inner(branches) => (branches.len() > BRANCHES_MAX)
-                .then(|| Node::Inner(branches.split_off(BRANCHES_MAX / 2))),
+            TimelineNode::Leaf(leaf) => leaf.split_off_half().map(TimelineNode::Leaf),
+            TimelineNode::Inner(branches) => (branches.len() > BRANCHES_MAX)
+                .then(|| TimelineNode::Inner(branches.split_off(BRANCHES_MAX / 2))),
         }
     }
 
     /// Adds a change to all.
-    fn shift_all(&mut self, change: &Amounts) {
+    fn shift_all(&mut self, change: &ResourceAmounts) {
         match self {
-            Node::Leaf(leaf) => leaf.add_to_steps(0..leaf.times.len(), change),
-            Node::Inner(branches) => branches.iter_mut().for_each(|branch| branch.shift(change)),
+            TimelineNode::Leaf(leaf) => leaf.add_to_steps(0..leaf.times.len(), change),
+            TimelineNode::Inner(branches) => {
+                branches.iter_mut().for_each(|branch| branch.shift(change))
+            }
         }
     }
 
     /// Appends the node right after it, of the same depth.
     fn append_later(&mut self, later: Self) {
         match (self, later) {
-            (Node::Leaf(leaf), Node::Leaf(later)) => {
+            (TimelineNode::Leaf(leaf), TimelineNode::Leaf(later)) => {
                 leaf.times.extend(later.times);
                 leaf.free.extend(later.free);
             }
-            (Node::Inner(branches), Node::Inner(later)) => branches.extend(later),
-            (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
+            (TimelineNode::Inner(branches), TimelineNode::Inner(later)) => branches.extend(later),
+            (TimelineNode::Leaf(_), TimelineNode::Inner(_))
+            | (TimelineNode::Inner(_), TimelineNode::Leaf(_)) => {
                 debug_assert!(false, "all leaves are equally deep");
             }
         }
     }
 }
 
-impl Branch {
+impl TimelineBranch {
     /// Creates a leaf of one step.
-    pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
+    pub(super) fn leaf(kinds: usize, at: u64, free: &ResourceAmounts) -> Self {
         let free = free.0[..kinds].to_vec();
         Self::from_node(
-            Node::Leaf(TimelineLeaf {
+            TimelineNode::Leaf(TimelineLeaf {
                 kinds,
                 times: vec![at],
                 free,
             }),
-            Amounts::default(),
+            ResourceAmounts::default(),
         )
     }
 
-    fn from_node(node: Node, shift: Amounts) -> Self {
+    fn from_node(node: TimelineNode, shift: ResourceAmounts) -> Self {
         let first = 0;
-        let least = Amounts::default();
-        let most = Amounts::default();
+        let least = ResourceAmounts::default();
+        let most = ResourceAmounts::default();
         let mut branch = Self {
             first,
             shift,
@@ -179,12 +182,12 @@ impl Branch {
     /// Computes again what is known of it as a whole.
     fn update_bounds(&mut self) {
         let (first, least, most) = match &*self.node {
-            Node::Leaf(leaf) => (
+            TimelineNode::Leaf(leaf) => (
                 leaf.times[0],
                 leaf.fold_rows(i64::min),
                 leaf.fold_rows(i64::max),
             ),
-            Node::Inner(branches) => {
+            TimelineNode::Inner(branches) => {
                 let mut least = branches[0].least;
                 let mut most = branches[0].most;
                 for branch in &branches[1..] {
@@ -199,14 +202,14 @@ impl Branch {
         self.most = most.plus(&self.shift);
     }
 
-    fn shift(&mut self, change: &Amounts) {
+    fn shift(&mut self, change: &ResourceAmounts) {
         self.shift = self.shift.plus(change);
         self.least = self.least.plus(change);
         self.most = self.most.plus(change);
     }
 
     /// Adds `change` from `from`, not before the first step, to before `to`.
-    pub(super) fn add_change(&mut self, from: u64, to: u64, change: &Amounts) {
+    pub(super) fn add_change(&mut self, from: u64, to: u64, change: &ResourceAmounts) {
         self.cut_root(from);
         if to < u64::MAX {
             self.cut_root(to);
@@ -221,7 +224,10 @@ impl Branch {
     fn cut_root(&mut self, at: u64) {
         if let Some(later) = self.cut_branch(at) {
             let earlier = self.clone();
-            *self = Self::from_node(Node::Inner(vec![earlier, later]), Amounts::default());
+            *self = Self::from_node(
+                TimelineNode::Inner(vec![earlier, later]),
+                ResourceAmounts::default(),
+            );
         }
     }
 
@@ -229,8 +235,8 @@ impl Branch {
     fn cut_branch(&mut self, at: u64) -> Option<Self> {
         let node = Arc::make_mut(&mut self.node);
         match node {
-            Node::Leaf(leaf) => leaf.cut_step(at),
-            Node::Inner(branches) => {
+            TimelineNode::Leaf(leaf) => leaf.cut_step(at),
+            TimelineNode::Inner(branches) => {
                 let index = branch_of(branches, at);
                 if let Some(later) = branches[index].cut_branch(at) {
                     branches.insert(index + 1, later);
@@ -248,17 +254,17 @@ impl Branch {
 
     /// Adds `change` to the steps from `from` to before `to`, where steps begin; `end`: the end of
     /// the last one here.
-    fn add_within(&mut self, from: u64, to: u64, end: u64, change: &Amounts) {
+    fn add_within(&mut self, from: u64, to: u64, end: u64, change: &ResourceAmounts) {
         if from <= self.first && end <= to {
             self.shift(change);
             return;
         }
         match Arc::make_mut(&mut self.node) {
-            Node::Leaf(leaf) => {
+            TimelineNode::Leaf(leaf) => {
                 let first = leaf.times.partition_point(|time| *time < from);
                 leaf.add_to_steps(first..leaf.times.partition_point(|time| *time < to), change);
             }
-            Node::Inner(branches) => {
+            TimelineNode::Inner(branches) => {
                 for index in branch_of(branches, from)..branches.len() {
                     let end = branches.get(index + 1).map_or(end, |next| next.first);
                     if branches[index].first >= to {
@@ -282,7 +288,7 @@ impl Branch {
 
     /// Drops levels that have one branch.
     fn drop_single_levels(&mut self) {
-        while let Node::Inner(branches) = &*self.node
+        while let TimelineNode::Inner(branches) = &*self.node
             && let [only] = &branches[..]
         {
             let mut only = only.clone();
@@ -291,10 +297,10 @@ impl Branch {
         }
     }
 
-    fn free_at(&self, at: u64) -> Amounts {
+    fn free_at(&self, at: u64) -> ResourceAmounts {
         match &*self.node {
-            Node::Leaf(leaf) => leaf.free(leaf.step_of(at)),
-            Node::Inner(branches) => branches[branch_of(branches, at)].free_at(at),
+            TimelineNode::Leaf(leaf) => leaf.free(leaf.step_of(at)),
+            TimelineNode::Inner(branches) => branches[branch_of(branches, at)].free_at(at),
         }
         .plus(&self.shift)
     }
@@ -302,14 +308,14 @@ impl Branch {
     /// Drops the step at `at`. Returns true if nothing is left.
     fn remove_step(&mut self, at: u64) -> bool {
         match Arc::make_mut(&mut self.node) {
-            Node::Leaf(leaf) => {
+            TimelineNode::Leaf(leaf) => {
                 let step = leaf.step_of(at);
                 leaf.remove_steps(step..step + 1);
                 if leaf.times.is_empty() {
                     return true;
                 }
             }
-            Node::Inner(branches) => {
+            TimelineNode::Inner(branches) => {
                 let index = branch_of(branches, at);
                 if branches[index].remove_step(at) {
                     branches.remove(index);
@@ -333,8 +339,8 @@ impl Branch {
 
     fn drop_steps_before(&mut self, now: u64) {
         match Arc::make_mut(&mut self.node) {
-            Node::Leaf(leaf) => leaf.remove_steps(0..leaf.step_of(now)),
-            Node::Inner(branches) => {
+            TimelineNode::Leaf(leaf) => leaf.remove_steps(0..leaf.step_of(now)),
+            TimelineNode::Inner(branches) => {
                 branches.drain(..branch_of(branches, now));
                 branches[0].drop_steps_before(now);
                 merge_small(branches, 0);
@@ -345,7 +351,7 @@ impl Branch {
 }
 
 impl TimelineLeaf {
-    fn fold_rows(&self, better: fn(i64, i64) -> i64) -> Amounts {
+    fn fold_rows(&self, better: fn(i64, i64) -> i64) -> ResourceAmounts {
         let mut bound = self.free(0);
         for row in self.free.chunks_exact(self.kinds) {
             bound
@@ -359,14 +365,14 @@ impl TimelineLeaf {
 }
 
 /// Returns the index of the branch in which `at` lies; the first if `at` is before all.
-pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
+pub(super) fn branch_of(branches: &[TimelineBranch], at: u64) -> usize {
     branches
         .partition_point(|branch| branch.first <= at)
         .saturating_sub(1)
 }
 
 /// Merges a branch with a neighbour, if together they are small.
-fn merge_small(branches: &mut Vec<Branch>, index: usize) {
+fn merge_small(branches: &mut Vec<TimelineBranch>, index: usize) {
     let candidates = [Some(index), index.checked_sub(1)];
     let small = candidates.into_iter().flatten().find(|earlier| {
         let pair = branches.get(*earlier).zip(branches.get(earlier + 1));
@@ -383,23 +389,23 @@ fn merge_small(branches: &mut Vec<Branch>, index: usize) {
 }
 
 #[cfg(test)]
-impl Branch {
+impl TimelineBranch {
     pub(super) fn depth(&self) -> usize {
         match &*self.node {
-            Node::Leaf(_) => 1,
-            Node::Inner(branches) => 1 + branches[0].depth(),
+            TimelineNode::Leaf(_) => 1,
+            TimelineNode::Inner(branches) => 1 + branches[0].depth(),
         }
     }
 
     /// Returns the memory that all of it takes, in bytes, with the counts of each node.
     pub(super) fn bytes(&self) -> usize {
-        let counts = 2 * size_of::<usize>() + size_of::<Node>();
+        let counts = 2 * size_of::<usize>() + size_of::<TimelineNode>();
         counts
             + match &*self.node {
-                Node::Leaf(leaf) => 8 * (leaf.times.capacity() + leaf.free.capacity()),
-                Node::Inner(branches) => {
-                    let below: usize = branches.iter().map(Branch::bytes).sum();
-                    branches.capacity() * size_of::<Branch>() + below
+                TimelineNode::Leaf(leaf) => 8 * (leaf.times.capacity() + leaf.free.capacity()),
+                TimelineNode::Inner(branches) => {
+                    let below: usize = branches.iter().map(TimelineBranch::bytes).sum();
+                    branches.capacity() * size_of::<TimelineBranch>() + below
                 }
             }
     }

@@ -7,7 +7,7 @@ use crate::runner::RunnerError;
 
 /// Indices, with a limit of how many may run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Indices {
+pub struct SweepIndices {
     text: String,
     spans: Vec<IndexSpan>,
     at_once: Option<u32>,
@@ -31,7 +31,7 @@ impl IndexSpan {
     }
 }
 
-impl Indices {
+impl SweepIndices {
     /// The number of indices.
     pub fn count(&self) -> u64 {
         self.spans.iter().map(|span| span.index_count()).fold(0, u64::saturating_add)
@@ -63,13 +63,13 @@ impl Indices {
     }
 }
 
-impl fmt::Display for Indices {
+impl fmt::Display for SweepIndices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Indices {
+impl FromStr for SweepIndices {
     type Err = RunnerError;
 
     fn from_str(text: &str) -> Result<Self, RunnerError> {

@@ -7,11 +7,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use indices::Indices;
+pub use indices::SweepIndices;
 
-use super::{Described, Launch, Runner, RunnerError};
+use super::{JobDescription, AttemptLaunch, Runner, RunnerError};
 use crate::ids::JobId;
-use crate::job::spec::{Collect, JobSpec, is_variable_name};
+use crate::job::spec::{OutputDestination, JobSpec, is_variable_name};
 use crate::job::job_state::Job;
 use crate::units::Bytes;
 use placeholders::TextFiller;
@@ -29,20 +29,20 @@ pub type SweepRow = BTreeMap<Arc<str>, Arc<str>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     /// The values that they get.
-    pub over: Over,
+    pub over: SweepSource,
     /// The most of them that are placed, held or running at once; `None` for no limit.
     pub at_once: Option<u32>,
 }
 
 /// The source of the values of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
+pub enum SweepSource {
     /// Every combination; the last parameter, by name, varies fastest.
     Grid(BTreeMap<Arc<str>, Vec<Arc<str>>>),
     /// A list with a row for each task; all rows name the same parameters.
     List(Vec<SweepRow>),
     /// A list of numbers, as the parameter `index`.
-    Array(Indices),
+    Array(SweepIndices),
 }
 
 /// A run of a sweep.
@@ -63,8 +63,8 @@ impl Sweep {
     /// Returns the limit, from either of the two places where it may be given.
     fn limit_of_runs(&self) -> Result<Option<u32>, RunnerError> {
         let with_array = match &self.over {
-            Over::Array(indices) => indices.at_once(),
-            Over::Grid(_) | Over::List(_) => None,
+            SweepSource::Array(indices) => indices.at_once(),
+            SweepSource::Grid(_) | SweepSource::List(_) => None,
         };
         match (self.at_once, with_array) {
             (Some(_), Some(_)) => Err(RunnerError::LimitTwice),
@@ -74,24 +74,24 @@ impl Sweep {
     }
 }
 
-impl Over {
+impl SweepSource {
     /// Counts the tasks; `u64::MAX` for more than can be counted.
     fn task_count(&self) -> u64 {
         match self {
-            Over::Grid(axes) if axes.is_empty() => 0,
-            Over::Grid(axes) => {
+            SweepSource::Grid(axes) if axes.is_empty() => 0,
+            SweepSource::Grid(axes) => {
                 let lengths = axes.values().map(|values| values.len() as u64);
                 lengths.fold(1, u64::saturating_mul)
             }
-            Over::List(rows) => rows.len() as u64,
-            Over::Array(indices) => indices.count(),
+            SweepSource::List(rows) => rows.len() as u64,
+            SweepSource::Array(indices) => indices.count(),
         }
     }
 
     /// Lists the values of every task. Check their number before: this allocates them all.
     fn list_rows(&self) -> Vec<SweepRow> {
         match self {
-            Over::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
+            SweepSource::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
                 rows.into_iter().flat_map(|row: SweepRow| {
                     values.iter().map(move |value| {
                         let mut row = row.clone();
@@ -100,8 +100,8 @@ impl Over {
                     })
                 }).collect()
             }),
-            Over::List(rows) => rows.clone(),
-            Over::Array(indices) => {
+            SweepSource::List(rows) => rows.clone(),
+            SweepSource::Array(indices) => {
                 indices.list_indices().map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())])).collect()
             }
         }
@@ -109,16 +109,16 @@ impl Over {
 
     fn validate_values(&self) -> Result<(), RunnerError> {
         let names: Vec<&Arc<str>> = match self {
-            Over::Grid(axes) => axes.keys().collect(),
-            Over::List(rows) => rows.first().into_iter().flat_map(SweepRow::keys).collect(),
-            Over::Array(_) => Vec::new(),
+            SweepSource::Grid(axes) => axes.keys().collect(),
+            SweepSource::List(rows) => rows.first().into_iter().flat_map(SweepRow::keys).collect(),
+            SweepSource::Array(_) => Vec::new(),
         };
         if let Some(wrong) =
             names.iter().find(|name| !is_variable_name(name) || name.as_ref() == TASK)
         {
             return Err(RunnerError::ParameterName((*wrong).clone()));
         }
-        let Over::List(rows) = self else { return Ok(()) };
+        let SweepSource::List(rows) = self else { return Ok(()) };
         match rows.iter().position(|row| !row.keys().eq(names.iter().copied())) {
             None => Ok(()),
             Some(row) => {
@@ -137,7 +137,7 @@ impl Runner for SweepRunner {
         "sweep"
     }
 
-    fn expand_jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
+    fn expand_jobs(&self, described: JobDescription) -> Result<Vec<JobSpec>, RunnerError> {
         let sweep = described.sweep.ok_or(RunnerError::NoSweep)?;
         let at_once = sweep.limit_of_runs()?;
         let count = sweep.over.task_count();
@@ -167,7 +167,7 @@ impl Runner for SweepRunner {
         Ok(jobs)
     }
 
-    fn prepare_launch(&self, job: &Job, launch: &mut Launch) {
+    fn prepare_launch(&self, job: &Job, launch: &mut AttemptLaunch) {
         let Some(task) = &job.spec.run.task else { return };
         launch.set_variable("COSPAN_GROUP", task.group.to_string());
         launch.set_variable("COSPAN_TASK", task.index.to_string());
@@ -190,7 +190,7 @@ fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
     for (task, job) in (0..).zip(jobs) {
         let outputs = job.components.iter().flat_map(|component| &component.outputs);
         for output in outputs {
-            let Collect::ToSite { register, .. } = &output.collect else { continue };
+            let OutputDestination::ToSite { register, .. } = &output.collect else { continue };
             match seen.insert(register, task) {
                 Some(first) if first != task => {
                     let name = register.clone();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::SweepRow;
 use crate::ids::RelPath;
-use crate::job::WordPlace;
+use crate::job::ProgramWordKind;
 use crate::job::spec::{
-    Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, PackedProgram,
+    OutputDestination, ComponentSpec, ExecutableSource, FileReference, JobSpec, ProgramOverride, PackedProgram,
 };
 use crate::runner::RunnerError;
 
@@ -29,14 +29,14 @@ pub(super) struct TextFiller<'a> {
     pub(super) taken: &'a Cell<usize>,
 }
 
-type Filled<T> = Result<T, RunnerError>;
+type FillResult<T> = Result<T, RunnerError>;
 
 /// The place of a text, written out only for an error.
 type TextLocation<'a> = &'a dyn Display;
 
 impl TextFiller<'_> {
     /// Builds the job of the task. Parts that are the same in every task are shared by all.
-    pub(super) fn fill_job(&self, template: &JobSpec) -> Filled<JobSpec> {
+    pub(super) fn fill_job(&self, template: &JobSpec) -> FillResult<JobSpec> {
         let mut job = template.clone();
         if let Some(name) = &mut job.name {
             self.fill_text(&"name", name)?;
@@ -47,7 +47,7 @@ impl TextFiller<'_> {
         Ok(job)
     }
 
-    fn fill_component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> Filled<()> {
+    fn fill_component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> FillResult<()> {
         self.fill_program(at, &mut component.program)?;
         for (index, input) in component.inputs.iter_mut().enumerate() {
             self.fill_file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
@@ -55,7 +55,7 @@ impl TextFiller<'_> {
         }
         for (index, output) in component.outputs.iter_mut().enumerate() {
             self.fill_name(&format_args!("{at}.output[{index}].path"), &mut output.path)?;
-            if let Collect::ToSite { register, .. } = &mut output.collect {
+            if let OutputDestination::ToSite { register, .. } = &mut output.collect {
                 self.fill_name(&format_args!("{at}.output[{index}].register"), register)?;
             }
         }
@@ -68,26 +68,26 @@ impl TextFiller<'_> {
         }
     }
 
-    fn fill_program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> Filled<()> {
+    fn fill_program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> FillResult<()> {
         self.fill_executable(at, &mut program.executable)?;
         program.replace_words(OPEN, |place, word| match place {
-            WordPlace::Argument(index) => {
+            ProgramWordKind::Argument(index) => {
                 self.filled_text(&format_args!("{at}.arguments[{index}]"), word).map(Some)
             }
-            WordPlace::Value(name) => {
+            ProgramWordKind::Value(name) => {
                 self.filled_text(&format_args!("{at}.environment.{name}"), word).map(Some)
             }
-            WordPlace::Directory => {
+            ProgramWordKind::Directory => {
                 let at = format_args!("{at}.directory");
                 let filled = self.filled_text(&at, word)?;
                 self.parse_filled::<RelPath>(&at, &filled)?;
                 Ok(Some(filled))
             }
-            WordPlace::Fixed => Ok(None),
+            ProgramWordKind::Fixed => Ok(None),
         })
     }
 
-    fn fill_override(&self, at: TextLocation<'_>, change: &mut Override) -> Filled<()> {
+    fn fill_override(&self, at: TextLocation<'_>, change: &mut ProgramOverride) -> FillResult<()> {
         if let Some(executable) = &mut change.executable {
             self.fill_executable(at, executable)?;
         }
@@ -104,20 +104,20 @@ impl TextFiller<'_> {
         }
     }
 
-    fn fill_executable(&self, at: TextLocation<'_>, executable: &mut Executable) -> Filled<()> {
+    fn fill_executable(&self, at: TextLocation<'_>, executable: &mut ExecutableSource) -> FillResult<()> {
         let at = format_args!("{at}.executable");
         match executable {
-            Executable::AtSite(path) => self.fill_text(&at, path),
-            Executable::Staged(file) => self.fill_file(&at, file),
+            ExecutableSource::AtSite(path) => self.fill_text(&at, path),
+            ExecutableSource::Staged(file) => self.fill_file(&at, file),
         }
     }
 
-    fn fill_file(&self, at: TextLocation<'_>, file: &mut FileRef) -> Filled<()> {
+    fn fill_file(&self, at: TextLocation<'_>, file: &mut FileReference) -> FillResult<()> {
         self.fill_name(&format_args!("{at}.file"), &mut file.name)
     }
 
     /// Fills a text that must still be a name afterwards.
-    fn fill_name<T>(&self, at: TextLocation<'_>, name: &mut T) -> Filled<()>
+    fn fill_name<T>(&self, at: TextLocation<'_>, name: &mut T) -> FillResult<()>
     where
         T: AsRef<str> + FromStr<Err: Display>,
     {
@@ -127,7 +127,7 @@ impl TextFiller<'_> {
         Ok(())
     }
 
-    fn parse_filled<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> Filled<T> {
+    fn parse_filled<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> FillResult<T> {
         text.parse().map_err(|problem: T::Err| RunnerError::Filled {
             at: at.to_string(),
             task: self.task,
@@ -135,7 +135,7 @@ impl TextFiller<'_> {
         })
     }
 
-    fn fill_text(&self, at: TextLocation<'_>, text: &mut Arc<str>) -> Filled<()> {
+    fn fill_text(&self, at: TextLocation<'_>, text: &mut Arc<str>) -> FillResult<()> {
         if text.contains(OPEN) {
             *text = self.filled_text(at, text)?;
         }
@@ -144,7 +144,7 @@ impl TextFiller<'_> {
 
     /// Returns the filled text. A text that is a placeholder and nothing else becomes the value
     /// itself.
-    fn filled_text(&self, at: TextLocation<'_>, text: &str) -> Filled<Arc<str>> {
+    fn filled_text(&self, at: TextLocation<'_>, text: &str) -> FillResult<Arc<str>> {
         let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
         match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {
             Some(name) => self.value_of(at, name.trim()),
@@ -152,7 +152,7 @@ impl TextFiller<'_> {
         }
     }
 
-    fn fill_placeholders(&self, at: TextLocation<'_>, text: &str) -> Filled<String> {
+    fn fill_placeholders(&self, at: TextLocation<'_>, text: &str) -> FillResult<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
@@ -181,7 +181,7 @@ impl TextFiller<'_> {
         Ok(filled)
     }
 
-    fn value_of(&self, at: TextLocation<'_>, name: &str) -> Filled<Arc<str>> {
+    fn value_of(&self, at: TextLocation<'_>, name: &str) -> FillResult<Arc<str>> {
         if name == super::TASK {
             return Ok(self.task.to_string().into());
         }

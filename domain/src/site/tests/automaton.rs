@@ -11,7 +11,7 @@ use crate::units::DurationMs;
 
 const AN_HOUR: DurationMs = DurationMs(3_600_000);
 
-pub(super) struct Automaton {
+pub(super) struct BreakerModel {
     pub(super) errors: u32,
     pub(super) breaker: Breaker,
     /// Whose jobs the errors are that are counted.
@@ -28,7 +28,7 @@ pub(super) struct Automaton {
     parameters: SiteParameters,
 }
 
-impl Automaton {
+impl BreakerModel {
     pub(super) fn new(parameters: SiteParameters) -> Self {
         let known = BTreeSet::new();
         let moved_by = BTreeSet::new();
@@ -115,7 +115,7 @@ impl Automaton {
                 }
             }
             SiteCommand::Operate {
-                what: Operation::ResetErrors,
+                what: OperatorCommand::ResetErrors,
                 ..
             } => {
                 self.breaker = Breaker::Closed;

@@ -5,15 +5,15 @@ use crate::placement::grid::PlacementAcceptance;
 use crate::site::availability::{
     SiteObstacle, SiteState, list_obstacles, serves_files, site_state,
 };
-use crate::site::contact::Contact;
+use crate::site::contact::SiteContact;
 use crate::site::site_due::next_wake;
 use crate::units::DurationMs;
 
-const ANSWERING: Contact = Contact::Answering {
+const ANSWERING: SiteContact = SiteContact::Answering {
     last_at: Timestamp(0),
 };
 
-impl Bench {
+impl SiteTestBench {
     fn state(&self) -> SiteState {
         site_state(&self.record, ANSWERING, 1, self.now)
     }
@@ -21,24 +21,24 @@ impl Bench {
 
 #[test]
 fn a_site_that_has_not_answered_since_our_start_gets_nothing() {
-    let bench = Bench::new();
-    let state = site_state(&bench.record, Contact::NeverAnswered, 0, bench.now);
+    let bench = SiteTestBench::new();
+    let state = site_state(&bench.record, SiteContact::NeverAnswered, 0, bench.now);
     assert_eq!(state, SiteState::Unknown);
     assert!(!state.accepts_placement(true));
 }
 
 #[test]
 fn contact_decides_before_trust() {
-    let bench = Bench::due_for_a_probe();
+    let bench = SiteTestBench::due_for_a_probe();
     let since = bench.now;
     let last_answer = None;
     let state = |contact| site_state(&bench.record, contact, 0, bench.now);
     assert_eq!(
-        state(Contact::Unreachable { since, last_answer }),
+        state(SiteContact::Unreachable { since, last_answer }),
         SiteState::Unreachable
     );
     assert_eq!(
-        state(Contact::CredentialsExpired { since }),
+        state(SiteContact::CredentialsExpired { since }),
         SiteState::CredentialsExpired
     );
     assert_eq!(
@@ -52,7 +52,7 @@ fn contact_decides_before_trust() {
 
 #[test]
 fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert_eq!(bench.state(), SiteState::Usable);
     (1..=3).for_each(|job| drop(bench.error(job)));
     assert_eq!(bench.state(), SiteState::Unusable);
@@ -89,7 +89,7 @@ fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
 
 #[test]
 fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
-    let bench = Bench::due_for_a_probe();
+    let bench = SiteTestBench::due_for_a_probe();
     assert!(bench.state().accepts_placement(true));
     assert!(!bench.state().accepts_placement(false));
     assert_eq!(bench.state().acceptance(), PlacementAcceptance::ProbesOnly);
@@ -100,7 +100,7 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
 
 #[test]
 fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     let once = |job| SiteCommand::StartProbe {
         probe: attempt(job),
         owner: None,
@@ -138,8 +138,8 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
 
 #[test]
 fn a_draining_site_is_drained_once_nothing_of_ours_is_left() {
-    let mut bench = Bench::new();
-    bench.operate(Operation::Drain).unwrap();
+    let mut bench = SiteTestBench::new();
+    bench.operate(OperatorCommand::Drain).unwrap();
     assert_eq!(
         site_state(&bench.record, ANSWERING, 3, bench.now),
         SiteState::Draining
@@ -152,11 +152,11 @@ fn a_draining_site_is_drained_once_nothing_of_ours_is_left() {
 
 #[test]
 fn a_maintenance_window_begins_and_ends_by_the_clock() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let from = bench.now + DurationMs::from_secs(10);
     let until = from + DurationMs::from_secs(10);
     bench
-        .operate(Operation::SetWindow {
+        .operate(OperatorCommand::SetWindow {
             from,
             until,
             reason: text("disks"),
@@ -176,23 +176,23 @@ fn a_maintenance_window_begins_and_ends_by_the_clock() {
 
 #[test]
 fn a_frozen_site_still_lets_its_files_be_read() {
-    let mut bench = Bench::new();
-    bench.operate(Operation::Freeze).unwrap();
+    let mut bench = SiteTestBench::new();
+    bench.operate(OperatorCommand::Freeze).unwrap();
     assert_eq!(bench.state(), SiteState::Frozen);
     assert!(serves_files(&bench.record, ANSWERING, bench.now));
     assert!(!serves_files(
         &bench.record,
-        Contact::NeverAnswered,
+        SiteContact::NeverAnswered,
         bench.now
     ));
 }
 
 #[test]
 fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let until = bench.now + DurationMs::from_secs(10);
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: false,
             until,
         })
@@ -200,7 +200,7 @@ fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
     assert_eq!(bench.state(), SiteState::Unusable);
     (1..=3).for_each(|job| drop(bench.error(job)));
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: true,
             until,
         })
@@ -216,18 +216,18 @@ fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
 
 #[test]
 fn all_obstacles_are_told_the_most_lasting_first() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
-    bench.operate(Operation::Freeze).unwrap();
-    bench.operate(Operation::Drain).unwrap();
+    bench.operate(OperatorCommand::Freeze).unwrap();
+    bench.operate(OperatorCommand::Drain).unwrap();
     let until = bench.now + DurationMs(1);
-    let window = Operation::SetWindow {
+    let window = OperatorCommand::SetWindow {
         from: bench.now,
         until,
         reason: text("disks"),
     };
     bench.operate(window).unwrap();
-    let contact = Contact::Unreachable {
+    let contact = SiteContact::Unreachable {
         since: bench.now,
         last_answer: None,
     };
@@ -251,17 +251,17 @@ fn all_obstacles_are_told_the_most_lasting_first() {
 
 #[test]
 fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let start = bench.now;
     let at = |secs| start + DurationMs::from_secs(secs);
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: true,
             until: at(10),
         })
         .unwrap();
-    let window = Operation::SetWindow {
+    let window = OperatorCommand::SetWindow {
         from: at(20),
         until: at(30),
         reason: text("disks"),

@@ -8,7 +8,7 @@ use crate::units::DurationMs;
 
 #[test]
 fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert_eq!(bench.error(1), ["ErrorCharged"]);
     assert_eq!(bench.error(2), ["ErrorCharged"]);
     assert_eq!(
@@ -25,7 +25,7 @@ fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
         }
     );
     let message = &bench.record.owed[0];
-    assert_eq!(message.kind, NotificationKind::Unusable);
+    assert_eq!(message.kind, SiteNotificationKind::Unusable);
     assert_eq!(
         &*message.text,
         "site delft is unusable after 3 errors in a row; it is probed in 1m00s"
@@ -39,7 +39,7 @@ fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
 
 #[test]
 fn a_component_that_ends_without_a_site_error_sets_the_count_to_zero() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     bench.error(2);
     assert_eq!(bench.success(3), ["SuccessCounted"]);
@@ -51,8 +51,8 @@ fn a_component_that_ends_without_a_site_error_sets_the_count_to_zero() {
 
 /// Errors of a site in a row after each event: E an error of it, S a success, J the job's own
 /// error, U a sibling that was aborted because another component failed.
-fn counted(events: &str) -> (Vec<u32>, Bench) {
-    let mut bench = Bench::new();
+fn counted(events: &str) -> (Vec<u32>, SiteTestBench) {
+    let mut bench = SiteTestBench::new();
     let counts = (1..)
         .zip(events.chars())
         .map(&mut |(job, event)| {
@@ -75,7 +75,7 @@ fn vectors_ft_1_to_ft_4() {
     assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "FT-1");
     assert_eq!(
         bench.owed(),
-        [NotificationKind::Unusable],
+        [SiteNotificationKind::Unusable],
         "FT-1: one notice"
     );
     for (name, events) in [("FT-2", "EEJE"), ("FT-3", "EEUE")] {
@@ -103,7 +103,7 @@ fn vectors_ft_1_to_ft_4() {
 
 #[test]
 fn what_is_nobodys_error_changes_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     for (job, class) in (2..).zip(FailureClass::ALL) {
         if class != FailureClass::Site {
@@ -119,7 +119,7 @@ fn what_is_nobodys_error_changes_nothing() {
 
 #[test]
 fn an_error_told_again_and_again_counts_once() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for _ in 0..10 {
         bench.error(1);
     }
@@ -143,7 +143,7 @@ fn again(job: u64, number: u32) -> SiteCommand {
 
 #[test]
 fn a_job_that_ends_each_of_its_wrappers_closes_no_site() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert_eq!(bench.error(1), ["ErrorCharged"]);
     for number in 2..9 {
         assert_eq!(bench.names(again(1, number)), ["ErrorExcused"]);
@@ -161,7 +161,7 @@ fn a_job_that_ends_each_of_its_wrappers_closes_no_site() {
 
 #[test]
 fn a_job_that_erred_counts_again_after_a_success() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     bench.success(2);
     assert_eq!(bench.names(again(1, 2)), ["ErrorCharged"]);
@@ -169,7 +169,7 @@ fn a_job_that_erred_counts_again_after_a_success() {
 
 #[test]
 fn one_job_that_fails_each_probe_keeps_others_away_no_longer_than_once() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     for number in 2..6 {
         let probe = AttemptId {
             attempt: Attempt(number),
@@ -193,7 +193,7 @@ fn one_job_that_fails_each_probe_keeps_others_away_no_longer_than_once() {
 
 #[test]
 fn a_success_told_again_does_not_hide_later_errors() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     bench.success(2);
     bench.error(3);
@@ -203,7 +203,7 @@ fn a_success_told_again_does_not_hide_later_errors() {
 
 #[test]
 fn successes_at_a_healthy_site_are_not_written() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert!(bench.success(1).is_empty());
     assert_eq!(
         bench.record,
@@ -213,7 +213,7 @@ fn successes_at_a_healthy_site_are_not_written() {
 
 #[test]
 fn nothing_is_charged_while_we_are_cut_off_and_not_afterwards_either() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for job in 1..=5 {
         let SiteCommand::RecordError {
             attempt,
@@ -248,7 +248,7 @@ fn nothing_is_charged_while_we_are_cut_off_and_not_afterwards_either() {
 
 #[test]
 fn what_runs_at_a_site_runs_on_when_its_breaker_opens() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let effects = SiteMachine::due(&bench.record, &bench.parameters, bench.now);
     assert!(
@@ -269,18 +269,18 @@ fn what_runs_at_a_site_runs_on_when_its_breaker_opens() {
 
 #[test]
 fn an_open_breaker_neither_opens_again_nor_waits_longer_for_late_errors() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let before = bench.record.breaker.clone();
     bench.wait_secs(30);
     assert_eq!(bench.error(4), ["ErrorCharged"]);
     assert_eq!(bench.record.breaker, before);
-    assert_eq!(bench.owed(), [NotificationKind::Unusable]);
+    assert_eq!(bench.owed(), [SiteNotificationKind::Unusable]);
 }
 
 #[test]
 fn one_probe_is_let_in_then_two_then_four_then_all() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     let mut job = 10;
     for allowed in [1, 2, 4] {
         for _ in 0..allowed {
@@ -306,13 +306,13 @@ fn one_probe_is_let_in_then_two_then_four_then_all() {
     assert_eq!(bench.record.consecutive_errors, 0);
     assert_eq!(
         bench.owed(),
-        [NotificationKind::Unusable, NotificationKind::Usable]
+        [SiteNotificationKind::Unusable, SiteNotificationKind::Usable]
     );
 }
 
 #[test]
 fn the_components_of_one_job_are_one_probe() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     for component in 0..3 {
         let probe = AttemptId {
             component: ComponentIndex(component),
@@ -340,7 +340,7 @@ fn the_components_of_one_job_are_one_probe() {
 
 #[test]
 fn a_failed_probe_opens_again_for_twice_as_long() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     assert_eq!(
         bench.error(10),
@@ -357,13 +357,16 @@ fn a_failed_probe_opens_again_for_twice_as_long() {
     );
     assert_eq!(
         bench.owed(),
-        [NotificationKind::Unusable, NotificationKind::ProbeFailed]
+        [
+            SiteNotificationKind::Unusable,
+            SiteNotificationKind::ProbeFailed
+        ]
     );
 }
 
 #[test]
 fn errors_of_work_from_before_do_not_count_as_failed_probes() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     assert_eq!(bench.error(4), ["ErrorCharged"]);
     assert!(matches!(bench.record.breaker, Breaker::HalfOpen { .. }));
@@ -371,7 +374,7 @@ fn errors_of_work_from_before_do_not_count_as_failed_probes() {
 
 #[test]
 fn a_probe_that_tells_nothing_makes_room_for_another() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     assert_eq!(
         bench.names(error(10, FailureClass::Preempted)),
@@ -383,7 +386,7 @@ fn a_probe_that_tells_nothing_makes_room_for_another() {
 
 #[test]
 fn a_probe_that_nobody_remembers_does_not_block_the_others() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     let told = SiteCommand::ReconcileProbes {
         live: [attempt(10)].into(),
@@ -398,7 +401,7 @@ fn a_probe_that_nobody_remembers_does_not_block_the_others() {
 
 #[test]
 fn a_failed_probe_that_is_told_both_ways_opens_once() {
-    let mut bench = Bench::due_for_a_probe();
+    let mut bench = SiteTestBench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     let outcome = ProbeOutcome::Failed;
     let told = SiteCommand::EndProbe {
@@ -417,7 +420,7 @@ fn a_failed_probe_that_is_told_both_ways_opens_once() {
 
 #[test]
 fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let probe_at = bench.now + DurationMs::from_secs(60);
     assert_eq!(
@@ -438,14 +441,14 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
 
 #[test]
 fn a_site_in_order_takes_components_without_calling_them_probes() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert_eq!(bench.start_probe(10), Ok(Vec::new()));
     assert_eq!(bench.record.breaker, Breaker::Closed);
 }
 
 #[test]
 fn chance_moves_the_next_probe_within_its_spread() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     bench.error(2);
     bench.names(SiteCommand::RecordError {
@@ -467,7 +470,7 @@ fn chance_moves_the_next_probe_within_its_spread() {
 
 #[test]
 fn what_is_remembered_stays_bounded_however_bad_the_site_is() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for job in 0..1000 {
         bench.names(SiteCommand::RecordError {
             attempt: attempt(job),

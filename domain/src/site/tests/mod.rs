@@ -12,25 +12,25 @@ mod together;
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::site::SiteMachine;
 use crate::site::failure::FailureClass;
-use crate::site::site_command::{Operation, SiteCommand, SiteRejection};
+use crate::site::site_command::{OperatorCommand, SiteCommand, SiteRejection};
 use crate::site::site_event::SiteEvent;
 use crate::site::site_parameters::SiteParameters;
-use crate::site::site_state::{AttemptId, NotificationKind, SiteRecord};
+use crate::site::site_state::{AttemptId, SiteNotificationKind, SiteRecord};
 use crate::units::{PerMillion, Timestamp};
 
 /// A record with its clock, driven by commands.
 #[derive(Debug, Clone)]
-struct Bench {
+struct SiteTestBench {
     record: SiteRecord,
     parameters: SiteParameters,
     now: Timestamp,
     journal: Vec<SiteEvent>,
 }
 
-impl Bench {
+impl SiteTestBench {
     fn new() -> Self {
         Self {
             record: SiteRecord::new(SiteName::new("delft").unwrap()),
@@ -83,11 +83,11 @@ impl Bench {
         })
     }
 
-    fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, SiteRejection> {
+    fn operate(&mut self, what: OperatorCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
         self.tell(SiteCommand::Operate { by: key(), what })
     }
 
-    fn owed(&self) -> Vec<NotificationKind> {
+    fn owed(&self) -> Vec<SiteNotificationKind> {
         self.record
             .owed
             .iter()

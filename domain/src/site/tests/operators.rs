@@ -2,22 +2,22 @@
 
 use super::*;
 use crate::site::site_due::SiteEffect;
-use crate::site::site_state::{Breaker, IssuedBy, MAX_OWED, MAX_WINDOWS, NotificationId};
+use crate::site::site_state::{Breaker, CommandOrigin, MAX_OWED, MAX_WINDOWS, SiteNotificationId};
 use crate::units::DurationMs;
 
 #[test]
 fn an_order_is_kept_with_the_key_that_gave_it() {
-    let mut bench = Bench::new();
-    bench.operate(Operation::Drain).unwrap();
-    bench.operate(Operation::Freeze).unwrap();
-    let order = Some(IssuedBy {
+    let mut bench = SiteTestBench::new();
+    bench.operate(OperatorCommand::Drain).unwrap();
+    bench.operate(OperatorCommand::Freeze).unwrap();
+    let order = Some(CommandOrigin {
         by: key(),
         at: bench.now,
     });
     assert_eq!(bench.record.operator.draining, order);
     assert_eq!(bench.record.operator.frozen, order);
-    bench.operate(Operation::Undrain).unwrap();
-    bench.operate(Operation::Thaw).unwrap();
+    bench.operate(OperatorCommand::Undrain).unwrap();
+    bench.operate(OperatorCommand::Thaw).unwrap();
     assert_eq!(
         (
             &bench.record.operator.draining,
@@ -29,11 +29,15 @@ fn an_order_is_kept_with_the_key_that_gave_it() {
 
 #[test]
 fn an_order_that_is_so_already_says_so() {
-    let mut bench = Bench::new();
-    for idle in [Operation::Undrain, Operation::Thaw, Operation::Unforce] {
+    let mut bench = SiteTestBench::new();
+    for idle in [
+        OperatorCommand::Undrain,
+        OperatorCommand::Thaw,
+        OperatorCommand::Unforce,
+    ] {
         assert_eq!(bench.operate(idle), Err(SiteRejection::AlreadySo));
     }
-    for order in [Operation::Drain, Operation::Freeze] {
+    for order in [OperatorCommand::Drain, OperatorCommand::Freeze] {
         bench.operate(order.clone()).unwrap();
         assert_eq!(bench.operate(order), Err(SiteRejection::AlreadySo));
     }
@@ -42,17 +46,21 @@ fn an_order_that_is_so_already_says_so() {
 #[test]
 fn a_reset_works_whatever_the_state() {
     let half_open = {
-        let mut bench = Bench::due_for_a_probe();
+        let mut bench = SiteTestBench::due_for_a_probe();
         bench.start_probe(10).unwrap();
         bench
     };
-    for mut bench in [Bench::new(), Bench::due_for_a_probe(), half_open] {
-        bench.operate(Operation::ResetErrors).unwrap();
+    for mut bench in [
+        SiteTestBench::new(),
+        SiteTestBench::due_for_a_probe(),
+        half_open,
+    ] {
+        bench.operate(OperatorCommand::ResetErrors).unwrap();
         assert_eq!(bench.record.breaker, Breaker::Closed);
         assert_eq!(bench.record.consecutive_errors, 0);
         assert_eq!(
             bench.record.operator.reset,
-            Some(IssuedBy {
+            Some(CommandOrigin {
                 by: key(),
                 at: bench.now
             })
@@ -62,19 +70,19 @@ fn a_reset_works_whatever_the_state() {
 
 #[test]
 fn errors_from_before_a_reset_are_not_counted_when_told_again_after_it() {
-    let mut bench = Bench::due_for_a_probe();
-    bench.operate(Operation::ResetErrors).unwrap();
+    let mut bench = SiteTestBench::due_for_a_probe();
+    bench.operate(OperatorCommand::ResetErrors).unwrap();
     (1..=3).for_each(|job| assert!(bench.error(job).is_empty()));
     assert_eq!(bench.record.consecutive_errors, 0);
 }
 
 #[test]
 fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let until = bench.now + DurationMs::from_secs(10);
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: true,
             until,
         })
@@ -85,7 +93,7 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
         "not a probe, just work"
     );
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: false,
             until,
         })
@@ -100,7 +108,7 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
         Err(SiteRejection::NotYetProbed { .. })
     ));
     assert_eq!(
-        bench.operate(Operation::Force {
+        bench.operate(OperatorCommand::Force {
             usable: true,
             until
         }),
@@ -110,12 +118,12 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
 
 #[test]
 fn a_window_with_the_same_start_is_replaced() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let from = bench.now + DurationMs::from_secs(100);
     for secs in [10, 20] {
         let until = from + DurationMs::from_secs(secs);
         bench
-            .operate(Operation::SetWindow {
+            .operate(OperatorCommand::SetWindow {
                 from,
                 until,
                 reason: text("disks"),
@@ -127,20 +135,22 @@ fn a_window_with_the_same_start_is_replaced() {
         bench.record.operator.windows[0].until,
         from + DurationMs::from_secs(20)
     );
-    bench.operate(Operation::RemoveWindow { from }).unwrap();
+    bench
+        .operate(OperatorCommand::RemoveWindow { from })
+        .unwrap();
     assert_eq!(
-        bench.operate(Operation::RemoveWindow { from }),
+        bench.operate(OperatorCommand::RemoveWindow { from }),
         Err(SiteRejection::NoSuchWindow)
     );
 }
 
 #[test]
 fn a_window_that_ends_before_it_begins_is_refused() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let now = bench.now;
     let later = bench.now + DurationMs(5);
     for (from, until) in [(later, later), (later, now), (Timestamp(0), now)] {
-        let order = Operation::SetWindow {
+        let order = OperatorCommand::SetWindow {
             from,
             until,
             reason: text(""),
@@ -151,10 +161,10 @@ fn a_window_that_ends_before_it_begins_is_refused() {
 
 #[test]
 fn windows_are_bounded_and_those_that_are_over_make_room() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let window = |i: u64| {
         let from = Timestamp(2_000_000 + i * 1000);
-        Operation::SetWindow {
+        OperatorCommand::SetWindow {
             from,
             until: from + DurationMs(1000),
             reason: text(""),
@@ -173,8 +183,8 @@ fn windows_are_bounded_and_those_that_are_over_make_room() {
 
 #[test]
 fn a_message_is_owed_until_it_was_sent() {
-    let mut bench = Bench::due_for_a_probe();
-    let due = |bench: &Bench| SiteMachine::due(&bench.record, &bench.parameters, bench.now);
+    let mut bench = SiteTestBench::due_for_a_probe();
+    let due = |bench: &SiteTestBench| SiteMachine::due(&bench.record, &bench.parameters, bench.now);
     let [SiteEffect::SendNotification(message)] = &due(&bench)[..] else {
         panic!("not owed")
     };
@@ -186,21 +196,21 @@ fn a_message_is_owed_until_it_was_sent() {
 
 #[test]
 fn of_too_many_messages_the_newest_win() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for i in 0..10 {
         bench.names(SiteCommand::Notify {
-            kind: NotificationKind::Unreachable,
+            kind: SiteNotificationKind::Unreachable,
             text: text(&format!("message {i}")),
             details: vec![text("no route to host")],
         });
     }
     assert_eq!(bench.record.owed.len(), MAX_OWED);
-    assert_eq!(bench.record.owed.back().unwrap().id, NotificationId(10));
+    assert_eq!(bench.record.owed.back().unwrap().id, SiteNotificationId(10));
     assert_eq!(bench.record.notifications_dropped, 6);
     assert!(
         bench
             .names(SiteCommand::NotificationSent {
-                id: NotificationId(1)
+                id: SiteNotificationId(1)
             })
             .is_empty()
     );

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::InstanceId;
-use crate::site::barred_owners_record::{Ban, MAX_KEPT_OFF, OWN_PROBE_PATIENCE};
+use crate::site::barred_owners_record::{MAX_KEPT_OFF, OWN_PROBE_PATIENCE, OwnerBan};
 use crate::site::site_command::ProbeOutcome;
 use crate::site::site_state::Breaker;
 use crate::units::DurationMs;
@@ -13,7 +13,7 @@ fn owner(name: &str) -> KeyName {
     KeyName::new(name).unwrap()
 }
 
-impl Bench {
+impl SiteTestBench {
     fn error_of(&mut self, job: u64, name: &str) -> Vec<&'static str> {
         let SiteCommand::RecordError {
             attempt,
@@ -48,7 +48,7 @@ impl Bench {
         })
     }
 
-    fn ban_of(&self, name: &str) -> Option<Ban> {
+    fn ban_of(&self, name: &str) -> Option<OwnerBan> {
         self.record.bar_reason_for(&owner(name), self.now)
     }
 
@@ -60,7 +60,7 @@ impl Bench {
 
     fn stays_away(&self, name: &str) -> u64 {
         match self.ban_of(name) {
-            Some(Ban::KeptOff { until }) => until.since(self.now).0 / 1000,
+            Some(OwnerBan::KeptOff { until }) => until.since(self.now).0 / 1000,
             ban => panic!("{ban:?}"),
         }
     }
@@ -68,7 +68,7 @@ impl Bench {
 
 #[test]
 fn errors_of_one_owner_have_a_probe_of_our_own_decide() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     assert_eq!(bench.error_of(1, "mallory"), ["ErrorCharged"]);
     assert_eq!(bench.error_of(2, "mallory"), ["ErrorCharged"]);
     assert_eq!(
@@ -86,7 +86,7 @@ fn errors_of_one_owner_have_a_probe_of_our_own_decide() {
     );
     assert_eq!(
         (bench.ban_of("mallory"), bench.ban_of("alice")),
-        (Some(Ban::Probed), None)
+        (Some(OwnerBan::Probed), None)
     );
     assert_eq!(
         bench.own_probe_over(ProbeOutcome::Succeeded),
@@ -102,7 +102,7 @@ fn errors_of_one_owner_have_a_probe_of_our_own_decide() {
 
 #[test]
 fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let told = bench.own_probe_over(ProbeOutcome::Failed);
     assert_eq!(told, ["OwnProbeEnded", "BreakerOpened", "NotificationOwed"]);
@@ -134,12 +134,12 @@ fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
 
 #[test]
 fn errors_of_several_owners_open_the_breaker_whatever_probe_is_under_way() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error_of(1, "mallory");
     bench.error_of(2, "alice");
     let told = bench.error_of(3, "mallory");
     assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let told = bench.error_of(7, "alice");
     assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
@@ -151,7 +151,7 @@ fn errors_of_several_owners_open_the_breaker_whatever_probe_is_under_way() {
 
 #[test]
 fn errors_of_which_nobody_knows_whose_they_are_count_as_several_owners() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.error(1);
     bench.error_of(2, "mallory");
     let told = bench.error_of(3, "mallory");
@@ -160,19 +160,22 @@ fn errors_of_which_nobody_knows_whose_they_are_count_as_several_owners() {
 
 #[test]
 fn a_success_meanwhile_is_as_good_as_the_probe() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     assert_eq!(
         bench.success(9),
         ["SuccessCounted", "OwnProbeEnded", "OwnerKeptOff"]
     );
     assert_eq!(bench.record.consecutive_errors, 0);
-    assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
+    assert!(matches!(
+        bench.ban_of("mallory"),
+        Some(OwnerBan::KeptOff { .. })
+    ));
 }
 
 #[test]
 fn an_owner_who_errs_again_at_once_stays_away_for_longer_and_longer() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let mut waits = Vec::new();
     for _ in 0..8 {
         bench.accused();
@@ -190,7 +193,7 @@ fn an_owner_who_errs_again_at_once_stays_away_for_longer_and_longer() {
 
 #[test]
 fn a_probe_that_told_nothing_leaves_the_count_as_it_was() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     assert_eq!(
         bench.own_probe_over(ProbeOutcome::Inconclusive),
@@ -209,7 +212,7 @@ fn a_probe_that_told_nothing_leaves_the_count_as_it_was() {
 
 #[test]
 fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let start = |name: &str| {
         let probe = attempt(50);
@@ -222,14 +225,14 @@ fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
     };
     assert_eq!(
         bench.tell(start("mallory")),
-        Err(SiteRejection::Banned(Ban::Probed))
+        Err(SiteRejection::Banned(OwnerBan::Probed))
     );
     assert_eq!(bench.tell(start("alice")), Ok(Vec::new()));
     bench.own_probe_over(ProbeOutcome::Succeeded);
     let until = bench.now + DurationMs::from_secs(60);
     assert_eq!(
         bench.tell(start("mallory")),
-        Err(SiteRejection::Banned(Ban::KeptOff { until }))
+        Err(SiteRejection::Banned(OwnerBan::KeptOff { until }))
     );
     bench.wait_secs(60);
     assert_eq!(bench.tell(start("mallory")), Ok(Vec::new()));
@@ -237,11 +240,11 @@ fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
 
 #[test]
 fn a_reset_lets_everybody_in_again() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     bench.own_probe_over(ProbeOutcome::Succeeded);
     bench.accused();
-    bench.operate(Operation::ResetErrors).unwrap();
+    bench.operate(OperatorCommand::ResetErrors).unwrap();
     assert_eq!(
         (bench.ban_of("mallory"), &bench.record.own_probe),
         (None, &None)
@@ -250,7 +253,7 @@ fn a_reset_lets_everybody_in_again() {
 
 #[test]
 fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     bench.wait_secs(60);
     for job in 10..14 {
@@ -301,7 +304,7 @@ fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
 
 #[test]
 fn a_probe_is_given_up_by_the_clock() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let wake = SiteMachine::next_wake(&bench.record, &bench.parameters, bench.now);
     assert_eq!(wake, Some(bench.now + OWN_PROBE_PATIENCE));
@@ -309,7 +312,7 @@ fn a_probe_is_given_up_by_the_clock() {
 
 #[test]
 fn owners_that_stay_away_are_remembered_up_to_a_number() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for number in 0..100 {
         let name = format!("mallory-{number}");
         (0..3).for_each(|job| drop(bench.error_of(number * 10 + job, &name)));
@@ -321,7 +324,7 @@ fn owners_that_stay_away_are_remembered_up_to_a_number() {
 
 #[test]
 fn probes_of_our_own_at_different_sites_are_told_apart() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let probe = bench.record.own_probe.clone().unwrap();
     let instance = InstanceId::from_random(7);
@@ -335,11 +338,11 @@ fn probes_of_our_own_at_different_sites_are_told_apart() {
 
 #[test]
 fn an_operator_who_says_that_a_site_is_usable_says_so_for_everybody() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.accused();
     let until = bench.now + DurationMs::from_secs(30);
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: true,
             until,
         })
@@ -352,14 +355,17 @@ fn an_operator_who_says_that_a_site_is_usable_says_so_for_everybody() {
         (None, 0)
     );
     bench.wait_secs(30);
-    assert_eq!(bench.ban_of("mallory"), Some(Ban::Probed));
+    assert_eq!(bench.ban_of("mallory"), Some(OwnerBan::Probed));
     bench.own_probe_over(ProbeOutcome::Succeeded);
     let until = bench.now + DurationMs::from_secs(30);
     bench
-        .operate(Operation::Force {
+        .operate(OperatorCommand::Force {
             usable: false,
             until,
         })
         .unwrap();
-    assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
+    assert!(matches!(
+        bench.ban_of("mallory"),
+        Some(OwnerBan::KeptOff { .. })
+    ));
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::ReservationName;
-use crate::reservation::{ReservationOutcome, Serial, StartWindow};
+use crate::reservation::{ReservationOutcome, ReservationSerial, StartWindow};
 use crate::resources::Resources;
 use crate::site::shared_reservation::{
-    ENDED_SHARED, MAX_SHARED, SharedEnd, SharedQuestion, SharedReservation, SharedStage,
-    SharedTerms,
+    ENDED_SHARED, MAX_SHARED, SharedReservation, SharedReservationCall, SharedReservationEnd,
+    SharedReservationStage, SharedReservationTerms,
 };
 use crate::units::DurationMs;
 
@@ -19,9 +19,9 @@ fn name(text: &str) -> ReservationName {
     ReservationName::new(text).unwrap()
 }
 
-impl Bench {
-    fn wish(&self, called: &str) -> SharedTerms {
-        SharedTerms {
+impl SiteTestBench {
+    fn wish(&self, called: &str) -> SharedReservationTerms {
+        SharedReservationTerms {
             name: name(called),
             allowed: [].into(),
             resources: Resources::processors(4),
@@ -35,7 +35,7 @@ impl Bench {
     }
 
     fn want(&mut self, called: &str) -> Result<Vec<SiteEvent>, SiteRejection> {
-        self.operate(Operation::Reserve(Box::new(self.wish(called))))
+        self.operate(OperatorCommand::Reserve(Box::new(self.wish(called))))
     }
 
     /// The site answers what it is asked.
@@ -64,23 +64,23 @@ impl Bench {
         self.record.shared_named(&name(called)).unwrap()
     }
 
-    fn asked(&self) -> Option<SharedQuestion> {
+    fn asked(&self) -> Option<SharedReservationCall> {
         self.record.next_shared_call().map(|(_, asked)| asked)
     }
 }
 
 #[test]
 fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     let start = bench.now + HOUR;
     bench.want("course").unwrap();
-    assert_eq!(bench.asked(), Some(SharedQuestion::Request));
+    assert_eq!(bench.asked(), Some(SharedReservationCall::Request));
     assert_eq!(
         bench.one("course").request(HOUR).window,
         StartWindow::exactly(start)
     );
     bench.answer(ReservationOutcome::Granted { start });
-    assert_eq!(bench.asked(), Some(SharedQuestion::Confirm));
+    assert_eq!(bench.asked(), Some(SharedReservationCall::Confirm));
     bench.answer(ReservationOutcome::Done);
     assert_eq!(bench.asked(), None);
     let kept = bench.one("course");
@@ -99,65 +99,65 @@ fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
 
 #[test]
 fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.want("course").unwrap();
     bench
-        .operate(Operation::CancelReservation {
+        .operate(OperatorCommand::CancelReservation {
             name: name("course"),
         })
         .unwrap();
-    let asked = SharedQuestion::Request;
+    let asked = SharedReservationCall::Request;
     let start = bench.now + HOUR;
     let outcome = ReservationOutcome::Granted { start };
     let late = SiteCommand::SharedAnswered {
-        serial: Serial(1),
+        serial: ReservationSerial(1),
         asked,
         outcome,
     };
     assert_eq!(bench.tell(late), Ok(Vec::new()));
     assert_eq!(
         bench.asked(),
-        Some(SharedQuestion::Release),
+        Some(SharedReservationCall::Release),
         "whatever it granted goes back"
     );
     bench.answer(ReservationOutcome::Done);
-    let ended = SharedStage::Ended(SharedEnd::Cancelled { by: key() });
+    let ended = SharedReservationStage::Ended(SharedReservationEnd::Cancelled { by: key() });
     assert_eq!(bench.one("course").stage, ended);
     assert!(!bench.one("course").needs_lease());
 }
 
 #[test]
 fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     bench.want("course").unwrap();
     let next = Some(bench.now + HOUR + HOUR);
     bench.answer(ReservationOutcome::Refused { next });
     assert_eq!(
         bench.one("course").stage,
-        SharedStage::Ended(SharedEnd::Refused { next })
+        SharedReservationStage::Ended(SharedReservationEnd::Refused { next })
     );
     bench.want("course").unwrap();
     assert_eq!(
         bench.one("course").serial,
-        Serial(2),
+        ReservationSerial(2),
         "a number is never used again"
     );
     let wrong = bench.now + HOUR + LEAD;
     bench.answer(ReservationOutcome::Granted { start: wrong });
-    assert_eq!(bench.asked(), Some(SharedQuestion::Release));
+    assert_eq!(bench.asked(), Some(SharedReservationCall::Release));
     bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
-        SharedStage::Ended(SharedEnd::WrongStart)
+        SharedReservationStage::Ended(SharedReservationEnd::WrongStart)
     );
 }
 
 #[test]
 fn it_lasts_longer_only_once_its_site_has_agreed() {
-    let mut bench = Bench::kept("course");
+    let mut bench = SiteTestBench::kept("course");
     let start = bench.one("course").lease().unwrap().from;
     let until = bench.one("course").until();
-    let extend = |until| Operation::ExtendReservation {
+    let extend = |until| OperatorCommand::ExtendReservation {
         name: name("course"),
         until,
     };
@@ -168,7 +168,10 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
         Err(SiteRejection::ReservationBusy)
     );
     assert!(bench.one("course").is_kept(bench.now));
-    assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR + HOUR)));
+    assert_eq!(
+        bench.asked(),
+        Some(SharedReservationCall::Extend(HOUR + HOUR))
+    );
     let request = bench.one("course").request(HOUR + HOUR);
     assert_eq!(request.window, StartWindow::exactly(start));
     bench.answer(ReservationOutcome::Refused { next: None });
@@ -176,17 +179,17 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
     bench.operate(extend(until + HOUR)).unwrap();
     bench.answer(ReservationOutcome::Granted { start });
     assert_eq!(bench.one("course").until(), until + HOUR);
-    assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
+    assert_eq!(bench.one("course").stage, SharedReservationStage::Confirmed);
 }
 
 #[test]
 fn one_that_its_site_moves_when_it_is_extended_goes_back() {
-    let mut bench = Bench::kept("course");
+    let mut bench = SiteTestBench::kept("course");
     let start = bench.one("course").lease().unwrap().from;
     let until = bench.one("course").until();
     let name = name("course");
     bench
-        .operate(Operation::ExtendReservation {
+        .operate(OperatorCommand::ExtendReservation {
             name,
             until: until + HOUR,
         })
@@ -196,23 +199,23 @@ fn one_that_its_site_moves_when_it_is_extended_goes_back() {
     });
     assert_eq!(
         bench.asked(),
-        Some(SharedQuestion::Release),
+        Some(SharedReservationCall::Release),
         "its users were told of another"
     );
     bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
-        SharedStage::Ended(SharedEnd::WrongStart)
+        SharedReservationStage::Ended(SharedReservationEnd::WrongStart)
     );
 }
 
 #[test]
 fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
-    let mut bench = Bench::kept("course");
+    let mut bench = SiteTestBench::kept("course");
     let other = KeyName::new("other").unwrap();
     assert_eq!(bench.one("course").turns_away(&other, bench.now), None);
     bench
-        .operate(Operation::CancelReservation {
+        .operate(OperatorCommand::CancelReservation {
             name: name("course"),
         })
         .unwrap();
@@ -221,11 +224,13 @@ fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
         Some("has ended")
     );
     bench.answer(ReservationOutcome::Done);
-    let wish = SharedTerms {
+    let wish = SharedReservationTerms {
         allowed: [key()].into(),
         ..bench.wish("course")
     };
-    bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
+    bench
+        .operate(OperatorCommand::Reserve(Box::new(wish)))
+        .unwrap();
     assert_eq!(
         bench.one("course").turns_away(&other, bench.now),
         Some("is not for its key")
@@ -235,46 +240,46 @@ fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
 
 #[test]
 fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
-    let mut bench = Bench::kept("course");
+    let mut bench = SiteTestBench::kept("course");
     let lease = bench.one("course").lease().unwrap();
     let late = || SiteCommand::SharedMissing {
         gone: [].into(),
-        changed: [Serial(1)].into(),
+        changed: [ReservationSerial(1)].into(),
     };
     bench.tell(late()).unwrap();
-    assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR)));
+    assert_eq!(bench.asked(), Some(SharedReservationCall::Extend(HOUR)));
     bench.answer(ReservationOutcome::Granted { start: lease.from });
     assert_eq!(bench.one("course").lease(), Some(lease));
-    assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
+    assert_eq!(bench.one("course").stage, SharedReservationStage::Confirmed);
     bench.tell(late()).unwrap();
     bench.answer(ReservationOutcome::Refused { next: None });
     assert_eq!(
         bench.asked(),
-        Some(SharedQuestion::Release),
+        Some(SharedReservationCall::Release),
         "others have its time by now"
     );
     bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
-        SharedStage::Ended(SharedEnd::Lost)
+        SharedReservationStage::Ended(SharedReservationEnd::Lost)
     );
 }
 
 #[test]
 fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
-    let mut bench = Bench::kept("course");
+    let mut bench = SiteTestBench::kept("course");
     assert_eq!(bench.want("course"), Err(SiteRejection::ReservationExists));
     let gone = |serial| SiteCommand::SharedMissing {
-        gone: [Serial(serial)].into(),
+        gone: [ReservationSerial(serial)].into(),
         changed: BTreeSet::new(),
     };
     assert_eq!(bench.tell(gone(7)), Ok(Vec::new()));
     bench.tell(gone(1)).unwrap();
     assert_eq!(
         bench.one("course").stage,
-        SharedStage::Ended(SharedEnd::Lost)
+        SharedReservationStage::Ended(SharedReservationEnd::Lost)
     );
-    let cancel = Operation::CancelReservation {
+    let cancel = OperatorCommand::CancelReservation {
         name: name("course"),
     };
     assert_eq!(bench.operate(cancel), Err(SiteRejection::NoSuchReservation));
@@ -284,18 +289,19 @@ fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
 
 #[test]
 fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
-    let told = |bench: &Bench| {
+    let told = |bench: &SiteTestBench| {
         let owed = bench.record.owed.iter();
-        let lost = owed.filter(|owed| owed.kind == NotificationKind::ReservationLost);
+        let lost = owed.filter(|owed| owed.kind == SiteNotificationKind::ReservationLost);
         lost.map(|owed| (owed.text.to_string(), owed.details.len()))
             .collect::<Vec<_>>()
     };
-    let mut bench = Bench::kept("course-1");
+    let mut bench = SiteTestBench::kept("course-1");
     bench.want("course-2").unwrap();
     let start = bench.now + HOUR;
     bench.answer(ReservationOutcome::Granted { start });
     bench.answer(ReservationOutcome::Done);
-    let gone: BTreeSet<Serial> = bench.record.shared.iter().map(|one| one.serial).collect();
+    let gone: BTreeSet<ReservationSerial> =
+        bench.record.shared.iter().map(|one| one.serial).collect();
     bench
         .tell(SiteCommand::SharedMissing {
             gone,
@@ -310,9 +316,9 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
         "{text}"
     );
 
-    let mut extended = Bench::kept("course");
+    let mut extended = SiteTestBench::kept("course");
     let until = extended.one("course").until() + HOUR;
-    let extend = Operation::ExtendReservation {
+    let extend = OperatorCommand::ExtendReservation {
         name: name("course"),
         until,
     };
@@ -326,7 +332,7 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
 
 #[test]
 fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
-    let mut bench = Bench::new();
+    let mut bench = SiteTestBench::new();
     for number in 0..MAX_SHARED {
         bench.want(&format!("r{number}")).unwrap();
     }
@@ -348,22 +354,24 @@ fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
 
 #[test]
 fn keys_that_are_not_named_may_not_use_it() {
-    let mut bench = Bench::new();
-    let wish = SharedTerms {
+    let mut bench = SiteTestBench::new();
+    let wish = SharedReservationTerms {
         allowed: [key()].into(),
         ..bench.wish("course")
     };
-    bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
+    bench
+        .operate(OperatorCommand::Reserve(Box::new(wish)))
+        .unwrap();
     let other = KeyName::new("other").unwrap();
     assert!(bench.one("course").allows_key(&key()) && !bench.one("course").allows_key(&other));
     bench.want("open").unwrap();
     assert!(bench.one("open").allows_key(&other));
-    let past = SharedTerms {
+    let past = SharedReservationTerms {
         window: StartWindow::exactly(Timestamp(0)),
         ..bench.wish("past")
     };
     assert_eq!(
-        bench.operate(Operation::Reserve(Box::new(past))),
+        bench.operate(OperatorCommand::Reserve(Box::new(past))),
         Err(SiteRejection::EmptyWindow)
     );
 }
@@ -372,7 +380,7 @@ fn keys_that_are_not_named_may_not_use_it() {
 fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
     let patience = Some(DurationMs::from_secs(600));
     for (used, patience) in [(false, patience), (true, patience), (false, None)] {
-        let mut bench = Bench::kept("course");
+        let mut bench = SiteTestBench::kept("course");
         bench.parameters.no_show = patience;
         let serial = bench.one("course").serial;
         let due = bench
@@ -384,7 +392,7 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
         bench.tell(looked_at.clone()).unwrap();
         assert_eq!(
             bench.one("course").stage,
-            SharedStage::Confirmed,
+            SharedReservationStage::Confirmed,
             "it is not time yet"
         );
         bench.now = due;
@@ -403,7 +411,7 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
             bench.answer(ReservationOutcome::Done);
             assert_eq!(
                 bench.one("course").stage,
-                SharedStage::Ended(SharedEnd::NoShow)
+                SharedReservationStage::Ended(SharedReservationEnd::NoShow)
             );
         } else {
             assert!(bench.one("course").is_kept(bench.now));

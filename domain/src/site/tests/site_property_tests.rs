@@ -4,22 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::automaton::Automaton;
+use super::automaton::BreakerModel;
 use super::*;
 use crate::site::availability::{list_obstacles, site_state};
 use crate::site::barred_owners_record::MAX_KEPT_OFF;
-use crate::site::contact::Contact;
+use crate::site::contact::SiteContact;
 use crate::site::site_command::ProbeOutcome;
 use crate::site::site_due::{SiteEffect, next_wake};
-use crate::site::site_event::SiteHappening;
+use crate::site::site_event::SiteEventKind;
 use crate::site::site_state::{
-    Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, count_probing_jobs,
+    Breaker, MAX_OWED, MAX_WINDOWS, RECENT_ERRORS, REMEMBERED, SiteNotificationId,
+    count_probing_jobs,
 };
 use crate::units::DurationMs;
 
 /// Time moves on, or the clock is set back by up to an hour.
 #[derive(Debug, Clone)]
-enum Step {
+enum SiteStep {
     Forward(u64),
     Back(u64),
     Tell(SiteCommand),
@@ -41,21 +42,22 @@ fn times() -> impl Strategy<Value = Timestamp> {
     (3_000_000_u64..12_000_000).prop_map(Timestamp)
 }
 
-fn operations() -> impl Strategy<Value = Operation> {
+fn operations() -> impl Strategy<Value = OperatorCommand> {
     prop_oneof![
-        Just(Operation::Drain),
-        Just(Operation::Undrain),
-        Just(Operation::Freeze),
-        Just(Operation::Thaw),
-        Just(Operation::Unforce),
-        Just(Operation::ResetErrors),
-        (times(), times()).prop_map(|(from, until)| Operation::SetWindow {
+        Just(OperatorCommand::Drain),
+        Just(OperatorCommand::Undrain),
+        Just(OperatorCommand::Freeze),
+        Just(OperatorCommand::Thaw),
+        Just(OperatorCommand::Unforce),
+        Just(OperatorCommand::ResetErrors),
+        (times(), times()).prop_map(|(from, until)| OperatorCommand::SetWindow {
             from,
             until,
             reason: text("maintenance")
         }),
-        times().prop_map(|from| Operation::RemoveWindow { from }),
-        (any::<bool>(), times()).prop_map(|(usable, until)| Operation::Force { usable, until }),
+        times().prop_map(|from| OperatorCommand::RemoveWindow { from }),
+        (any::<bool>(), times())
+            .prop_map(|(usable, until)| OperatorCommand::Force { usable, until }),
     ]
 }
 
@@ -98,34 +100,34 @@ fn commands() -> impl Strategy<Value = SiteCommand> {
             .prop_map(|live| SiteCommand::ReconcileProbes { live }),
         2 => operations().prop_map(|what| SiteCommand::Operate { by: key(), what }),
         1 => Just(SiteCommand::Notify {
-            kind: NotificationKind::Unreachable, text: text("no answer"), details: Vec::new()
+            kind: SiteNotificationKind::Unreachable, text: text("no answer"), details: Vec::new()
         }),
-        2 => (0_u64..20).prop_map(|id| SiteCommand::NotificationSent { id: NotificationId(id) }),
+        2 => (0_u64..20).prop_map(|id| SiteCommand::NotificationSent { id: SiteNotificationId(id) }),
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<SiteStep>> {
     let step = prop_oneof![
-        8 => commands().prop_map(Step::Tell),
-        3 => (0_u64..200_000).prop_map(Step::Forward),
-        1 => (0_u64..3_600_000).prop_map(Step::Back),
+        8 => commands().prop_map(SiteStep::Tell),
+        3 => (0_u64..200_000).prop_map(SiteStep::Forward),
+        1 => (0_u64..3_600_000).prop_map(SiteStep::Back),
     ];
     prop::collection::vec(step, 0..120)
 }
 
-fn start() -> Bench {
-    Bench {
+fn start() -> SiteTestBench {
+    SiteTestBench {
         now: Timestamp(4_000_000),
-        ..Bench::new()
+        ..SiteTestBench::new()
     }
 }
 
-impl Bench {
-    fn step(&mut self, step: &Step) {
+impl SiteTestBench {
+    fn step(&mut self, step: &SiteStep) {
         match step {
-            Step::Forward(ms) => self.now.0 += ms,
-            Step::Back(ms) => self.now = self.now - DurationMs(*ms),
-            Step::Tell(command) => drop(self.tell(command.clone())),
+            SiteStep::Forward(ms) => self.now.0 += ms,
+            SiteStep::Back(ms) => self.now = self.now - DurationMs(*ms),
+            SiteStep::Tell(command) => drop(self.tell(command.clone())),
         }
     }
 }
@@ -202,9 +204,9 @@ proptest! {
     ) {
         let mut bench = start();
         bench.parameters = SiteParameters { site_error_threshold, probe_limit, ..bench.parameters };
-        let mut plain = Automaton::new(bench.parameters.clone());
+        let mut plain = BreakerModel::new(bench.parameters.clone());
         for step in &steps {
-            let Step::Tell(command) = step else {
+            let SiteStep::Tell(command) = step else {
                 bench.step(step);
                 continue;
             };
@@ -219,7 +221,7 @@ proptest! {
         }
         let mut charges: BTreeMap<AttemptId, u32> = BTreeMap::new();
         for event in &bench.journal {
-            if let SiteHappening::ErrorCharged { attempt, .. } = event.what {
+            if let SiteEventKind::ErrorCharged { attempt, .. } = event.what {
                 *charges.entry(attempt).or_default() += 1;
             }
         }
@@ -262,7 +264,7 @@ proptest! {
     #[test]
     fn a_message_stays_due_until_sent_or_pushed_out_by_newer_ones(steps in steps()) {
         let mut bench = start();
-        let due = |bench: &Bench| -> BTreeSet<u64> {
+        let due = |bench: &SiteTestBench| -> BTreeSet<u64> {
             SiteMachine::due(&bench.record, &bench.parameters, bench.now)
                 .into_iter()
                 .map(|SiteEffect::SendNotification(message)| message.id.0)
@@ -275,7 +277,7 @@ proptest! {
             let after = due(&bench);
             for id in before.difference(&after) {
                 let sent = bench.journal[seen..].iter().any(|event| {
-                    event.what == SiteHappening::NotificationSent { id: NotificationId(*id) }
+                    event.what == SiteEventKind::NotificationSent { id: SiteNotificationId(*id) }
                 });
                 let newer = after.len() == MAX_OWED && after.iter().all(|other| other > id);
                 prop_assert!(sent || newer);
@@ -287,9 +289,9 @@ proptest! {
     fn no_more_probes_run_than_the_breaker_allows(steps in steps(), tried in attempts()) {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
-        let state = site_state(&bench.record, Contact::Answering { last_at: bench.now }, 0, bench.now);
+        let state = site_state(&bench.record, SiteContact::Answering { last_at: bench.now }, 0, bench.now);
         let let_in = bench.start_probe(tried.job.0);
-        if bench.record.operator == crate::site::site_state::Operator::default() {
+        if bench.record.operator == crate::site::site_state::OperatorSettings::default() {
             let running = matches!(&bench.record.breaker,
                 Breaker::HalfOpen { running, .. } if running.iter().any(|r| r.job == tried.job));
             prop_assert_eq!(let_in.is_ok(), running || state.accepts_placement(true));
@@ -304,10 +306,10 @@ proptest! {
         steps.iter().for_each(|step| bench.step(step));
         let since = bench.now;
         let contact = [
-            Contact::Answering { last_at: since },
-            Contact::NeverAnswered,
-            Contact::Unreachable { since, last_answer: None },
-            Contact::CredentialsExpired { since },
+            SiteContact::Answering { last_at: since },
+            SiteContact::NeverAnswered,
+            SiteContact::Unreachable { since, last_answer: None },
+            SiteContact::CredentialsExpired { since },
         ][contact];
         let state = site_state(&bench.record, contact, held, bench.now);
         let told = list_obstacles(&bench.record, contact, held, may_probe, bench.now);
@@ -320,7 +322,7 @@ proptest! {
     ) {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
-        let contact = Contact::Answering { last_at: bench.now };
+        let contact = SiteContact::Answering { last_at: bench.now };
         let at = |now| site_state(&bench.record, contact, 0, now);
         let last = next_wake(&bench.record, bench.now).map_or(u64::MAX, |wake| wake.0 - 1);
         prop_assert!(last >= bench.now.0);
@@ -332,7 +334,7 @@ proptest! {
     fn a_reset_closes_the_breaker_from_every_state(steps in steps()) {
         let mut bench = start();
         steps.iter().for_each(|step| bench.step(step));
-        bench.operate(Operation::ResetErrors).unwrap();
+        bench.operate(OperatorCommand::ResetErrors).unwrap();
         prop_assert_eq!(&bench.record.breaker, &Breaker::Closed);
         prop_assert_eq!(bench.record.consecutive_errors, 0);
     }

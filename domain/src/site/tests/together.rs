@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::reservation::{ReservationOutcome, Serial, StartWindow};
+use crate::reservation::{ReservationOutcome, ReservationSerial, StartWindow};
 use crate::resources::Resources;
-use crate::site::joint_reservation::{self, JointReservation, JointState};
+use crate::site::joint_reservation::{self, JointReservation, JointReservationState};
 use crate::site::shared_reservation::{
-    SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedTerms,
+    SharedReservation, SharedReservationCall, SharedReservationEnd, SharedReservationStage,
+    SharedReservationTerms,
 };
-use crate::site::shared_reservation_access::ReservationAccess;
-use crate::site::site_command::{Operation, SiteCommand, SiteRejection};
+use crate::site::shared_reservation_access::ReservationAccessChange;
+use crate::site::site_command::{OperatorCommand, SiteCommand, SiteRejection};
 use crate::site::site_parameters::SiteParameters;
 use crate::site::site_state::SiteRecord;
 use crate::site::{site_decide, site_evolve};
@@ -36,23 +37,23 @@ fn key(name: &str) -> KeyName {
 
 /// What a site does.
 #[derive(Debug, Clone, Default)]
-struct Site {
+struct SiteBehaviour {
     /// It has room from then on.
     free: Timestamp,
     /// Its leases: when they begin, how long they are, and whether they are confirmed.
-    leases: BTreeMap<Serial, (Timestamp, DurationMs, bool)>,
+    leases: BTreeMap<ReservationSerial, (Timestamp, DurationMs, bool)>,
     /// It lets none last longer.
     is_strict: bool,
 }
 
 /// Records of sites, and the sites.
 #[derive(Debug, Clone)]
-struct Grid {
+struct RecordsAndSites {
     records: BTreeMap<SiteName, SiteRecord>,
-    sites: BTreeMap<SiteName, Site>,
+    sites: BTreeMap<SiteName, SiteBehaviour>,
 }
 
-impl Grid {
+impl RecordsAndSites {
     /// Sites that have room from so many minutes after now on.
     fn new(free: &[u64]) -> Self {
         let names = || (0..free.len()).map(site);
@@ -64,9 +65,9 @@ impl Grid {
                 .map(|name| (name.clone(), SiteRecord::new(name)))
                 .collect(),
             sites: names()
-                .zip(free.map(|free| Site {
+                .zip(free.map(|free| SiteBehaviour {
                     free,
-                    ..Site::default()
+                    ..SiteBehaviour::default()
                 }))
                 .collect(),
         }
@@ -79,7 +80,7 @@ impl Grid {
             .keys()
             .map(|site| (site.clone(), Resources::processors(4)))
             .collect();
-        let wish = SharedTerms {
+        let wish = SharedReservationTerms {
             name: course(),
             allowed: [key("alice")].into(),
             resources: Resources::processors(4),
@@ -90,10 +91,11 @@ impl Grid {
             parts,
             tolerance: MINUTE,
         };
-        self.order(0, Operation::Reserve(Box::new(wish))).unwrap();
+        self.order(0, OperatorCommand::Reserve(Box::new(wish)))
+            .unwrap();
     }
 
-    fn order(&mut self, at: usize, what: Operation) -> Result<(), SiteRejection> {
+    fn order(&mut self, at: usize, what: OperatorCommand) -> Result<(), SiteRejection> {
         self.tell(
             &site(at),
             SiteCommand::Operate {
@@ -133,11 +135,11 @@ impl Grid {
         let serial = shared.serial;
         let window = shared.request(shared.wish.length).window;
         let at = self.sites.get_mut(site).unwrap();
-        if loses && asked != SharedQuestion::Request {
+        if loses && asked != SharedReservationCall::Request {
             at.leases.remove(&serial);
         }
         let outcome = match asked {
-            SharedQuestion::Request => {
+            SharedReservationCall::Request => {
                 let start = window.earliest.max(at.free);
                 if window.contains(start) {
                     at.leases.insert(serial, (start, shared.wish.length, false));
@@ -148,14 +150,14 @@ impl Grid {
                     }
                 }
             }
-            SharedQuestion::Confirm => match at.leases.get_mut(&serial) {
+            SharedReservationCall::Confirm => match at.leases.get_mut(&serial) {
                 Some(lease) => {
                     lease.2 = true;
                     ReservationOutcome::Done
                 }
                 None => ReservationOutcome::Lost { next: None },
             },
-            SharedQuestion::Extend(length) => match at.leases.get_mut(&serial) {
+            SharedReservationCall::Extend(length) => match at.leases.get_mut(&serial) {
                 Some(lease) if !at.is_strict || length <= lease.1 => {
                     lease.1 = length;
                     ReservationOutcome::Granted { start: lease.0 }
@@ -163,7 +165,7 @@ impl Grid {
                 Some(_) => ReservationOutcome::Refused { next: None },
                 None => ReservationOutcome::Lost { next: None },
             },
-            SharedQuestion::Release => {
+            SharedReservationCall::Release => {
                 at.leases.remove(&serial);
                 ReservationOutcome::Done
             }
@@ -207,7 +209,7 @@ impl Grid {
         ))
     }
 
-    fn stages(&self) -> Vec<SharedStage> {
+    fn stages(&self) -> Vec<SharedReservationStage> {
         (0..self.records.len())
             .map(|at| self.part(at).stage.clone())
             .collect()
@@ -227,13 +229,14 @@ impl Grid {
                 assert!(held.is_none_or(|lease| lease.2 && lease.1 == part.wish.length));
                 if part.needs_lease() {
                     assert_eq!(
-                        part.accord() == JointState::Kept,
-                        root.accord() == JointState::Kept
+                        part.accord() == JointReservationState::Kept,
+                        root.accord() == JointReservationState::Kept
                     );
                 }
                 let is_same = part.together.map(|it| it.root) == root.together.map(|it| it.root);
                 if is_same && root.is_kept(NOW) {
-                    let lost = part.stage == SharedStage::Ended(SharedEnd::Lost);
+                    let lost =
+                        part.stage == SharedReservationStage::Ended(SharedReservationEnd::Lost);
                     assert!(part.is_kept(NOW) || lost, "{part:?}");
                 }
             }
@@ -243,15 +246,21 @@ impl Grid {
 
 #[test]
 fn all_sites_reserve_for_the_earliest_time_that_all_have() {
-    let mut grid = Grid::new(&[5, 90, 30]);
+    let mut grid = RecordsAndSites::new(&[5, 90, 30]);
     grid.want(120);
-    assert_eq!(grid.part(0).question(), Some(SharedQuestion::Request));
+    assert_eq!(
+        grid.part(0).question(),
+        Some(SharedReservationCall::Request)
+    );
     assert!(
         grid.records[&site(1)].shared.is_empty(),
         "one after the other"
     );
     grid.settle();
-    assert_eq!(grid.stages(), [const { SharedStage::Confirmed }; 3]);
+    assert_eq!(
+        grid.stages(),
+        [const { SharedReservationStage::Confirmed }; 3]
+    );
     let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
     let latest = NOW + DurationMs(90 * MINUTE.0);
     assert_eq!(starts.last(), Some(&latest), "as early as the last can");
@@ -266,14 +275,14 @@ fn all_sites_reserve_for_the_earliest_time_that_all_have() {
 
 #[test]
 fn one_site_that_cannot_within_the_window_has_none_reserve() {
-    let mut grid = Grid::new(&[5, 10, 300]);
+    let mut grid = RecordsAndSites::new(&[5, 10, 300]);
     grid.want(120);
     grid.settle();
     let next = Some(NOW + DurationMs(300 * MINUTE.0));
     assert_eq!(
         grid.stages(),
-        [const { SharedEnd::Refused { next: None } }; 3]
-            .map(|_| { SharedStage::Ended(SharedEnd::Refused { next }) })
+        [const { SharedReservationEnd::Refused { next: None } }; 3]
+            .map(|_| { SharedReservationStage::Ended(SharedReservationEnd::Refused { next }) })
     );
     assert_eq!(grid.held(), 0);
     grid.check();
@@ -281,7 +290,7 @@ fn one_site_that_cannot_within_the_window_has_none_reserve() {
 
 #[test]
 fn nobody_confirms_before_all_have_granted() {
-    let mut grid = Grid::new(&[0, 0]);
+    let mut grid = RecordsAndSites::new(&[0, 0]);
     grid.want(10);
     assert!(grid.answer(&site(0), false));
     assert_eq!(grid.part(0).question(), None, "leiden was not asked yet");
@@ -291,21 +300,24 @@ fn nobody_confirms_before_all_have_granted() {
         (None, None)
     );
     assert!(grid.step(&site(0)) && !grid.part(0).is_kept(NOW));
-    assert_eq!(grid.part(0).question(), Some(SharedQuestion::Confirm));
+    assert_eq!(
+        grid.part(0).question(),
+        Some(SharedReservationCall::Confirm)
+    );
 }
 
 #[test]
 fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
-    let mut grid = Grid::new(&[0, 0]);
+    let mut grid = RecordsAndSites::new(&[0, 0]);
     grid.want(10);
     let names = [site(0), site(1)];
-    while grid.part(0).accord() == JointState::Looking {
+    while grid.part(0).accord() == JointReservationState::Looking {
         names.iter().for_each(|name| {
             let _ = grid.step(name) || grid.answer(name, false);
         });
     }
     let mut unlucky = grid.clone();
-    while unlucky.part(1).question() != Some(SharedQuestion::Confirm) {
+    while unlucky.part(1).question() != Some(SharedReservationCall::Confirm) {
         assert!(unlucky.step(&site(1)));
     }
     unlucky.answer(&site(1), true);
@@ -324,7 +336,10 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     .unwrap();
     grid.sites.get_mut(&site(0)).unwrap().leases.clear();
     grid.settle();
-    assert_eq!(grid.part(0).stage, SharedStage::Ended(SharedEnd::Lost));
+    assert_eq!(
+        grid.part(0).stage,
+        SharedReservationStage::Ended(SharedReservationEnd::Lost)
+    );
     assert!(grid.part(1).is_kept(NOW), "the rest stays");
     assert_eq!(
         grid.group(|group| group.leading_part(NOW).map(|(at, _)| at.clone())),
@@ -336,7 +351,7 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
 #[test]
 fn it_lasts_longer_at_all_sites_or_at_none() {
     for is_strict in [false, true] {
-        let mut grid = Grid::new(&[0, 0, 0]);
+        let mut grid = RecordsAndSites::new(&[0, 0, 0]);
         grid.want(10);
         grid.settle();
         grid.sites.get_mut(&site(1)).unwrap().is_strict = is_strict;
@@ -345,7 +360,7 @@ fn it_lasts_longer_at_all_sites_or_at_none() {
             let name = course();
             grid.order(
                 0,
-                Operation::ExtendReservation {
+                OperatorCommand::ExtendReservation {
                     name,
                     until: until + HOUR,
                 },
@@ -363,16 +378,16 @@ fn it_lasts_longer_at_all_sites_or_at_none() {
 
 #[test]
 fn what_is_ordered_of_one_site_holds_at_all() {
-    let mut grid = Grid::new(&[0, 0, 0]);
+    let mut grid = RecordsAndSites::new(&[0, 0, 0]);
     grid.want(10);
     grid.settle();
-    let access = ReservationAccess::Change {
+    let access = ReservationAccessChange::Change {
         add: [key("carol")].into(),
         remove: [key("alice")].into(),
     };
     grid.order(
         0,
-        Operation::AllowReservation {
+        OperatorCommand::AllowReservation {
             name: course(),
             access,
         },
@@ -383,25 +398,26 @@ fn what_is_ordered_of_one_site_holds_at_all() {
         (0..3).all(|at| grid.part(at).allows_key(&key("carol"))
             && !grid.part(at).allows_key(&key("alice")))
     );
-    grid.order(1, Operation::CancelReservation { name: course() })
+    grid.order(1, OperatorCommand::CancelReservation { name: course() })
         .unwrap();
     grid.settle();
-    let cancelled = SharedStage::Ended(SharedEnd::Cancelled { by: key("ops") });
+    let cancelled =
+        SharedReservationStage::Ended(SharedReservationEnd::Cancelled { by: key("ops") });
     assert_eq!(
         grid.stages(),
-        [const { SharedStage::Asked }; 3].map(|_| cancelled.clone())
+        [const { SharedReservationStage::Asked }; 3].map(|_| cancelled.clone())
     );
     assert_eq!(grid.held(), 0);
 }
 
 #[test]
 fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() {
-    let mut grid = Grid::new(&[0, 0]);
+    let mut grid = RecordsAndSites::new(&[0, 0]);
     grid.want(10);
-    let mut allow = |access: ReservationAccess| {
+    let mut allow = |access: ReservationAccessChange| {
         grid.order(
             0,
-            Operation::AllowReservation {
+            OperatorCommand::AllowReservation {
                 name: course(),
                 access,
             },
@@ -409,7 +425,7 @@ fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() 
     };
     let change = |add: &[&str], remove: &[&str]| {
         let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
-        ReservationAccess::Change {
+        ReservationAccessChange::Change {
             add: keys(add),
             remove: keys(remove),
         }
@@ -426,12 +442,15 @@ fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() 
         allow(change(&["alice"], &[])),
         Err(SiteRejection::AlreadySo)
     );
-    assert_eq!(allow(ReservationAccess::Everybody), Ok(()));
+    assert_eq!(allow(ReservationAccessChange::Everybody), Ok(()));
     assert_eq!(
         allow(change(&["bob"], &[])),
         Err(SiteRejection::OpenToEverybody)
     );
-    assert_eq!(allow(ReservationAccess::Only([key("bob")].into())), Ok(()));
+    assert_eq!(
+        allow(ReservationAccessChange::Only([key("bob")].into())),
+        Ok(())
+    );
     assert!(grid.part(0).allows_key(&key("bob")) && !grid.part(0).allows_key(&key("alice")));
 }
 
@@ -443,7 +462,7 @@ proptest! {
         free in prop::collection::vec(0_u64..200, 3),
         acts in prop::collection::vec((0_usize..3, 0_u8..20), 0..80),
     ) {
-        let mut grid = Grid::new(&free);
+        let mut grid = RecordsAndSites::new(&free);
         grid.want(100);
         let mut disturbed = false;
         for (at, act) in acts {
@@ -451,11 +470,11 @@ proptest! {
             match act {
                 0 => disturbed |= grid.answer(&site(at), true),
                 1 if at == 0 => {
-                    disturbed |= grid.order(0, Operation::CancelReservation { name }).is_ok();
+                    disturbed |= grid.order(0, OperatorCommand::CancelReservation { name }).is_ok();
                 }
                 2 if at == 0 => {
                     let until = grid.group(|group| group.until(NOW)) + HOUR;
-                    let _ = grid.order(0, Operation::ExtendReservation { name, until });
+                    let _ = grid.order(0, OperatorCommand::ExtendReservation { name, until });
                 }
                 3 => {
                     let site = grid.sites.get_mut(&site(at)).unwrap();
@@ -471,7 +490,7 @@ proptest! {
         }
         grid.settle();
         grid.check();
-        let kept = grid.part(0).accord() == JointState::Kept;
+        let kept = grid.part(0).accord() == JointReservationState::Kept;
         if !disturbed {
             prop_assert_eq!(kept, free.iter().all(|minutes| *minutes <= 100), "{:?}", grid);
         }

@@ -10,20 +10,20 @@ use crate::transfer::copy_event::CopyEventKind;
 
 /// What is at the site.
 #[derive(Debug, Clone, Default)]
-struct Site {
+struct CopySite {
     content: bool,
-    tries: BTreeMap<Nonce, Data>,
+    tries: BTreeMap<TryNonce, PartialData>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Data {
+enum PartialData {
     Running,
     Stopped,
-    Failed(TryBlame),
+    Failed(TryFaultSide),
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum CopyStep {
     Need,
     Release,
     Forward(u64),
@@ -31,7 +31,7 @@ enum Step {
     /// Performs one of the due effects.
     Perform {
         which: prop::sample::Index,
-        reply: Reply,
+        reply: EffectReply,
     },
     /// Something said before is said again.
     Repeat(prop::sample::Index),
@@ -40,12 +40,12 @@ enum Step {
     /// A process at the site ends.
     End {
         which: prop::sample::Index,
-        how: End,
+        how: TransferEnd,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Reply {
+enum EffectReply {
     Arrives,
     Lost,
     /// The order did not get there, and we know it.
@@ -53,14 +53,14 @@ enum Reply {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum TransferEnd {
     Completes,
-    Fails(TryBlame),
+    Fails(TryFaultSide),
 }
 
 struct CopyWorld {
-    bench: Bench,
-    site: Site,
+    bench: CopyTestBench,
+    site: CopySite,
     said: Vec<CopyCommand>,
     drawn: u64,
 }
@@ -68,8 +68,8 @@ struct CopyWorld {
 impl CopyWorld {
     fn new() -> Self {
         Self {
-            bench: Bench::new(),
-            site: Site::default(),
+            bench: CopyTestBench::new(),
+            site: CopySite::default(),
             said: Vec::new(),
             drawn: 0,
         }
@@ -80,33 +80,34 @@ impl CopyWorld {
         let _ = self.bench.tell(command);
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &CopyStep) {
         match step {
-            Step::Need => self.say(CopyCommand::Need),
-            Step::Release => self.say(CopyCommand::NoLongerNeeded),
-            Step::Forward(ms) => self.bench.now.0 += ms,
-            Step::Back(ms) => self.bench.now = self.bench.now - DurationMs(*ms),
-            Step::Perform { which, reply } => {
+            CopyStep::Need => self.say(CopyCommand::Need),
+            CopyStep::Release => self.say(CopyCommand::NoLongerNeeded),
+            CopyStep::Forward(ms) => self.bench.now.0 += ms,
+            CopyStep::Back(ms) => self.bench.now = self.bench.now - DurationMs(*ms),
+            CopyStep::Perform { which, reply } => {
                 let due = self.bench.due();
                 if !due.is_empty() {
                     self.perform(which.get(&due).clone(), *reply);
                 }
             }
-            Step::Lose => {
+            CopyStep::Lose => {
                 if let CopyPhase::Ready { nonce, .. } = self.bench.record.phase {
                     self.site.content = false;
                     self.say(CopyCommand::FoundMissing { nonce });
                 }
             }
-            Step::Repeat(which) => {
+            CopyStep::Repeat(which) => {
                 let old: Vec<_> = self.said.iter().filter(|c| is_reply(c)).cloned().collect();
                 if !old.is_empty() {
                     let _ = self.bench.tell(which.get(&old).clone());
                 }
             }
-            Step::End { which, how } => {
-                let running =
-                    |(nonce, data): (&Nonce, &Data)| (*data == Data::Running).then_some(*nonce);
+            CopyStep::End { which, how } => {
+                let running = |(nonce, data): (&TryNonce, &PartialData)| {
+                    (*data == PartialData::Running).then_some(*nonce)
+                };
                 let running: Vec<_> = self.site.tries.iter().filter_map(running).collect();
                 if !running.is_empty() {
                     self.end(*which.get(&running), *how);
@@ -115,20 +116,22 @@ impl CopyWorld {
         }
     }
 
-    fn end(&mut self, nonce: Nonce, how: End) {
+    fn end(&mut self, nonce: TryNonce, how: TransferEnd) {
         match how {
-            End::Fails(blame) => drop(self.site.tries.insert(nonce, Data::Failed(blame))),
-            End::Completes => {
+            TransferEnd::Fails(blame) => {
+                drop(self.site.tries.insert(nonce, PartialData::Failed(blame)))
+            }
+            TransferEnd::Completes => {
                 self.site.content = true;
                 self.site.tries.remove(&nonce);
             }
         }
     }
 
-    fn perform(&mut self, effect: CopyEffect, reply: Reply) {
-        if reply == Reply::NotDone {
+    fn perform(&mut self, effect: CopyEffect, reply: EffectReply) {
+        if reply == EffectReply::NotDone {
             if let CopyEffect::StartCopy(order) = effect {
-                let answer = StartAnswer::Refused("no room".into());
+                let answer = CopyStartAnswer::Refused("no room".into());
                 self.say(CopyCommand::StartAnswered {
                     nonce: order.nonce,
                     answer,
@@ -139,27 +142,27 @@ impl CopyWorld {
         let command = match effect {
             CopyEffect::Look => CopyCommand::Look,
             CopyEffect::ChooseSource { excluded, .. } => self.choose(&excluded),
-            CopyEffect::StartCopy(Try { nonce, .. }) => {
+            CopyEffect::StartCopy(CopyTry { nonce, .. }) => {
                 if !self.site.content {
-                    self.site.tries.insert(nonce, Data::Running);
+                    self.site.tries.insert(nonce, PartialData::Running);
                 }
                 CopyCommand::StartAnswered {
                     nonce,
-                    answer: StartAnswer::Taken,
+                    answer: CopyStartAnswer::Taken,
                 }
             }
-            CopyEffect::WatchCopy(Try { nonce, .. }) => CopyCommand::Observed {
+            CopyEffect::WatchCopy(CopyTry { nonce, .. }) => CopyCommand::Observed {
                 nonce,
                 seen: self.look_at(nonce),
             },
-            CopyEffect::StopCopy(Try { nonce, .. }) => {
+            CopyEffect::StopCopy(CopyTry { nonce, .. }) => {
                 self.site
                     .tries
                     .entry(nonce)
-                    .and_modify(|data| *data = Data::Stopped);
+                    .and_modify(|data| *data = PartialData::Stopped);
                 CopyCommand::StopConfirmed { nonce }
             }
-            CopyEffect::DiscardPartial(Try { nonce, .. }) => {
+            CopyEffect::DiscardPartial(CopyTry { nonce, .. }) => {
                 self.site.tries.remove(&nonce);
                 CopyCommand::DiscardConfirmed { nonce }
             }
@@ -172,7 +175,7 @@ impl CopyWorld {
                 CopyCommand::DeleteConfirmed { nonce }
             }
         };
-        if reply == Reply::Arrives {
+        if reply == EffectReply::Arrives {
             self.say(command);
         }
     }
@@ -186,7 +189,7 @@ impl CopyWorld {
         {
             Some(source) => CopyCommand::Begin {
                 source,
-                nonce: Nonce(self.drawn),
+                nonce: TryNonce(self.drawn),
             },
             None => CopyCommand::NoSource {
                 hopeless: true,
@@ -195,15 +198,15 @@ impl CopyWorld {
         }
     }
 
-    fn look_at(&self, nonce: Nonce) -> SeenCopy {
+    fn look_at(&self, nonce: TryNonce) -> CopySighting {
         match self.site.tries.get(&nonce) {
-            _ if self.site.content => SeenCopy::Complete,
-            None | Some(Data::Stopped) => SeenCopy::Absent,
+            _ if self.site.content => CopySighting::Complete,
+            None | Some(PartialData::Stopped) => CopySighting::Absent,
             // Stands still now and then.
-            Some(Data::Running) => SeenCopy::Running {
+            Some(PartialData::Running) => CopySighting::Running {
                 unchanged_for: DurationMs(self.bench.now.0 % 7 * 20_000),
             },
-            Some(Data::Failed(blame)) => SeenCopy::Failed {
+            Some(PartialData::Failed(blame)) => CopySighting::Failed {
                 blame: *blame,
                 detail: "broke".into(),
             },
@@ -230,7 +233,10 @@ impl CopyWorld {
             self.site.content || !record.is_ready(),
             "ready, but not there"
         );
-        assert_eq!(record.is_gone(), record == &Bench::new().record.at(record));
+        assert_eq!(
+            record.is_gone(),
+            record == &CopyTestBench::new().record.at(record)
+        );
     }
 
     /// Everything works from now on, until nothing is left to do.
@@ -240,14 +246,14 @@ impl CopyWorld {
                 .site
                 .tries
                 .iter()
-                .filter(|(_, d)| **d == Data::Running)
+                .filter(|(_, d)| **d == PartialData::Running)
                 .map(|(n, _)| *n)
                 .collect();
             running
                 .into_iter()
-                .for_each(|nonce| self.end(nonce, End::Completes));
+                .for_each(|nonce| self.end(nonce, TransferEnd::Completes));
             match (self.bench.due().first().cloned(), self.bench.next_wake()) {
-                (Some(effect), _) => self.perform(effect, Reply::Arrives),
+                (Some(effect), _) => self.perform(effect, EffectReply::Arrives),
                 (None, Some(wake)) => self.bench.now = wake,
                 (None, None) => return,
             }
@@ -284,28 +290,30 @@ fn is_reply(command: &CopyCommand) -> bool {
     )
 }
 
-fn blames() -> impl Strategy<Value = TryBlame> {
+fn blames() -> impl Strategy<Value = TryFaultSide> {
     prop_oneof![
-        Just(TryBlame::Source),
-        Just(TryBlame::Destination),
-        Just(TryBlame::Process)
+        Just(TryFaultSide::Source),
+        Just(TryFaultSide::Destination),
+        Just(TryFaultSide::Process)
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let replies =
-        prop_oneof![6 => Just(Reply::Arrives), 1 => Just(Reply::Lost), 1 => Just(Reply::NotDone)];
-    let ends = prop_oneof![Just(End::Completes), blames().prop_map(End::Fails)];
+fn steps() -> impl Strategy<Value = Vec<CopyStep>> {
+    let replies = prop_oneof![6 => Just(EffectReply::Arrives), 1 => Just(EffectReply::Lost), 1 => Just(EffectReply::NotDone)];
+    let ends = prop_oneof![
+        Just(TransferEnd::Completes),
+        blames().prop_map(TransferEnd::Fails)
+    ];
     let step = prop_oneof![
-        2 => Just(Step::Need),
-        2 => Just(Step::Release),
-        4 => (0_u64..700_000).prop_map(Step::Forward),
-        1 => (0_u64..3_600_000).prop_map(Step::Back),
+        2 => Just(CopyStep::Need),
+        2 => Just(CopyStep::Release),
+        4 => (0_u64..700_000).prop_map(CopyStep::Forward),
+        1 => (0_u64..3_600_000).prop_map(CopyStep::Back),
         12 => (any::<prop::sample::Index>(), replies)
-            .prop_map(|(which, reply)| Step::Perform { which, reply }),
-        2 => any::<prop::sample::Index>().prop_map(Step::Repeat),
-        1 => Just(Step::Lose),
-        3 => (any::<prop::sample::Index>(), ends).prop_map(|(which, how)| Step::End { which, how }),
+            .prop_map(|(which, reply)| CopyStep::Perform { which, reply }),
+        2 => any::<prop::sample::Index>().prop_map(CopyStep::Repeat),
+        1 => Just(CopyStep::Lose),
+        3 => (any::<prop::sample::Index>(), ends).prop_map(|(which, how)| CopyStep::End { which, how }),
     ];
     prop::collection::vec(step, 0..150)
 }
@@ -392,7 +400,7 @@ proptest! {
     fn the_record_equals_its_journal(steps in steps()) {
         let mut world = CopyWorld::new();
         steps.iter().for_each(|step| world.step(step));
-        let mut replayed = Bench::new().record;
+        let mut replayed = CopyTestBench::new().record;
         world.bench.journal.iter().for_each(|event| CopyMachine::evolve(&mut replayed, event));
         prop_assert_eq!(replayed, world.bench.record);
     }
@@ -404,7 +412,7 @@ proptest! {
             let before = world.bench.due();
             let seen = world.bench.journal.len();
             world.step(step);
-            if matches!(step, Step::Back(_)) {
+            if matches!(step, CopyStep::Back(_)) {
                 continue;
             }
             let after = world.bench.due();

@@ -6,26 +6,26 @@ mod trouble;
 
 use crate::content::Content;
 use crate::ids::{Digest, RelPath, SiteName};
-use crate::machine::Machine;
+use crate::machine::StateMachine;
 use crate::transfer::CopyMachine;
-use crate::transfer::copy_command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
+use crate::transfer::copy_command::{CopyCommand, CopyRejection, CopySighting, CopyStartAnswer};
 use crate::transfer::copy_due::CopyEffect;
-use crate::transfer::copy_event::{CopyEvent, TryBlame};
+use crate::transfer::copy_event::{CopyEvent, TryFaultSide};
 use crate::transfer::copy_parameters::CopyParameters;
-use crate::transfer::copy_state::{CopyPhase, CopyRecord, Nonce, Try, TrySource};
+use crate::transfer::copy_state::{CopyPhase, CopyRecord, CopyTry, CopyTrySource, TryNonce};
 use crate::transfer::file_place::FilePlace;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// A record with its clock, driven by commands.
 #[derive(Debug, Clone)]
-struct Bench {
+struct CopyTestBench {
     record: CopyRecord,
     parameters: CopyParameters,
     now: Timestamp,
     journal: Vec<CopyEvent>,
 }
 
-impl Bench {
+impl CopyTestBench {
     fn new() -> Self {
         let content = Content {
             digest: Digest([7; 32]),
@@ -44,13 +44,13 @@ impl Bench {
         let mut bench = Self::new();
         bench.names(CopyCommand::Need);
         bench.begin(from, nonce).unwrap();
-        bench.answer_start(nonce, StartAnswer::Taken);
+        bench.answer_start(nonce, CopyStartAnswer::Taken);
         bench
     }
 
     fn ready(nonce: u64) -> Self {
         let mut bench = Self::copying("leiden", nonce);
-        assert_eq!(bench.see(nonce, SeenCopy::Complete), ["CopyCompleted"]);
+        assert_eq!(bench.see(nonce, CopySighting::Complete), ["CopyCompleted"]);
         bench
     }
 
@@ -74,28 +74,28 @@ impl Bench {
     fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, CopyRejection> {
         self.tell(CopyCommand::Begin {
             source: source(from),
-            nonce: Nonce(nonce),
+            nonce: TryNonce(nonce),
         })
     }
 
-    fn answer_start(&mut self, nonce: u64, answer: StartAnswer) -> Vec<&'static str> {
+    fn answer_start(&mut self, nonce: u64, answer: CopyStartAnswer) -> Vec<&'static str> {
         self.names(CopyCommand::StartAnswered {
-            nonce: Nonce(nonce),
+            nonce: TryNonce(nonce),
             answer,
         })
     }
 
-    fn see(&mut self, nonce: u64, seen: SeenCopy) -> Vec<&'static str> {
+    fn see(&mut self, nonce: u64, seen: CopySighting) -> Vec<&'static str> {
         self.names(CopyCommand::Observed {
-            nonce: Nonce(nonce),
+            nonce: TryNonce(nonce),
             seen,
         })
     }
 
-    fn fail(&mut self, nonce: u64, blame: TryBlame) -> Vec<&'static str> {
+    fn fail(&mut self, nonce: u64, blame: TryFaultSide) -> Vec<&'static str> {
         self.see(
             nonce,
-            SeenCopy::Failed {
+            CopySighting::Failed {
                 blame,
                 detail: "it broke".into(),
             },
@@ -120,16 +120,16 @@ impl Bench {
     }
 }
 
-fn source(site: &str) -> TrySource {
-    TrySource {
+fn source(site: &str) -> CopyTrySource {
+    CopyTrySource {
         site: SiteName::new(site).unwrap(),
         place: FilePlace::User(RelPath::new("data/in").unwrap()),
     }
 }
 
-fn order(site: &str, nonce: u64) -> Try {
-    Try {
+fn order(site: &str, nonce: u64) -> CopyTry {
+    CopyTry {
         source: source(site),
-        nonce: Nonce(nonce),
+        nonce: TryNonce(nonce),
     }
 }

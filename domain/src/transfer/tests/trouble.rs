@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::transfer::copy_state::MAX_LEFTOVERS;
 
-fn excluded(bench: &Bench) -> Vec<String> {
+fn excluded(bench: &CopyTestBench) -> Vec<String> {
     bench
         .record
         .trouble
@@ -17,8 +17,8 @@ fn excluded(bench: &Bench) -> Vec<String> {
 
 #[test]
 fn a_bad_source_is_left_at_once_for_another_replica() {
-    let mut bench = Bench::copying("leiden", 1);
-    assert_eq!(bench.fail(1, TryBlame::Source), ["TryFailed"]);
+    let mut bench = CopyTestBench::copying("leiden", 1);
+    assert_eq!(bench.fail(1, TryFaultSide::Source), ["TryFailed"]);
     let without: BTreeSet<_> = [source("leiden").site].into();
     let choose = CopyEffect::ChooseSource {
         excluded: without,
@@ -35,8 +35,8 @@ fn a_bad_source_is_left_at_once_for_another_replica() {
 
 #[test]
 fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
-    let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, TryBlame::Process);
+    let mut bench = CopyTestBench::copying("leiden", 1);
+    bench.fail(1, TryFaultSide::Process);
     assert!(bench.due().is_empty());
     assert_eq!(bench.begin("leiden", 2), Err(CopyRejection::TooEarly));
     bench.wait_for_wake();
@@ -54,8 +54,8 @@ fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
 
 #[test]
 fn data_of_a_try_that_is_not_resumed_is_discarded() {
-    let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, TryBlame::Process);
+    let mut bench = CopyTestBench::copying("leiden", 1);
+    bench.fail(1, TryFaultSide::Process);
     bench.wait_for_wake();
     assert_eq!(bench.begin("utrecht", 1), Err(CopyRejection::NonceInUse));
     bench.begin("utrecht", 2).unwrap();
@@ -64,36 +64,36 @@ fn data_of_a_try_that_is_not_resumed_is_discarded() {
         bench.due(),
         [start, CopyEffect::DiscardPartial(order("leiden", 1))]
     );
-    let discarded = CopyCommand::DiscardConfirmed { nonce: Nonce(1) };
+    let discarded = CopyCommand::DiscardConfirmed { nonce: TryNonce(1) };
     assert_eq!(bench.names(discarded.clone()), ["PartialDiscarded"]);
     assert!(bench.names(discarded).is_empty(), "told again");
 }
 
 #[test]
 fn failures_that_nobody_can_explain_are_laid_on_the_source_in_the_end() {
-    let mut bench = Bench::copying("leiden", 1);
+    let mut bench = CopyTestBench::copying("leiden", 1);
     for _ in 0..2 {
-        bench.fail(1, TryBlame::Process);
+        bench.fail(1, TryFaultSide::Process);
         assert!(excluded(&bench).is_empty());
         bench.wait_for_wake();
         bench.begin("leiden", 9).unwrap();
-        bench.answer_start(1, StartAnswer::Taken);
+        bench.answer_start(1, CopyStartAnswer::Taken);
     }
-    bench.fail(1, TryBlame::Process);
+    bench.fail(1, TryFaultSide::Process);
     assert_eq!(excluded(&bench), ["leiden"]);
 }
 
 #[test]
 fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
-    let mut bench = Bench::new();
+    let mut bench = CopyTestBench::new();
     bench.names(CopyCommand::Need);
     for nonce in 1..=3 {
         assert_eq!(bench.record.reason_lost(), None);
         bench.begin("leiden", nonce).unwrap();
-        bench.answer_start(nonce, StartAnswer::Taken);
-        bench.fail(nonce, TryBlame::Destination);
+        bench.answer_start(nonce, CopyStartAnswer::Taken);
+        bench.fail(nonce, TryFaultSide::Destination);
         bench.names(CopyCommand::DiscardConfirmed {
-            nonce: Nonce(nonce),
+            nonce: TryNonce(nonce),
         });
         if nonce < 3 {
             bench.wait_for_wake();
@@ -115,8 +115,8 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
         None,
         "tried again for those who still need it"
     );
-    bench.answer_start(4, StartAnswer::Taken);
-    bench.fail(4, TryBlame::Destination);
+    bench.answer_start(4, CopyStartAnswer::Taken);
+    bench.fail(4, TryFaultSide::Destination);
     assert_eq!(
         bench.record.reason_lost(),
         None,
@@ -126,8 +126,8 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
 
 #[test]
 fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
-    let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, TryBlame::Source);
+    let mut bench = CopyTestBench::copying("leiden", 1);
+    bench.fail(1, TryFaultSide::Source);
     let none = CopyCommand::NoSource {
         hopeless: true,
         detail: "leiden: it broke".into(),
@@ -145,7 +145,7 @@ fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
 
 #[test]
 fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
-    let mut bench = Bench::new();
+    let mut bench = CopyTestBench::new();
     bench.names(CopyCommand::Need);
     let none = CopyCommand::NoSource {
         hopeless: false,
@@ -163,18 +163,18 @@ fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
 
 #[test]
 fn a_copy_that_stands_still_is_stopped_and_goes_on_after_a_while() {
-    let mut bench = Bench::copying("leiden", 1);
+    let mut bench = CopyTestBench::copying("leiden", 1);
     let unchanged_for = bench.parameters.stall_timeout;
-    let almost = SeenCopy::Running {
+    let almost = CopySighting::Running {
         unchanged_for: DurationMs(unchanged_for.0 - 1),
     };
     assert!(bench.see(1, almost).is_empty());
     assert_eq!(
-        bench.see(1, SeenCopy::Running { unchanged_for }),
+        bench.see(1, CopySighting::Running { unchanged_for }),
         ["CopyStalled"]
     );
     assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))]);
-    bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
+    bench.names(CopyCommand::StopConfirmed { nonce: TryNonce(1) });
     bench.wait_for_wake();
     bench.begin("leiden", 2).unwrap();
     assert_eq!(bench.record.current_try(), Some(&order("leiden", 1)));
@@ -186,17 +186,17 @@ fn a_copy_that_stands_still_is_stopped_and_goes_on_after_a_while() {
 
 #[test]
 fn a_copy_that_stands_still_again_and_again_is_taken_from_elsewhere() {
-    let mut bench = Bench::copying("leiden", 1);
+    let mut bench = CopyTestBench::copying("leiden", 1);
     let unchanged_for = bench.parameters.stall_timeout;
     for _ in 0..2 {
-        bench.see(1, SeenCopy::Running { unchanged_for });
-        bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
+        bench.see(1, CopySighting::Running { unchanged_for });
+        bench.names(CopyCommand::StopConfirmed { nonce: TryNonce(1) });
         bench.wait_for_wake();
         bench.begin("leiden", 2).unwrap();
-        bench.answer_start(1, StartAnswer::Taken);
+        bench.answer_start(1, CopyStartAnswer::Taken);
     }
     assert_eq!(
-        bench.see(1, SeenCopy::Running { unchanged_for }),
+        bench.see(1, CopySighting::Running { unchanged_for }),
         ["TryFailed"]
     );
     assert_eq!(excluded(&bench), ["leiden"]);
@@ -205,23 +205,26 @@ fn a_copy_that_stands_still_again_and_again_is_taken_from_elsewhere() {
 
 #[test]
 fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
-    let mut bench = Bench::new();
+    let mut bench = CopyTestBench::new();
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();
     assert!(
-        bench.see(1, SeenCopy::Absent).is_empty(),
+        bench.see(1, CopySighting::Absent).is_empty(),
         "may have been asked before the order"
     );
-    assert_eq!(bench.answer_start(1, StartAnswer::Unknown), ["CopyStarted"]);
-    assert_eq!(bench.see(1, SeenCopy::Absent), ["TryFailed"]);
+    assert_eq!(
+        bench.answer_start(1, CopyStartAnswer::Unknown),
+        ["CopyStarted"]
+    );
+    assert_eq!(bench.see(1, CopySighting::Absent), ["TryFailed"]);
 }
 
 #[test]
 fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
-    let mut bench = Bench::new();
+    let mut bench = CopyTestBench::new();
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();
-    let full = || StartAnswer::Refused("No space left on device".into());
+    let full = || CopyStartAnswer::Refused("No space left on device".into());
     assert_eq!(bench.answer_start(1, full()), ["TryFailed"]);
     for nonce in 2..=3 {
         assert_eq!(bench.record.reason_lost(), None);
@@ -238,20 +241,20 @@ fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
 
 #[test]
 fn what_is_said_of_an_earlier_try_does_not_touch_the_present_one() {
-    let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, TryBlame::Source);
+    let mut bench = CopyTestBench::copying("leiden", 1);
+    bench.fail(1, TryFaultSide::Source);
     bench.begin("utrecht", 2).unwrap();
     let before = bench.record.clone();
-    for seen in [SeenCopy::Absent, SeenCopy::Complete] {
+    for seen in [CopySighting::Absent, CopySighting::Complete] {
         let late = CopyCommand::Observed {
-            nonce: Nonce(1),
+            nonce: TryNonce(1),
             seen,
         };
         assert_eq!(bench.tell(late), Err(CopyRejection::Stale));
     }
     let late = CopyCommand::StartAnswered {
-        nonce: Nonce(1),
-        answer: StartAnswer::Taken,
+        nonce: TryNonce(1),
+        answer: CopyStartAnswer::Taken,
     };
     assert_eq!(bench.tell(late), Err(CopyRejection::Stale));
     assert_eq!(bench.record, before);
@@ -259,14 +262,14 @@ fn what_is_said_of_an_earlier_try_does_not_touch_the_present_one() {
 
 #[test]
 fn a_site_that_cannot_be_tidied_gets_no_more_tries_for_now() {
-    let mut bench = Bench::new();
+    let mut bench = CopyTestBench::new();
     bench.parameters.max_destination_tries = u32::MAX;
     bench.names(CopyCommand::Need);
     let most = MAX_LEFTOVERS as u64;
     for nonce in 0..most {
         bench.begin("leiden", nonce).unwrap();
-        bench.answer_start(nonce, StartAnswer::Taken);
-        bench.fail(nonce, TryBlame::Destination);
+        bench.answer_start(nonce, CopyStartAnswer::Taken);
+        bench.fail(nonce, TryFaultSide::Destination);
         bench.wait_for_wake();
     }
     assert_eq!(
@@ -279,6 +282,6 @@ fn a_site_that_cannot_be_tidied_gets_no_more_tries_for_now() {
             .iter()
             .all(|e| matches!(e, CopyEffect::DiscardPartial(_)))
     );
-    bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(0) });
+    bench.names(CopyCommand::DiscardConfirmed { nonce: TryNonce(0) });
     bench.begin("leiden", most).unwrap();
 }

@@ -1,10 +1,10 @@
-//! The summary of [`Complaints`] for people.
+//! The summary of [`LogComplaints`] for people.
 
 use std::fmt;
 
-use super::{ComplaintKind, ComplaintTally, Complaints, Treatment};
+use super::{ComplaintTreatment, LogComplaintKind, LogComplaintTally, LogComplaints};
 
-impl fmt::Display for Complaints {
+impl fmt::Display for LogComplaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = grouped(self.lines_read);
         match self.lines_skipped() {
@@ -12,12 +12,12 @@ impl fmt::Display for Complaints {
             0 => write!(f, "{lines} lines read, none skipped")?,
             skipped => {
                 write!(f, "{} of {lines} lines skipped: ", grouped(skipped))?;
-                f.write_str(&self.list_complaints(Treatment::Skipped))?;
+                f.write_str(&self.list_complaints(ComplaintTreatment::Skipped))?;
             }
         }
         for (treatment, lead) in [
-            (Treatment::Kept, "kept all the same"),
-            (Treatment::Incomplete, "the log is incomplete"),
+            (ComplaintTreatment::Kept, "kept all the same"),
+            (ComplaintTreatment::Incomplete, "the log is incomplete"),
         ] {
             let listed = self.list_complaints(treatment);
             if !listed.is_empty() {
@@ -28,9 +28,9 @@ impl fmt::Display for Complaints {
     }
 }
 
-impl Complaints {
+impl LogComplaints {
     /// Formats complaints as `2 x unknown run time (lines 17, 290), 1 x ...`.
-    fn list_complaints(&self, treatment: Treatment) -> String {
+    fn list_complaints(&self, treatment: ComplaintTreatment) -> String {
         let kinds: Vec<String> = self
             .with_treatment(treatment)
             .map(|(kind, tally)| tally.describe_kind(*kind))
@@ -39,8 +39,8 @@ impl Complaints {
     }
 }
 
-impl ComplaintTally {
-    fn describe_kind(&self, kind: ComplaintKind) -> String {
+impl LogComplaintTally {
+    fn describe_kind(&self, kind: LogComplaintKind) -> String {
         let count = grouped(self.count);
         let lines: Vec<String> = self.kept.iter().map(|kept| kept.line.to_string()).collect();
         let noun = if self.count == 1 { "line" } else { "lines" };

@@ -1,19 +1,19 @@
 use super::*;
 
-fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Complaints {
-    let reading = LogReading {
+fn noted(cases: &[(u64, LogComplaintKind)], lines_read: u64, kept: usize) -> LogComplaints {
+    let reading = LogReadSettings {
         file: "a.swf".into(),
-        on_bad: OnBad::Skip {
+        on_bad: BadLineTreatment::Skip {
             kept_per_kind_max: kept,
         },
     };
-    let mut complaints = Complaints {
+    let mut complaints = LogComplaints {
         lines_read,
-        ..Complaints::default()
+        ..LogComplaints::default()
     };
     for (line, kind) in cases {
         complaints
-            .record_complaint(LineFault::new(*kind, "x").at_line(*line), &reading)
+            .record_complaint(UnplacedComplaint::new(*kind, "x").at_line(*line), &reading)
             .unwrap();
     }
     complaints
@@ -22,9 +22,9 @@ fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Compla
 #[test]
 fn the_summary_tells_counts_and_lines() {
     let cases = [
-        (17, ComplaintKind::UnknownRunTime),
-        (290, ComplaintKind::UnknownRunTime),
-        (300, ComplaintKind::ColumnCount),
+        (17, LogComplaintKind::UnknownRunTime),
+        (290, LogComplaintKind::UnknownRunTime),
+        (300, LogComplaintKind::ColumnCount),
     ];
     assert_eq!(
         noted(&cases, 40_318, 10).to_string(),
@@ -36,8 +36,8 @@ fn the_summary_tells_counts_and_lines() {
 #[test]
 fn what_is_kept_or_incomplete_is_told_apart_from_what_is_skipped() {
     let cases = [
-        (5, ComplaintKind::BackInTime),
-        (9, ComplaintKind::Truncated),
+        (5, LogComplaintKind::BackInTime),
+        (9, LogComplaintKind::Truncated),
     ];
     assert_eq!(
         noted(&cases, 1_000_000, 10).to_string(),
@@ -49,10 +49,10 @@ fn what_is_kept_or_incomplete_is_told_apart_from_what_is_skipped() {
 #[test]
 fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
     let cases: Vec<_> = (1..=1500)
-        .map(|line| (line, ComplaintKind::ZeroProcessors))
+        .map(|line| (line, LogComplaintKind::ZeroProcessors))
         .collect();
     let complaints = noted(&cases, 2000, 2);
-    assert_eq!(complaints.count(ComplaintKind::ZeroProcessors), 1500);
+    assert_eq!(complaints.count(LogComplaintKind::ZeroProcessors), 1500);
     assert_eq!(
         complaints
             .kept_in_full()
@@ -80,9 +80,10 @@ fn a_clean_log_has_nothing_to_complain_about() {
 
 #[test]
 fn refusing_names_file_line_cause_and_remedy() {
-    let complaint = LineFault::new(ComplaintKind::UnknownRunTime, "run time -1").at_line(17);
+    let complaint =
+        UnplacedComplaint::new(LogComplaintKind::UnknownRunTime, "run time -1").at_line(17);
     let refused =
-        Complaints::default().record_complaint(complaint, &LogReading::refusing("kth.swf"));
+        LogComplaints::default().record_complaint(complaint, &LogReadSettings::refusing("kth.swf"));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "kth.swf, line 17: unknown run time (run time -1); fill in the value or remove the line, \

@@ -15,10 +15,10 @@ fn good(system: &str, node: &str) -> String {
     row(system, node, "6/21/2005 10:54", "6/21/2005 11:00")
 }
 
-type ParsedFailures = (Vec<LoggedFailure>, Complaints);
+type ParsedFailures = (Vec<LoggedFailure>, LogComplaints);
 
 fn read_bytes(bytes: &[u8], system: Option<u32>) -> Result<ParsedFailures, LogError> {
-    let mut reader = FailureReader::new(bytes, LogReading::skipping("lanl.csv"), system)?;
+    let mut reader = FailureLogReader::new(bytes, LogReadSettings::skipping("lanl.csv"), system)?;
     let failures = reader.by_ref().collect::<Result<_, _>>()?;
     Ok((failures, reader.complaints))
 }
@@ -27,7 +27,7 @@ fn read(rows: &[String], system: Option<u32>) -> ParsedFailures {
     read_bytes((HEADER.to_owned() + &rows.concat()).as_bytes(), system).unwrap()
 }
 
-fn kind(bad: String) -> ComplaintKind {
+fn kind(bad: String) -> LogComplaintKind {
     let (failures, complaints) = read(&[good("2", "0"), bad, good("2", "1")], None);
     assert_eq!(failures.len(), 2, "the good rows are kept");
     let kept: Vec<_> = complaints.kept_in_full().collect();
@@ -78,25 +78,25 @@ fn only_the_system_asked_for_is_read() {
 #[test]
 fn rows_that_cannot_be_used_are_reported() {
     let date = "6/21/2005 10:54";
-    assert_eq!(kind(row("2", "0", "", date)), ComplaintKind::UnknownTime);
-    assert_eq!(kind(row("2", "0", date, "")), ComplaintKind::UnknownTime);
+    assert_eq!(kind(row("2", "0", "", date)), LogComplaintKind::UnknownTime);
+    assert_eq!(kind(row("2", "0", date, "")), LogComplaintKind::UnknownTime);
     assert_eq!(
         kind(row("2", "0", "yesterday", date)),
-        ComplaintKind::NotADate
+        LogComplaintKind::NotADate
     );
     assert_eq!(
         kind(row("2", "0", date, "6/20/2005 10:54")),
-        ComplaintKind::EndBeforeStart
+        LogComplaintKind::EndBeforeStart
     );
-    assert_eq!(kind(row("2", "", date, date)), ComplaintKind::NotANumber);
-    assert_eq!(kind("2,0\n".into()), ComplaintKind::ColumnCount);
+    assert_eq!(kind(row("2", "", date, date)), LogComplaintKind::NotANumber);
+    assert_eq!(kind("2,0\n".into()), LogComplaintKind::ColumnCount);
 }
 
 #[test]
 fn a_last_row_that_breaks_off_is_reported_as_truncated() {
     let (failures, complaints) = read(&[good("2", "0"), "2,1,6/21/2005 10".into()], None);
     assert_eq!(failures.len(), 1);
-    assert_eq!(complaints.count(ComplaintKind::Truncated), 1);
+    assert_eq!(complaints.count(LogComplaintKind::Truncated), 1);
     let (failures, complaints) = read(&[good("2", "0"), good("2", "1").trim_end().into()], None);
     assert_eq!((failures.len(), complaints.is_empty()), (2, true));
 }
@@ -118,7 +118,7 @@ fn a_compressed_log_that_breaks_off_keeps_what_came_before() {
         "{}",
         failures.len()
     );
-    assert_eq!(complaints.count(ComplaintKind::Truncated), 1);
+    assert_eq!(complaints.count(LogComplaintKind::Truncated), 1);
 }
 
 #[test]
@@ -135,7 +135,8 @@ fn a_log_without_failures_or_columns_is_an_error() {
 fn refusing_names_the_row() {
     let text = HEADER.to_owned() + &good("2", "0") + &row("2", "0", "", "");
     let reader =
-        FailureReader::new(text.as_bytes(), LogReading::refusing("lanl.csv"), None).unwrap();
+        FailureLogReader::new(text.as_bytes(), LogReadSettings::refusing("lanl.csv"), None)
+            .unwrap();
     let error = reader.last().unwrap().unwrap_err().to_string();
     assert!(
         error.starts_with("lanl.csv, line 3: unknown time (Prob Started)"),

@@ -21,13 +21,13 @@ fn xz(plain: &[u8]) -> Vec<u8> {
 
 /// All lines, and whether the stream was cut.
 fn lines(bytes: &[u8]) -> Result<(Vec<String>, bool), LogError> {
-    let reading = LogReading::skipping("a.swf");
+    let reading = LogReadSettings::skipping("a.swf");
     let mut lines = LogLines::new(bytes, &reading)?;
     let mut found = Vec::new();
     loop {
         match lines.advance(&reading)? {
-            LineFound::Line { .. } => found.push(lines.text().into_owned()),
-            end => return Ok((found, end == LineFound::Cut)),
+            NextLogLine::Line { .. } => found.push(lines.text().into_owned()),
+            end => return Ok((found, end == NextLogLine::Cut)),
         }
     }
 }
@@ -118,21 +118,21 @@ fn a_line_without_end_is_not_held_in_memory() {
 
 #[test]
 fn stepping_back_finds_the_same_line_again() {
-    let reading = LogReading::skipping("a.swf");
+    let reading = LogReadSettings::skipping("a.swf");
     let mut lines = LogLines::new(&b"one\ntwo"[..], &reading).unwrap();
     assert_eq!(
         lines.advance(&reading).unwrap(),
-        LineFound::Line { ended: true }
+        NextLogLine::Line { ended: true }
     );
     lines.step_back();
     assert_eq!(
         lines.advance(&reading).unwrap(),
-        LineFound::Line { ended: true }
+        NextLogLine::Line { ended: true }
     );
     assert_eq!((lines.number(), lines.text().as_ref()), (1, "one"));
     assert_eq!(
         lines.advance(&reading).unwrap(),
-        LineFound::Line { ended: false }
+        NextLogLine::Line { ended: false }
     );
-    assert_eq!(lines.advance(&reading).unwrap(), LineFound::End);
+    assert_eq!(lines.advance(&reading).unwrap(), NextLogLine::End);
 }

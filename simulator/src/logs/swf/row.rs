@@ -2,11 +2,11 @@
 
 use cospan_domain::units::DurationMs;
 
-use super::super::complaints::{ComplaintKind, LineFault};
+use super::super::complaints::{LogComplaintKind, UnplacedComplaint};
 
 /// The way a job ended (column 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum JobStatus {
+pub enum SwfJobStatus {
     /// 0: it failed.
     Failed,
     /// 1: it ran to its end.
@@ -38,7 +38,7 @@ pub struct SwfJob {
     /// The user's run time estimate or limit.
     pub requested_time: Option<DurationMs>,
     /// The way the job ended.
-    pub status: JobStatus,
+    pub status: SwfJobStatus,
     /// The user's number.
     pub user: Option<u32>,
     /// The group's number.
@@ -76,16 +76,16 @@ const THINK_TIME: SwfColumn = SwfColumn(17, "think time");
 
 /// Parses a line that is neither blank nor a comment. Unused columns (average processor time,
 /// memory, executable) are ignored.
-pub(super) fn parse_line(line: &str) -> Result<SwfJob, LineFault> {
+pub(super) fn parse_line(line: &str) -> Result<SwfJob, UnplacedComplaint> {
     let row = SwfRow::split_columns(line)?;
     // The status comes first, because a burst has no submit time and its run time is only a part.
     let status = row.status()?;
     let number = row.parse_whole(NUMBER)?;
     Ok(SwfJob {
-        number: number.ok_or_else(|| row.fault(ComplaintKind::OutOfRange, NUMBER))?,
-        submitted: row.require_duration(SUBMIT_TIME, ComplaintKind::UnknownTime)?,
+        number: number.ok_or_else(|| row.fault(LogComplaintKind::OutOfRange, NUMBER))?,
+        submitted: row.require_duration(SUBMIT_TIME, LogComplaintKind::UnknownTime)?,
         wait: row.parse_duration(WAIT_TIME)?,
-        run_time: row.require_duration(RUN_TIME, ComplaintKind::UnknownRunTime)?,
+        run_time: row.require_duration(RUN_TIME, LogComplaintKind::UnknownRunTime)?,
         processors: row.parse_processors()?,
         requested_processors: row.parse_count(REQUESTED)?,
         requested_time: row.parse_duration(REQUESTED_TIME)?,
@@ -102,7 +102,7 @@ pub(super) fn parse_line(line: &str) -> Result<SwfJob, LineFault> {
 struct SwfRow<'a>([&'a str; COLUMNS]);
 
 impl<'a> SwfRow<'a> {
-    fn split_columns(line: &'a str) -> Result<Self, LineFault> {
+    fn split_columns(line: &'a str) -> Result<Self, UnplacedComplaint> {
         let mut columns = [""; COLUMNS];
         let mut found = 0;
         for word in line.split_ascii_whitespace() {
@@ -113,7 +113,10 @@ impl<'a> SwfRow<'a> {
         }
         if found != COLUMNS {
             let detail = format!("{found} instead of {COLUMNS}");
-            return Err(LineFault::new(ComplaintKind::ColumnCount, detail));
+            return Err(UnplacedComplaint::new(
+                LogComplaintKind::ColumnCount,
+                detail,
+            ));
         }
         Ok(Self(columns))
     }
@@ -122,22 +125,22 @@ impl<'a> SwfRow<'a> {
         self.0[column.0]
     }
 
-    fn fault(&self, kind: ComplaintKind, column: SwfColumn) -> LineFault {
-        LineFault::new(kind, format!("{} {:?}", column.1, self.text(column)))
+    fn fault(&self, kind: LogComplaintKind, column: SwfColumn) -> UnplacedComplaint {
+        UnplacedComplaint::new(kind, format!("{} {:?}", column.1, self.text(column)))
     }
 
-    fn status(&self) -> Result<JobStatus, LineFault> {
+    fn status(&self) -> Result<SwfJobStatus, UnplacedComplaint> {
         match self.parse_whole(STATUS)? {
-            None => Ok(JobStatus::Unknown),
-            Some(0) => Ok(JobStatus::Failed),
-            Some(1) => Ok(JobStatus::Completed),
-            Some(2..=4) => Err(self.fault(ComplaintKind::PartialExecution, STATUS)),
-            Some(5) => Ok(JobStatus::Cancelled),
-            Some(_) => Err(self.fault(ComplaintKind::OutOfRange, STATUS)),
+            None => Ok(SwfJobStatus::Unknown),
+            Some(0) => Ok(SwfJobStatus::Failed),
+            Some(1) => Ok(SwfJobStatus::Completed),
+            Some(2..=4) => Err(self.fault(LogComplaintKind::PartialExecution, STATUS)),
+            Some(5) => Ok(SwfJobStatus::Cancelled),
+            Some(_) => Err(self.fault(LogComplaintKind::OutOfRange, STATUS)),
         }
     }
 
-    fn parse_processors(&self) -> Result<u32, LineFault> {
+    fn parse_processors(&self) -> Result<u32, UnplacedComplaint> {
         let allocated = self.parse_count(ALLOCATED)?;
         let column = if allocated.is_some() {
             ALLOCATED
@@ -145,8 +148,8 @@ impl<'a> SwfRow<'a> {
             REQUESTED
         };
         match self.parse_count(column)? {
-            None => Err(self.fault(ComplaintKind::UnknownProcessors, column)),
-            Some(0) => Err(self.fault(ComplaintKind::ZeroProcessors, column)),
+            None => Err(self.fault(LogComplaintKind::UnknownProcessors, column)),
+            Some(0) => Err(self.fault(LogComplaintKind::ZeroProcessors, column)),
             Some(processors) => Ok(processors),
         }
     }
@@ -154,29 +157,29 @@ impl<'a> SwfRow<'a> {
     fn require_duration(
         &self,
         column: SwfColumn,
-        kind: ComplaintKind,
-    ) -> Result<DurationMs, LineFault> {
+        kind: LogComplaintKind,
+    ) -> Result<DurationMs, UnplacedComplaint> {
         self.parse_duration(column)?
             .ok_or_else(|| self.fault(kind, column))
     }
 
     /// Parses a whole number from 0, or `None` for -1.
-    fn parse_whole(&self, column: SwfColumn) -> Result<Option<u64>, LineFault> {
+    fn parse_whole(&self, column: SwfColumn) -> Result<Option<u64>, UnplacedComplaint> {
         self.parse_whole_number(self.text(column), column)
     }
 
-    fn parse_count(&self, column: SwfColumn) -> Result<Option<u32>, LineFault> {
+    fn parse_count(&self, column: SwfColumn) -> Result<Option<u32>, UnplacedComplaint> {
         let number = self.parse_whole(column)?.map(u32::try_from).transpose();
-        number.map_err(|_| self.fault(ComplaintKind::OutOfRange, column))
+        number.map_err(|_| self.fault(LogComplaintKind::OutOfRange, column))
     }
 
     /// Parses seconds, whole or with a decimal fraction, of which milliseconds are kept.
-    fn parse_duration(&self, column: SwfColumn) -> Result<Option<DurationMs>, LineFault> {
+    fn parse_duration(&self, column: SwfColumn) -> Result<Option<DurationMs>, UnplacedComplaint> {
         let Some((secs, fraction)) = self.text(column).split_once('.') else {
             return Ok(self.parse_whole(column)?.map(DurationMs::from_secs));
         };
         if !is_digits(fraction) {
-            return Err(self.fault(ComplaintKind::NotANumber, column));
+            return Err(self.fault(LogComplaintKind::NotANumber, column));
         }
         let thousandths = fraction.bytes().chain(*b"00").take(3);
         let ms = thousandths.fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'));
@@ -185,16 +188,20 @@ impl<'a> SwfRow<'a> {
     }
 
     /// Parses `text`, which is the value of `column` or its part before the decimal point.
-    fn parse_whole_number(&self, text: &str, column: SwfColumn) -> Result<Option<u64>, LineFault> {
+    fn parse_whole_number(
+        &self,
+        text: &str,
+        column: SwfColumn,
+    ) -> Result<Option<u64>, UnplacedComplaint> {
         if text == "-1" {
             return Ok(None);
         }
         if !is_digits(text.strip_prefix('-').unwrap_or(text)) {
-            return Err(self.fault(ComplaintKind::NotANumber, column));
+            return Err(self.fault(LogComplaintKind::NotANumber, column));
         }
         let number = text
             .parse()
-            .map_err(|_| self.fault(ComplaintKind::OutOfRange, column))?;
+            .map_err(|_| self.fault(LogComplaintKind::OutOfRange, column))?;
         Ok(Some(number))
     }
 }

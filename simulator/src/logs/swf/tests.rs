@@ -1,7 +1,7 @@
 use cospan_domain::units::Timestamp;
 use proptest::prelude::*;
 
-use super::super::Complaint;
+use super::super::LogComplaint;
 use super::*;
 
 const KTH: &str = include_str!("../fixtures/kth-sp2-300.swf");
@@ -22,7 +22,11 @@ fn at(number: &str, submitted: &str) -> String {
 
 fn read(lines: &[String]) -> Result<SwfLog, LogError> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    read_swf(text.as_bytes(), LogReading::skipping("a.swf"), Some(100))
+    read_swf(
+        text.as_bytes(),
+        LogReadSettings::skipping("a.swf"),
+        Some(100),
+    )
 }
 
 fn numbers(log: &SwfLog) -> Vec<u64> {
@@ -30,7 +34,7 @@ fn numbers(log: &SwfLog) -> Vec<u64> {
 }
 
 /// Reads the bad line between two good ones; the complaint about it.
-fn complaint(bad: &str) -> Complaint {
+fn complaint(bad: &str) -> LogComplaint {
     let lines = [at("1", "0"), bad.to_owned(), at("3", "9")];
     let log = read(&lines).unwrap();
     assert_eq!(numbers(&log), [1, 3], "the good lines are kept");
@@ -41,7 +45,7 @@ fn complaint(bad: &str) -> Complaint {
     log.complaints.kept_in_full().next().unwrap().clone()
 }
 
-fn kind(bad: &str) -> ComplaintKind {
+fn kind(bad: &str) -> LogComplaintKind {
     let complaint = complaint(bad);
     assert_eq!(complaint.line, 2);
     complaint.kind
@@ -49,7 +53,7 @@ fn kind(bad: &str) -> ComplaintKind {
 
 #[test]
 fn an_excerpt_of_a_real_log_is_read_in_full() {
-    let log = read_swf(KTH.as_bytes(), LogReading::refusing("kth"), None).unwrap();
+    let log = read_swf(KTH.as_bytes(), LogReadSettings::refusing("kth"), None).unwrap();
     assert_eq!(log.jobs.len(), 300);
     assert_eq!(log.complaints.to_string(), "300 lines read, none skipped");
     assert_eq!(log.header.computer.as_deref(), Some("IBM SP2"));
@@ -68,60 +72,66 @@ fn an_excerpt_of_a_real_log_is_read_in_full() {
     assert_eq!(first.wait, Some(DurationMs::from_secs(192_180)));
     assert_eq!(first.run_time, DurationMs::from_secs(3477));
     assert_eq!(first.requested_time, Some(DurationMs::from_secs(53_940)));
-    assert_eq!((first.status, first.queue), (JobStatus::Completed, None));
+    assert_eq!((first.status, first.queue), (SwfJobStatus::Completed, None));
 }
 
 #[test]
 fn a_line_of_too_few_or_too_many_columns_is_skipped() {
-    assert_eq!(kind("1 2 3"), ComplaintKind::ColumnCount);
+    assert_eq!(kind("1 2 3"), LogComplaintKind::ColumnCount);
     assert_eq!(complaint(&(at("2", "5") + " 7")).detail, "19 instead of 18");
 }
 
 #[test]
 fn what_is_not_a_number_is_skipped_and_named() {
-    assert_eq!(kind(&line(&[(3, "1h")])), ComplaintKind::NotANumber);
-    assert_eq!(kind(&line(&[(1, "1.x")])), ComplaintKind::NotANumber);
-    assert_eq!(kind(&line(&[(4, "2.5")])), ComplaintKind::NotANumber);
+    assert_eq!(kind(&line(&[(3, "1h")])), LogComplaintKind::NotANumber);
+    assert_eq!(kind(&line(&[(1, "1.x")])), LogComplaintKind::NotANumber);
+    assert_eq!(kind(&line(&[(4, "2.5")])), LogComplaintKind::NotANumber);
     assert_eq!(complaint(&line(&[(3, "1h")])).detail, "run time \"1h\"");
     assert_eq!(
         kind("1 0 \u{fffd} 60 4 1 1 1 1 1 1 1 1 1 1 1 1 1"),
-        ComplaintKind::NotANumber
+        LogComplaintKind::NotANumber
     );
 }
 
 #[test]
 fn numbers_that_no_column_allows_are_skipped() {
-    assert_eq!(kind(&line(&[(2, "-5")])), ComplaintKind::OutOfRange);
+    assert_eq!(kind(&line(&[(2, "-5")])), LogComplaintKind::OutOfRange);
     assert_eq!(
         kind(&line(&[(11, "4294967296")])),
-        ComplaintKind::OutOfRange
+        LogComplaintKind::OutOfRange
     );
     assert_eq!(
         kind(&line(&[(3, "99999999999999999999")])),
-        ComplaintKind::OutOfRange
+        LogComplaintKind::OutOfRange
     );
-    assert_eq!(kind(&line(&[(10, "6")])), ComplaintKind::OutOfRange);
-    assert_eq!(kind(&line(&[(0, "-1")])), ComplaintKind::OutOfRange);
+    assert_eq!(kind(&line(&[(10, "6")])), LogComplaintKind::OutOfRange);
+    assert_eq!(kind(&line(&[(0, "-1")])), LogComplaintKind::OutOfRange);
 }
 
 #[test]
 fn an_unknown_submit_or_run_time_is_skipped() {
-    assert_eq!(kind(&line(&[(1, "-1")])), ComplaintKind::UnknownTime);
-    assert_eq!(kind(&line(&[(3, "-1")])), ComplaintKind::UnknownRunTime);
+    assert_eq!(kind(&line(&[(1, "-1")])), LogComplaintKind::UnknownTime);
+    assert_eq!(kind(&line(&[(3, "-1")])), LogComplaintKind::UnknownRunTime);
 }
 
 #[test]
 fn processors_must_be_known_and_not_zero_and_fit_the_grid() {
-    assert_eq!(kind(&line(&[(4, "-1")])), ComplaintKind::UnknownProcessors);
+    assert_eq!(
+        kind(&line(&[(4, "-1")])),
+        LogComplaintKind::UnknownProcessors
+    );
     assert_eq!(
         kind(&line(&[(4, "0"), (7, "8")])),
-        ComplaintKind::ZeroProcessors
+        LogComplaintKind::ZeroProcessors
     );
     assert_eq!(
         kind(&line(&[(4, "-1"), (7, "0")])),
-        ComplaintKind::ZeroProcessors
+        LogComplaintKind::ZeroProcessors
     );
-    assert_eq!(kind(&line(&[(4, "101")])), ComplaintKind::TooManyProcessors);
+    assert_eq!(
+        kind(&line(&[(4, "101")])),
+        LogComplaintKind::TooManyProcessors
+    );
     assert_eq!(
         read(&[line(&[(4, "100")])]).unwrap().jobs[0].processors,
         100
@@ -143,7 +153,7 @@ fn bursts_of_a_swapped_job_do_not_become_jobs() {
     for status in ["2", "3", "4"] {
         assert_eq!(
             kind(&line(&[(1, "-1"), (10, status)])),
-            ComplaintKind::PartialExecution
+            LogComplaintKind::PartialExecution
         );
     }
 }
@@ -152,7 +162,7 @@ fn bursts_of_a_swapped_job_do_not_become_jobs() {
 fn a_job_that_goes_back_in_time_is_reported_and_sorted_in() {
     let log = read(&[at("1", "5"), at("2", "9"), at("3", "5"), at("4", "7")]).unwrap();
     assert_eq!(numbers(&log), [1, 3, 4, 2]);
-    assert_eq!(log.complaints.count(ComplaintKind::BackInTime), 1);
+    assert_eq!(log.complaints.count(LogComplaintKind::BackInTime), 1);
     let kept = log.complaints.kept_in_full().next().unwrap();
     assert_eq!(
         kept.detail,
@@ -181,14 +191,14 @@ fn fractions_of_seconds_are_kept_to_the_millisecond() {
 #[test]
 fn a_last_line_that_breaks_off_is_reported_as_truncated() {
     let text = format!("{}\n{}", at("1", "0"), "2 17 -1 60 4 -");
-    let log = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap();
+    let log = read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap();
     assert_eq!(numbers(&log), [1]);
     assert_eq!(
         log.complaints.to_string(),
         "1 line read, none skipped; the log is incomplete: 1 x truncated file (line 2)"
     );
     let whole = format!("{}\n{}", at("1", "0"), at("2", "3"));
-    let log = read_swf(whole.as_bytes(), LogReading::refusing("a.swf"), None).unwrap();
+    let log = read_swf(whole.as_bytes(), LogReadSettings::refusing("a.swf"), None).unwrap();
     assert_eq!(
         numbers(&log),
         [1, 2],
@@ -201,11 +211,13 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
     let header = "; MaxJobs: 5 (all)\n;  user=3 (2 jobs removed)\n";
     let read = |jobs: usize| {
         let text = header.to_owned() + &format!("{}\n", at("1", "0")).repeat(jobs);
-        read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap()
+        read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap()
     };
     assert!(read(3).complaints.is_empty());
     assert_eq!(
-        read(2).complaints.count(ComplaintKind::FewerThanAnnounced),
+        read(2)
+            .complaints
+            .count(LogComplaintKind::FewerThanAnnounced),
         1
     );
 }
@@ -213,7 +225,8 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
 #[test]
 fn a_log_without_a_job_is_an_error_always() {
     for text in ["", "; Version: 2.2\n", "\n\n", "not a log\n"] {
-        let error = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap_err();
+        let error =
+            read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap_err();
         assert!(matches!(error, LogError::Empty { .. }), "{error}");
     }
     let error = read(&["no log".into()]).unwrap_err();
@@ -227,7 +240,8 @@ fn a_log_without_a_job_is_an_error_always() {
 #[test]
 fn refusing_ends_the_reading_at_the_first_bad_line() {
     let text = [at("1", "0"), line(&[(3, "-1")]), at("3", "0")].join("\n");
-    let mut reader = SwfReader::new(text.as_bytes(), LogReading::refusing("a.swf"), None).unwrap();
+    let mut reader =
+        SwfReader::new(text.as_bytes(), LogReadSettings::refusing("a.swf"), None).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().number, 1);
     let error = reader.next().unwrap().unwrap_err().to_string();
     assert!(
@@ -243,7 +257,7 @@ fn the_header_is_known_before_the_first_job_is_taken() {
         "\n;  Computer: A: b\n; MaxProcs: many\n\n{}\n",
         at("1", "0")
     );
-    let reader = SwfReader::new(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap();
+    let reader = SwfReader::new(text.as_bytes(), LogReadSettings::skipping("a.swf"), None).unwrap();
     assert_eq!(reader.header().computer.as_deref(), Some("A: b"));
     assert_eq!(reader.header().max_procs, None);
     assert_eq!(reader.count(), 1);
@@ -271,7 +285,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in "[-0-9 ;:x.\n]{0,300}") {
-        let _ = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), Some(4));
-        let _ = read_swf(text.as_bytes(), LogReading::refusing("a.swf"), None);
+        let _ = read_swf(text.as_bytes(), LogReadSettings::skipping("a.swf"), Some(4));
+        let _ = read_swf(text.as_bytes(), LogReadSettings::refusing("a.swf"), None);
     }
 }

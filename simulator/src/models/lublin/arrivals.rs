@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 
 use super::super::gamma::GammaSampler;
-use super::super::{Gamma, ModelParameterError, check_parameter};
+use super::super::{GammaDistribution, ModelParameterError, check_parameter};
 use super::ArrivalParameters;
 
 /// Half hours of a day.
@@ -23,7 +23,7 @@ const LN_GAP_MAX: f64 = 13.0;
 
 /// The arrivals of one stream of jobs.
 #[derive(Debug, Clone)]
-pub(super) struct Arrivals {
+pub(super) struct LublinArrivals {
     ln_gap: GammaSampler,
     prices: [f64; BUCKETS],
     /// Half hours passed since the start.
@@ -32,10 +32,10 @@ pub(super) struct Arrivals {
     paid: f64,
 }
 
-impl Arrivals {
+impl LublinArrivals {
     pub(super) fn new(parameters: &ArrivalParameters) -> Result<Self, ModelParameterError> {
-        let Gamma { shape, scale } = parameters.ln_gap;
-        let whole_day = Gamma {
+        let GammaDistribution { shape, scale } = parameters.ln_gap;
+        let whole_day = GammaDistribution {
             shape: shape * parameters.rush_to_all,
             scale,
         };
@@ -64,7 +64,9 @@ impl Arrivals {
 }
 
 /// Returns the share of arrivals in each half hour of the day, times their number.
-pub(super) fn daily_prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError> {
+pub(super) fn daily_prices(
+    cycle: GammaDistribution,
+) -> Result<[f64; BUCKETS], ModelParameterError> {
     cycle.to_sampler("the gamma of the daily cycle")?;
     let mut prices = [0.0; BUCKETS];
     for place in CYCLE_START..CYCLE_START + BUCKETS {

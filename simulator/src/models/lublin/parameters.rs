@@ -1,6 +1,6 @@
 //! The parameters of the model and the values its authors fitted.
 
-use super::super::{Gamma, ModelParameterError, check_parameter};
+use super::super::{GammaDistribution, ModelParameterError, check_parameter};
 
 /// The kinds of jobs in the workload. The default is the authors': typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,9 +54,9 @@ pub struct SizeParameters {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunTimeParameters {
     /// The gamma of the shorter jobs.
-    pub ln_first: Gamma,
+    pub ln_first: GammaDistribution,
     /// The gamma of the longer jobs.
-    pub ln_second: Gamma,
+    pub ln_second: GammaDistribution,
     /// Change of the share of the first gamma with each processor (pa). 0 makes run times
     /// independent of size.
     pub first_share_slope: f64,
@@ -68,13 +68,13 @@ pub struct RunTimeParameters {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArrivalParameters {
     /// The gamma of ln seconds between arrivals at rush hours (aarr, barr).
-    pub ln_gap: Gamma,
+    pub ln_gap: GammaDistribution,
     /// Multiplies the shape of `ln_gap`, so that it stands for the whole day
     /// (ARAR).
     pub rush_to_all: f64,
     /// The daily cycle (anum, bnum): a gamma of the half hour of the day, for a
     /// day that starts at 5:30.
-    pub daily_cycle: Gamma,
+    pub daily_cycle: GammaDistribution,
 }
 
 impl Default for LublinParameters {
@@ -219,11 +219,11 @@ impl SizeParameters {
 impl RunTimeParameters {
     const fn from_fit(first: (f64, f64), second: (f64, f64), (slope, base): (f64, f64)) -> Self {
         Self {
-            ln_first: Gamma {
+            ln_first: GammaDistribution {
                 shape: first.0,
                 scale: first.1,
             },
-            ln_second: Gamma {
+            ln_second: GammaDistribution {
                 shape: second.0,
                 scale: second.1,
             },
@@ -258,12 +258,12 @@ impl RunTimeParameters {
 impl ArrivalParameters {
     const fn from_fit(gap: (f64, f64), rush_to_all: f64, cycle: (f64, f64)) -> Self {
         Self {
-            ln_gap: Gamma {
+            ln_gap: GammaDistribution {
                 shape: gap.0,
                 scale: gap.1,
             },
             rush_to_all,
-            daily_cycle: Gamma {
+            daily_cycle: GammaDistribution {
                 shape: cycle.0,
                 scale: cycle.1,
             },

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::super::Gamma;
+use super::super::GammaDistribution;
 use super::arrivals::{BUCKETS, daily_prices};
 use super::*;
 
@@ -135,7 +135,7 @@ fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
 fn prices_follow_the_density_of_the_gamma() {
     // The density of Gamma(8, 4), up to a factor, at the middle of each half hour.
     let density = |x: f64| x.powi(7) * f64::exp(-x / 4.0);
-    let prices = daily_prices(Gamma {
+    let prices = daily_prices(GammaDistribution {
         shape: 8.0,
         scale: 4.0,
     })
@@ -155,7 +155,7 @@ fn prices_follow_the_density_of_the_gamma() {
 fn the_mean_gap_is_that_of_the_gamma_whatever_the_cycle() {
     // exp of a gamma of shape a and scale b has the mean (1 - b)^-a.
     let mut all = StreamParameters::typeless();
-    all.arrivals.ln_gap = Gamma {
+    all.arrivals.ln_gap = GammaDistribution {
         shape: 20.0,
         scale: 0.2,
     };

@@ -2,7 +2,7 @@
 
 /// A rule for the number of distinct estimates, given the number of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DistinctEstimates {
+pub enum DistinctEstimatesRule {
     /// Straight lines between points seen in logs; constant beyond the last.
     #[default]
     Piecewise,
@@ -21,7 +21,7 @@ const POINTS: [(f64, f64); 7] = [
     (250_000.0, 565.0),
 ];
 
-impl DistinctEstimates {
+impl DistinctEstimatesRule {
     /// Returns the number of distinct estimates of `jobs` jobs, rounded; may be 0.
     pub fn count_distinct(self, jobs: u64) -> u64 {
         let jobs = jobs as f64;

@@ -22,13 +22,13 @@ fn minutes(minutes: u64) -> DurationMs {
 
 #[test]
 fn the_number_of_distinct_estimates_follows_the_curve() {
-    let count = |jobs| DistinctEstimates::Piecewise.count_distinct(jobs);
+    let count = |jobs| DistinctEstimatesRule::Piecewise.count_distinct(jobs);
     assert_eq!(
         [20, 200, 1_000, 10_000, 70_000].map(count),
         [10, 20, 35, 90, 340]
     );
     assert_eq!([0, 110, 5_500, 1_000_000].map(count), [0, 15, 63, 565]);
-    assert_eq!(DistinctEstimates::PowerLaw.count_distinct(10_000), 101);
+    assert_eq!(DistinctEstimatesRule::PowerLaw.count_distinct(10_000), 101);
     for jobs in [20, 200, 1_000, 10_000, 70_000] {
         assert_eq!(draw(jobs, 1).len() as u64, count(jobs));
     }
@@ -124,7 +124,7 @@ fn tail_estimates_follow_the_fitted_curve() {
 
 #[test]
 fn a_crowded_maximum_still_gives_distinct_estimates() {
-    let distinct = DistinctEstimates::PowerLaw;
+    let distinct = DistinctEstimatesRule::PowerLaw;
     for (jobs, expected) in [(1_000_000, 1264), (100_000_000, 3600)] {
         let model = EstimateModel {
             distinct,
@@ -275,7 +275,7 @@ proptest! {
             .collect();
         let jobs = jobs + known.iter().map(|count| count.jobs).sum::<u64>();
         let distinct =
-            if is_power_law { DistinctEstimates::PowerLaw } else { DistinctEstimates::Piecewise };
+            if is_power_law { DistinctEstimatesRule::PowerLaw } else { DistinctEstimatesRule::Piecewise };
         let longest = minutes(hours * 60);
         let model = EstimateModel { jobs, longest, distinct, known };
         let drawn = model.draw_counts(&mut rng(seed)).unwrap();

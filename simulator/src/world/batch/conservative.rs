@@ -4,7 +4,7 @@
 //!
 //! When processors become free early, the schedule is compressed: in queue order each job moves to
 //! the earliest possible place, until no job can move. A new place can exist only where processors
-//! became free since the last time, so only the jobs that such a [`Gain`] may help are tried.
+//! became free since the last time, so only the jobs that such a [`ProcessorGain`] may help are tried.
 //!
 //! A reservation that cannot be kept (an overrun, a failed node, a drain)
 //! makes all of them void; they are made anew in queue order.
@@ -12,16 +12,16 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::LrmJobId;
-use super::profile::{Profile, ProfileOpening};
-use super::queue::{BatchQueue, Least, NEVER, QueuedJob};
-use super::running::{Overrun, RunningJobs};
+use super::profile::{FreeProcessorProfile, WantedOpening};
+use super::queue::{BatchQueue, LeastNeeds, NEVER, QueuedBatchJob};
+use super::running::{JobOverrun, RunningBatchJobs};
 
 /// Number of separate gains above which they are merged.
 const GAINS_MAX: usize = 12;
 
 /// Processors that became free between two instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gain {
+struct ProcessorGain {
     from: u64,
     to: u64,
     /// Least that was free there before: a job that needs no more gains nothing.
@@ -30,8 +30,8 @@ struct Gain {
     since: i64,
 }
 
-impl Gain {
-    fn helps(&self, job: &QueuedJob) -> bool {
+impl ProcessorGain {
+    fn helps(&self, job: &QueuedBatchJob) -> bool {
         let needed = i64::from(job.processors);
         self.before < needed && needed <= self.since && self.from < job.start.0
     }
@@ -47,13 +47,13 @@ impl Gain {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Gains {
-    list: Vec<Gain>,
+struct ProcessorGains {
+    list: Vec<ProcessorGain>,
     most: i64,
 }
 
-impl Gains {
-    fn add_gain(&mut self, mut gain: Gain) {
+impl ProcessorGains {
+    fn add_gain(&mut self, mut gain: ProcessorGain) {
         self.most = self.most.max(gain.since);
         let together = self.list.len() >= GAINS_MAX;
         let mut kept = Vec::with_capacity(self.list.len() + 1);
@@ -70,12 +70,12 @@ impl Gains {
     }
 
     /// Returns true if some job among those with these least needs may be helped.
-    fn may_help(&self, least: &Least) -> bool {
+    fn may_help(&self, least: &LeastNeeds) -> bool {
         i64::from(least.processors) <= self.most
     }
 
     /// Returns the span that covers every gain that helps the job.
-    fn helpful_span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
+    fn helpful_span(&self, job: &QueuedBatchJob) -> Option<(u64, u64)> {
         let helpful = self.list.iter().filter(|gain| gain.helps(job));
         helpful
             .map(|gain| (gain.from, gain.to))
@@ -86,8 +86,8 @@ impl Gains {
 /// The reservations of all queued jobs, and what remains free.
 #[derive(Debug, Clone)]
 pub(super) struct QueueReservations {
-    profile: Profile,
-    gains: Gains,
+    profile: FreeProcessorProfile,
+    gains: ProcessorGains,
     /// Jobs submitted since the last update; without a reservation yet.
     fresh: Vec<LrmJobId>,
     void: bool,
@@ -96,8 +96,8 @@ pub(super) struct QueueReservations {
 impl QueueReservations {
     pub(super) fn new(processors: u32) -> Self {
         Self {
-            profile: Profile::new(0, i64::from(processors)),
-            gains: Gains::default(),
+            profile: FreeProcessorProfile::new(0, i64::from(processors)),
+            gains: ProcessorGains::default(),
             fresh: Vec::new(),
             void: false,
         }
@@ -112,7 +112,7 @@ impl QueueReservations {
         self.add_free(processors, now.0, until.0);
     }
 
-    pub(super) fn on_cancelled(&mut self, job: &QueuedJob) {
+    pub(super) fn on_cancelled(&mut self, job: &QueuedBatchJob) {
         if job.start < NEVER {
             self.add_free(job.processors, job.start.0, (job.start + job.estimate).0);
         }
@@ -126,7 +126,7 @@ impl QueueReservations {
         self.add_free(processors, now.0, u64::MAX);
     }
 
-    fn on_overrun(&mut self, overrun: &Overrun) {
+    fn on_overrun(&mut self, overrun: &JobOverrun) {
         let from = overrun.expected_before.0;
         let to = overrun.expected_now.0;
         self.profile
@@ -141,7 +141,7 @@ impl QueueReservations {
         let processors = i64::from(processors);
         self.profile.add_change(from, to, processors);
         let (least, most) = self.profile.free_range(from, to);
-        self.gains.add_gain(Gain {
+        self.gains.add_gain(ProcessorGain {
             from,
             to,
             before: least - processors,
@@ -153,8 +153,8 @@ impl QueueReservations {
     pub(super) fn update_all(
         &mut self,
         queue: &mut BatchQueue,
-        running: &RunningJobs,
-        overruns: &[Overrun],
+        running: &RunningBatchJobs,
+        overruns: &[JobOverrun],
         in_service: u32,
         now: Timestamp,
     ) {
@@ -186,7 +186,7 @@ impl QueueReservations {
     fn rebuild(
         &mut self,
         queue: &mut BatchQueue,
-        running: &RunningJobs,
+        running: &RunningBatchJobs,
         in_service: u32,
         now: Timestamp,
     ) {
@@ -206,10 +206,10 @@ impl QueueReservations {
         &mut self,
         queue: &mut BatchQueue,
         position: usize,
-        job: &QueuedJob,
+        job: &QueuedBatchJob,
         now: Timestamp,
     ) {
-        let wanted = ProfileOpening {
+        let wanted = WantedOpening {
             processors: i64::from(job.processors),
             length: job.estimate.0,
             from: now.0,
@@ -258,16 +258,16 @@ impl QueueReservations {
         &mut self,
         queue: &mut BatchQueue,
         position: usize,
-        job: &QueuedJob,
+        job: &QueuedBatchJob,
         span: (u64, u64),
         now: Timestamp,
-    ) -> Option<Gain> {
+    ) -> Option<ProcessorGain> {
         let DurationMs(length) = job.estimate;
         let processors = i64::from(job.processors);
         let old = job.start.0;
         let from = now.0.max(span.0.saturating_sub(length));
         let before = span.1.min(old);
-        let wanted = ProfileOpening {
+        let wanted = WantedOpening {
             processors,
             length,
             from,
@@ -286,7 +286,7 @@ impl QueueReservations {
         let from = old.max(start.saturating_add(length));
         let to = old.saturating_add(length);
         let (least, most) = self.profile.free_range(from, to);
-        Some(Gain {
+        Some(ProcessorGain {
             from,
             to,
             before: least - processors,

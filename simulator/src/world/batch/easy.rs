@@ -6,22 +6,22 @@
 
 use cospan_domain::units::Timestamp;
 
-use super::queue::{Least, NEVER, QueuedJob};
-use super::running::RunningJobs;
+use super::queue::{LeastNeeds, NEVER, QueuedBatchJob};
+use super::running::RunningBatchJobs;
 
 /// The time at which the head of the queue can start by the estimates of the running jobs, and the
 /// processors left then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shadow {
+pub(super) struct EasyShadow {
     /// Start of the head; never, if the nodes in service are too few.
     pub(super) time: Timestamp,
     /// Processors free at that time beyond what the head needs.
     pub(super) extra: u32,
 }
 
-impl Shadow {
+impl EasyShadow {
     /// Computes the shadow of a head that needs `processors`, of which `idle` are free now.
-    pub(super) fn of(processors: u32, idle: u32, running: &RunningJobs) -> Self {
+    pub(super) fn of(processors: u32, idle: u32, running: &RunningBatchJobs) -> Self {
         let mut free = idle;
         let mut time = None;
         for (end, freed) in running.expected_ends() {
@@ -47,13 +47,13 @@ impl Shadow {
 
     /// Returns true if a job may overtake the head: it fits now, and either ends by the shadow time
     /// or takes only what the head leaves.
-    pub(super) fn admits(&self, least: &Least, idle: u32, now: Timestamp) -> bool {
+    pub(super) fn admits(&self, least: &LeastNeeds, idle: u32, now: Timestamp) -> bool {
         least.processors <= idle
             && (now + least.estimate <= self.time || least.processors <= self.extra)
     }
 
     /// Counts a job that overtakes.
-    pub(super) fn count_overtaking(&mut self, job: &QueuedJob, now: Timestamp) {
+    pub(super) fn count_overtaking(&mut self, job: &QueuedBatchJob, now: Timestamp) {
         if now + job.estimate > self.time {
             self.extra -= job.processors;
         }

@@ -37,10 +37,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
 use conservative::QueueReservations;
-use easy::Shadow;
+use easy::EasyShadow;
 use nodes::NodePool;
-use queue::{BatchQueue, NEVER, QueuedJob};
-use running::{RunningJob, RunningJobs};
+use queue::{BatchQueue, NEVER, QueuedBatchJob};
+use running::{RunningBatchJob, RunningBatchJobs};
 
 /// A job's number at its batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -54,7 +54,7 @@ impl fmt::Display for LrmJobId {
 
 /// The rule by which queued jobs may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discipline {
+pub enum QueueDiscipline {
     /// First come, first served: strictly in order of submission.
     Fcfs,
     /// A job may overtake if it does not delay the head of the queue (Lifka 1995). A head that
@@ -67,7 +67,7 @@ pub enum Discipline {
 
 /// The reason why a job was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SubmitError {
+pub enum BatchSubmitError {
     /// It could never start, even with every node up.
     #[error("job {id} needs {processors} processors, but the site has {total}; ask for fewer")]
     TooLarge {
@@ -87,21 +87,21 @@ pub enum SubmitError {
 }
 
 #[derive(Debug, Clone)]
-enum BatchPlan {
+enum DisciplineState {
     Fcfs,
     /// The shadow of the head after the last scheduling, if it had to wait.
-    Easy(Option<(LrmJobId, Shadow)>),
+    Easy(Option<(LrmJobId, EasyShadow)>),
     Conservative(QueueReservations),
 }
 
 /// The batch system of one site with counted, equal processors.
 #[derive(Debug, Clone)]
 pub struct BatchSystem {
-    plan: BatchPlan,
+    plan: DisciplineState,
     nodes: NodePool,
     total: u32,
     queue: BatchQueue,
-    running: RunningJobs,
+    running: RunningBatchJobs,
     draining: bool,
     latest: Timestamp,
 }
@@ -109,20 +109,22 @@ pub struct BatchSystem {
 impl BatchSystem {
     /// Makes an empty site. `processors_per_node` is reduced so that the site has at most
     /// `u32::MAX` processors.
-    pub fn new(discipline: Discipline, nodes: u32, processors_per_node: u32) -> Self {
+    pub fn new(discipline: QueueDiscipline, nodes: u32, processors_per_node: u32) -> Self {
         let per_node = processors_per_node.min(u32::MAX / nodes.max(1));
         let total = nodes * per_node;
         let plan = match discipline {
-            Discipline::Fcfs => BatchPlan::Fcfs,
-            Discipline::Easy => BatchPlan::Easy(None),
-            Discipline::Conservative => BatchPlan::Conservative(QueueReservations::new(total)),
+            QueueDiscipline::Fcfs => DisciplineState::Fcfs,
+            QueueDiscipline::Easy => DisciplineState::Easy(None),
+            QueueDiscipline::Conservative => {
+                DisciplineState::Conservative(QueueReservations::new(total))
+            }
         };
         Self {
             plan,
             nodes: NodePool::new(nodes, per_node),
             total,
             queue: BatchQueue::new(),
-            running: RunningJobs::default(),
+            running: RunningBatchJobs::default(),
             draining: false,
             latest: Timestamp::default(),
         }
@@ -139,27 +141,27 @@ impl BatchSystem {
         processors: u32,
         estimate: DurationMs,
         now: Timestamp,
-    ) -> Result<(), SubmitError> {
+    ) -> Result<(), BatchSubmitError> {
         self.advance_to(now);
         let processors = processors.max(1);
         if processors > self.total {
-            return Err(SubmitError::TooLarge {
+            return Err(BatchSubmitError::TooLarge {
                 id,
                 processors,
                 total: self.total,
             });
         }
         if self.is_queued(id) || self.is_running(id) {
-            return Err(SubmitError::AlreadyKnown { id });
+            return Err(BatchSubmitError::AlreadyKnown { id });
         }
         let estimate = DurationMs(estimate.0.clamp(1, u64::MAX - 1));
-        self.queue.push(QueuedJob {
+        self.queue.push(QueuedBatchJob {
             id,
             processors,
             estimate,
             start: NEVER,
         });
-        if let BatchPlan::Conservative(reservations) = &mut self.plan {
+        if let DisciplineState::Conservative(reservations) = &mut self.plan {
             reservations.on_submitted(id);
         }
         Ok(())
@@ -171,7 +173,7 @@ impl BatchSystem {
         let now = self.advance_to(now);
         if let Some(job) = self.running.remove(id) {
             self.nodes.return_shares(&job.shares);
-            if let BatchPlan::Conservative(reservations) = &mut self.plan {
+            if let DisciplineState::Conservative(reservations) = &mut self.plan {
                 reservations.on_freed(job.processors, now, job.expected_end);
             }
             return true;
@@ -179,7 +181,7 @@ impl BatchSystem {
         let Some(job) = self.queue.position(id).and_then(|at| self.queue.remove(at)) else {
             return false;
         };
-        if let BatchPlan::Conservative(reservations) = &mut self.plan {
+        if let DisciplineState::Conservative(reservations) = &mut self.plan {
             reservations.on_cancelled(&job);
         }
         true
@@ -189,13 +191,13 @@ impl BatchSystem {
     pub fn schedule(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let now = self.advance_to(now);
         let idle_queue = self.queue.len() == 0 || self.nodes.idle() == 0;
-        if self.draining || (idle_queue && !matches!(self.plan, BatchPlan::Conservative(_))) {
+        if self.draining || (idle_queue && !matches!(self.plan, DisciplineState::Conservative(_))) {
             return Vec::new();
         }
         match self.plan {
-            BatchPlan::Fcfs => self.start_in_order(now),
-            BatchPlan::Easy(_) => self.schedule_easy(now),
-            BatchPlan::Conservative(_) => self.schedule_conservative(now),
+            DisciplineState::Fcfs => self.start_in_order(now),
+            DisciplineState::Easy(_) => self.schedule_easy(now),
+            DisciplineState::Conservative(_) => self.schedule_conservative(now),
         }
     }
 
@@ -211,7 +213,7 @@ impl BatchSystem {
             self.end_job(*id, now);
         }
         self.nodes.set_down(node);
-        if let BatchPlan::Conservative(reservations) = &mut self.plan {
+        if let DisciplineState::Conservative(reservations) = &mut self.plan {
             reservations.on_node_down();
         }
         killed
@@ -224,7 +226,7 @@ impl BatchSystem {
             return false;
         }
         self.nodes.set_up(node);
-        if let BatchPlan::Conservative(reservations) = &mut self.plan {
+        if let DisciplineState::Conservative(reservations) = &mut self.plan {
             reservations.on_node_up(self.nodes.per_node(), now);
         }
         true
@@ -296,7 +298,7 @@ impl BatchSystem {
         }
         let job = self.queue.get(self.queue.position(id)?)?;
         let start = match &self.plan {
-            BatchPlan::Easy(Some((head, shadow))) if *head == id => shadow.time,
+            DisciplineState::Easy(Some((head, shadow))) if *head == id => shadow.time,
             _ => job.start,
         };
         Some(start).filter(|start| *start < NEVER)
@@ -310,7 +312,7 @@ impl BatchSystem {
 
     /// Starts the job at a position of the queue if its processors are idle.
     fn start_at_position(&mut self, position: usize, now: Timestamp) -> Option<LrmJobId> {
-        let QueuedJob {
+        let QueuedBatchJob {
             id,
             processors,
             estimate,
@@ -321,7 +323,7 @@ impl BatchSystem {
         let expected_end = now + estimate;
         self.running.insert(
             id,
-            RunningJob {
+            RunningBatchJob {
                 processors,
                 start: now,
                 expected_end,
@@ -345,16 +347,19 @@ impl BatchSystem {
         self.running.move_overrun_ends(now);
         let mut started = self.start_in_order(now);
         let Some((mut from, head)) = self.queue.next(0) else {
-            self.plan = BatchPlan::Easy(None);
+            self.plan = DisciplineState::Easy(None);
             return started;
         };
-        let mut shadow = Shadow::of(head.processors, self.nodes.idle(), &self.running);
-        self.plan = BatchPlan::Easy(Some((head.id, shadow)));
+        let mut shadow = EasyShadow::of(head.processors, self.nodes.idle(), &self.running);
+        self.plan = DisciplineState::Easy(Some((head.id, shadow)));
         while self.nodes.idle() > 0 {
             let idle = self.nodes.idle();
-            let Some((position, job)) = self.queue.next_where(from + 1, |least: &queue::Least| {
-                shadow.admits(least, idle, now)
-            }) else {
+            let Some((position, job)) = self
+                .queue
+                .next_where(from + 1, |least: &queue::LeastNeeds| {
+                    shadow.admits(least, idle, now)
+                })
+            else {
                 break;
             };
             shadow.count_overtaking(&job, now);
@@ -367,7 +372,7 @@ impl BatchSystem {
     fn schedule_conservative(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let overruns = self.running.move_overrun_ends(now);
         let in_service = self.nodes.processors_in_service();
-        if let BatchPlan::Conservative(reservations) = &mut self.plan {
+        if let DisciplineState::Conservative(reservations) = &mut self.plan {
             reservations.update_all(&mut self.queue, &self.running, &overruns, in_service, now);
         }
         let mut started = Vec::new();

@@ -15,13 +15,13 @@ struct ProfileStep {
 }
 
 #[derive(Debug, Clone)]
-struct Stretch {
+struct ProfileStretch {
     /// Never empty.
     steps: Vec<ProfileStep>,
     most: i64,
 }
 
-impl Stretch {
+impl ProfileStretch {
     fn new(steps: Vec<ProfileStep>) -> Self {
         let mut stretch = Self { steps, most: 0 };
         stretch.find_most();
@@ -41,7 +41,7 @@ impl Stretch {
 /// The opening to look for: `processors` free from some instant in `from..before` on, for `length`
 /// or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProfileOpening {
+pub(super) struct WantedOpening {
     pub(super) processors: i64,
     pub(super) length: u64,
     pub(super) from: u64,
@@ -51,15 +51,15 @@ pub(super) struct ProfileOpening {
 
 /// Free processors as a function of time; instants are in ms.
 #[derive(Debug, Clone)]
-pub(super) struct Profile {
-    stretches: Vec<Stretch>,
+pub(super) struct FreeProcessorProfile {
+    stretches: Vec<ProfileStretch>,
 }
 
-impl Profile {
+impl FreeProcessorProfile {
     /// Makes a profile with `free` processors from `at` on, for ever.
     pub(super) fn new(at: u64, free: i64) -> Self {
         Self {
-            stretches: vec![Stretch::new(vec![ProfileStep { at, free }])],
+            stretches: vec![ProfileStretch::new(vec![ProfileStep { at, free }])],
         }
     }
 
@@ -112,7 +112,7 @@ impl Profile {
     }
 
     /// Returns the earliest opening, if there is one.
-    pub(super) fn earliest_opening(&self, wanted: &ProfileOpening) -> Option<u64> {
+    pub(super) fn earliest_opening(&self, wanted: &WantedOpening) -> Option<u64> {
         let mut found: Option<u64> = None;
         let first = self.stretch_index(wanted.from);
         let mut start = self.stretches[first]
@@ -178,7 +178,7 @@ impl Profile {
         if steps.len() > STRETCH_MAX {
             let rest = steps.split_off(STRETCH_MAX / 2);
             self.stretches[index].find_most();
-            self.stretches.insert(index + 1, Stretch::new(rest));
+            self.stretches.insert(index + 1, ProfileStretch::new(rest));
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) const NEVER: Timestamp = Timestamp(u64::MAX);
 
 /// A job that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct QueuedJob {
+pub(super) struct QueuedBatchJob {
     pub(super) id: LrmJobId,
     pub(super) processors: u32,
     pub(super) estimate: DurationMs,
@@ -26,20 +26,20 @@ pub(super) struct QueuedJob {
 
 /// The least of each need among some jobs, not necessarily of the same job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Least {
+pub(super) struct LeastNeeds {
     pub(super) processors: u32,
     pub(super) estimate: DurationMs,
     pub(super) start: Timestamp,
 }
 
-impl Least {
-    const OF_NONE: Least = Least {
+impl LeastNeeds {
+    const OF_NONE: LeastNeeds = LeastNeeds {
         processors: u32::MAX,
         estimate: DurationMs(u64::MAX),
         start: NEVER,
     };
 
-    fn of(job: &QueuedJob) -> Self {
+    fn of(job: &QueuedBatchJob) -> Self {
         Self {
             processors: job.processors,
             estimate: job.estimate,
@@ -60,10 +60,10 @@ impl Least {
 /// [`BatchQueue::push`].
 #[derive(Debug, Clone)]
 pub(super) struct BatchQueue {
-    slots: Vec<Option<QueuedJob>>,
+    slots: Vec<Option<QueuedBatchJob>>,
     /// Node `n` has children `2n` and `2n + 1`; the root is 1, the leaves are
     /// the last `room` nodes.
-    least: Vec<Least>,
+    least: Vec<LeastNeeds>,
     room: usize,
     position: BTreeMap<LrmJobId, usize>,
 }
@@ -72,7 +72,7 @@ impl BatchQueue {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),
-            least: vec![Least::OF_NONE; 2],
+            least: vec![LeastNeeds::OF_NONE; 2],
             room: 1,
             position: BTreeMap::new(),
         }
@@ -86,42 +86,42 @@ impl BatchQueue {
         self.position.get(&id).copied()
     }
 
-    pub(super) fn get(&self, position: usize) -> Option<&QueuedJob> {
+    pub(super) fn get(&self, position: usize) -> Option<&QueuedBatchJob> {
         self.slots.get(position)?.as_ref()
     }
 
     /// Returns the least needs of all waiting jobs.
-    pub(super) fn least_needs(&self) -> Least {
+    pub(super) fn least_needs(&self) -> LeastNeeds {
         self.least[1]
     }
 
-    pub(super) fn push(&mut self, job: QueuedJob) {
+    pub(super) fn push(&mut self, job: QueuedBatchJob) {
         if self.slots.len() == self.room {
             self.close_gaps();
         }
         let position = self.slots.len();
         self.slots.push(Some(job));
         self.position.insert(job.id, position);
-        self.set_leaf(position, Least::of(&job));
+        self.set_leaf(position, LeastNeeds::of(&job));
     }
 
-    pub(super) fn remove(&mut self, position: usize) -> Option<QueuedJob> {
+    pub(super) fn remove(&mut self, position: usize) -> Option<QueuedBatchJob> {
         let job = self.slots.get_mut(position)?.take()?;
         self.position.remove(&job.id);
-        self.set_leaf(position, Least::OF_NONE);
+        self.set_leaf(position, LeastNeeds::OF_NONE);
         Some(job)
     }
 
     pub(super) fn set_start(&mut self, position: usize, start: Timestamp) {
         if let Some(Some(job)) = self.slots.get_mut(position) {
             job.start = start;
-            let leaf = Least::of(job);
+            let leaf = LeastNeeds::of(job);
             self.set_leaf(position, leaf);
         }
     }
 
     /// Returns the first job at or after `from`.
-    pub(super) fn next(&self, from: usize) -> Option<(usize, QueuedJob)> {
+    pub(super) fn next(&self, from: usize) -> Option<(usize, QueuedBatchJob)> {
         self.next_where(from, |_| true)
     }
 
@@ -130,15 +130,15 @@ impl BatchQueue {
     pub(super) fn next_where(
         &self,
         from: usize,
-        wanted: impl Fn(&Least) -> bool,
-    ) -> Option<(usize, QueuedJob)> {
+        wanted: impl Fn(&LeastNeeds) -> bool,
+    ) -> Option<(usize, QueuedBatchJob)> {
         if from >= self.slots.len() {
             return None;
         }
         let mut node = self.room + from;
         loop {
             let least = &self.least[node];
-            if *least != Least::OF_NONE && wanted(least) {
+            if *least != LeastNeeds::OF_NONE && wanted(least) {
                 if node >= self.room {
                     let position = node - self.room;
                     return self.get(position).map(|job| (position, *job));
@@ -156,7 +156,7 @@ impl BatchQueue {
         }
     }
 
-    fn set_leaf(&mut self, position: usize, leaf: Least) {
+    fn set_leaf(&mut self, position: usize, leaf: LeastNeeds) {
         let mut node = self.room + position;
         self.least[node] = leaf;
         while node > 1 {
@@ -172,10 +172,10 @@ impl BatchQueue {
     fn close_gaps(&mut self) {
         self.slots.retain(Option::is_some);
         self.room = (2 * self.slots.len()).next_power_of_two().max(64);
-        self.least = vec![Least::OF_NONE; 2 * self.room];
+        self.least = vec![LeastNeeds::OF_NONE; 2 * self.room];
         for (position, job) in self.slots.iter().flatten().enumerate() {
             self.position.insert(job.id, position);
-            self.least[self.room + position] = Least::of(job);
+            self.least[self.room + position] = LeastNeeds::of(job);
         }
         for node in (1..self.room).rev() {
             self.least[node] = self.least[2 * node].minimum(self.least[2 * node + 1]);

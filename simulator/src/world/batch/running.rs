@@ -12,7 +12,7 @@ pub(super) const OVERRUN: DurationMs = DurationMs(1000);
 
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RunningJob {
+pub(super) struct RunningBatchJob {
     pub(super) processors: u32,
     pub(super) start: Timestamp,
     /// Start plus estimate; moved on when the job runs past it.
@@ -22,7 +22,7 @@ pub(super) struct RunningJob {
 
 /// A job whose expected end was moved because it passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Overrun {
+pub(super) struct JobOverrun {
     pub(super) processors: u32,
     pub(super) expected_before: Timestamp,
     pub(super) expected_now: Timestamp,
@@ -30,13 +30,13 @@ pub(super) struct Overrun {
 
 /// All running jobs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RunningJobs {
-    jobs: BTreeMap<LrmJobId, RunningJob>,
+pub(super) struct RunningBatchJobs {
+    jobs: BTreeMap<LrmJobId, RunningBatchJob>,
     ends: BTreeMap<(Timestamp, LrmJobId), u32>,
     used: u32,
 }
 
-impl RunningJobs {
+impl RunningBatchJobs {
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
     }
@@ -46,17 +46,17 @@ impl RunningJobs {
         self.used
     }
 
-    pub(super) fn get(&self, id: LrmJobId) -> Option<&RunningJob> {
+    pub(super) fn get(&self, id: LrmJobId) -> Option<&RunningBatchJob> {
         self.jobs.get(&id)
     }
 
-    pub(super) fn insert(&mut self, id: LrmJobId, job: RunningJob) {
+    pub(super) fn insert(&mut self, id: LrmJobId, job: RunningBatchJob) {
         self.used += job.processors;
         self.ends.insert((job.expected_end, id), job.processors);
         self.jobs.insert(id, job);
     }
 
-    pub(super) fn remove(&mut self, id: LrmJobId) -> Option<RunningJob> {
+    pub(super) fn remove(&mut self, id: LrmJobId) -> Option<RunningBatchJob> {
         let job = self.jobs.remove(&id)?;
         self.used -= job.processors;
         self.ends.remove(&(job.expected_end, id));
@@ -81,7 +81,7 @@ impl RunningJobs {
 
     /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end of exactly `now`
     /// may still be reported, so it stays.
-    pub(super) fn move_overrun_ends(&mut self, now: Timestamp) -> Vec<Overrun> {
+    pub(super) fn move_overrun_ends(&mut self, now: Timestamp) -> Vec<JobOverrun> {
         let mut moved = Vec::new();
         while let Some(first) = self.ends.first_entry() {
             let (expected_before, id) = *first.key();
@@ -94,7 +94,7 @@ impl RunningJobs {
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.expected_end = expected_now;
             }
-            moved.push(Overrun {
+            moved.push(JobOverrun {
                 processors,
                 expected_before,
                 expected_now,

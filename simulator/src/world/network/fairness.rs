@@ -13,19 +13,19 @@ pub(super) type FlowRate = u128;
 pub(super) const MILLI: u128 = 1000;
 
 /// Index of a channel.
-pub(super) type ChannelId = usize;
+pub(super) type ChannelIndex = usize;
 
 /// A capacity that flows share: a link, an up-link or a down-link.
 #[derive(Debug, Clone)]
-pub(super) struct Channel {
+pub(super) struct SharedChannel {
     pub(super) capacity: FlowRate,
     pub(super) flows: BTreeSet<FlowId>,
 }
 
 /// A flow as seen by the sharing.
 #[derive(Debug, Clone)]
-pub(super) struct Sharer {
-    pub(super) crosses: Vec<ChannelId>,
+pub(super) struct SharingFlow {
+    pub(super) crosses: Vec<ChannelIndex>,
     pub(super) limit: Option<FlowRate>,
 }
 
@@ -41,12 +41,12 @@ pub(super) fn to_bandwidth(rate: FlowRate) -> BitsPerSecond {
 
 /// The rest of a channel while it is filled.
 #[derive(Debug, Clone, Copy)]
-struct Rest {
+struct ChannelRest {
     capacity: FlowRate,
     flows: u128,
 }
 
-impl Rest {
+impl ChannelRest {
     /// Returns an equal share for each flow, if there are flows left.
     fn share(&self) -> Option<FlowRate> {
         self.capacity.checked_div(self.flows)
@@ -59,15 +59,15 @@ impl Rest {
 /// All rates rise together until a channel is full or a limit is reached. The flows that are held
 /// back there keep their rate, the others rise on.
 pub(super) fn fair_rates(
-    channels: &[Channel],
-    sharers: &BTreeMap<FlowId, Sharer>,
-    changed: &[ChannelId],
+    channels: &[SharedChannel],
+    sharers: &BTreeMap<FlowId, SharingFlow>,
+    changed: &[ChannelIndex],
 ) -> Vec<(FlowId, FlowRate)> {
     let together = connected_channels(channels, sharers, changed);
-    let mut rests: BTreeMap<ChannelId, Rest> = BTreeMap::new();
+    let mut rests: BTreeMap<ChannelIndex, ChannelRest> = BTreeMap::new();
     for channel in &together {
-        let Channel { capacity, flows } = &channels[*channel];
-        let rest = Rest {
+        let SharedChannel { capacity, flows } = &channels[*channel];
+        let rest = ChannelRest {
             capacity: *capacity,
             flows: flows.len() as u128,
         };
@@ -84,7 +84,7 @@ pub(super) fn fair_rates(
     let shares = rests
         .iter()
         .filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
-    let mut shares: BTreeSet<(FlowRate, ChannelId)> = shares.collect();
+    let mut shares: BTreeSet<(FlowRate, ChannelIndex)> = shares.collect();
     let mut rates = Vec::with_capacity(rising.len());
     while !rising.is_empty() {
         let Some((share, fullest)) = shares.first().copied() else {
@@ -126,11 +126,11 @@ pub(super) fn fair_rates(
 
 /// Finds the channels that are connected with `changed` through flows.
 fn connected_channels(
-    channels: &[Channel],
-    sharers: &BTreeMap<FlowId, Sharer>,
-    changed: &[ChannelId],
-) -> BTreeSet<ChannelId> {
-    let mut found: BTreeSet<ChannelId> = changed.iter().copied().collect();
+    channels: &[SharedChannel],
+    sharers: &BTreeMap<FlowId, SharingFlow>,
+    changed: &[ChannelIndex],
+) -> BTreeSet<ChannelIndex> {
+    let mut found: BTreeSet<ChannelIndex> = changed.iter().copied().collect();
     let mut seen: BTreeSet<FlowId> = BTreeSet::new();
     let mut open = changed.to_vec();
     while let Some(channel) = open.pop() {

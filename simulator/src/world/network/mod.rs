@@ -30,7 +30,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use thiserror::Error;
 
-use fairness::{Channel, ChannelId, FlowRate, MILLI, Sharer};
+use fairness::{ChannelIndex, FlowRate, MILLI, SharedChannel, SharingFlow};
 
 /// Work is counted in rate times milliseconds: this many make a byte.
 const WORK_PER_BYTE: u128 = 8 * MILLI * 1000;
@@ -66,12 +66,12 @@ pub enum NetworkError {
 
 #[derive(Debug, Clone)]
 struct SimulatedLink {
-    channel: ChannelId,
+    channel: ChannelIndex,
     latency: DurationMs,
 }
 
 #[derive(Debug, Clone)]
-struct Flow {
+struct NetworkFlow {
     bytes: Bytes,
     /// Time at which bytes begin to move.
     begins: Timestamp,
@@ -81,7 +81,7 @@ struct Flow {
     rate: FlowRate,
 }
 
-impl Flow {
+impl NetworkFlow {
     fn left_at(&self, now: Timestamp) -> u128 {
         let moving = now.since(self.since.max(self.begins));
         self.left
@@ -115,11 +115,11 @@ impl Flow {
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedNetwork {
     links: BTreeMap<(SiteName, SiteName), SimulatedLink>,
-    up_links: BTreeMap<SiteName, ChannelId>,
-    down_links: BTreeMap<SiteName, ChannelId>,
-    channels: Vec<Channel>,
-    sharers: BTreeMap<FlowId, Sharer>,
-    flows: BTreeMap<FlowId, Flow>,
+    up_links: BTreeMap<SiteName, ChannelIndex>,
+    down_links: BTreeMap<SiteName, ChannelIndex>,
+    channels: Vec<SharedChannel>,
+    sharers: BTreeMap<FlowId, SharingFlow>,
+    flows: BTreeMap<FlowId, NetworkFlow>,
     ends: BTreeSet<(Timestamp, FlowId)>,
     /// Completed and not yet fetched, in order of completion.
     completed: Vec<(FlowId, Bytes)>,
@@ -223,7 +223,7 @@ impl SimulatedNetwork {
         let left = u128::from(bytes.0) * WORK_PER_BYTE;
         self.flows.insert(
             id,
-            Flow {
+            NetworkFlow {
                 bytes,
                 begins,
                 left,
@@ -234,7 +234,7 @@ impl SimulatedNetwork {
         let limit = limit.map(fairness::to_rate);
         self.sharers.insert(
             id,
-            Sharer {
+            SharingFlow {
                 crosses: crosses.clone(),
                 limit,
             },
@@ -312,8 +312,8 @@ impl SimulatedNetwork {
         })
     }
 
-    fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelId {
-        self.channels.push(Channel {
+    fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelIndex {
+        self.channels.push(SharedChannel {
             capacity: fairness::to_rate(capacity),
             flows: BTreeSet::new(),
         });
@@ -322,7 +322,7 @@ impl SimulatedNetwork {
 
     fn set_channel_capacity(
         &mut self,
-        channel: ChannelId,
+        channel: ChannelIndex,
         capacity: BitsPerSecond,
         now: Timestamp,
     ) {
@@ -346,7 +346,7 @@ impl SimulatedNetwork {
         self.latest
     }
 
-    fn remove(&mut self, id: FlowId, now: Timestamp) -> Option<Flow> {
+    fn remove(&mut self, id: FlowId, now: Timestamp) -> Option<NetworkFlow> {
         let flow = self.flows.remove(&id)?;
         if let Some(end) = flow.completion_time() {
             self.ends.remove(&(end, id));
@@ -364,7 +364,7 @@ impl SimulatedNetwork {
     }
 
     /// Shares the capacity of these channels, and of all connected ones, again.
-    fn share_channels(&mut self, changed: &[ChannelId], now: Timestamp) {
+    fn share_channels(&mut self, changed: &[ChannelIndex], now: Timestamp) {
         for (id, rate) in fairness::fair_rates(&self.channels, &self.sharers, changed) {
             let Some(flow) = self.flows.get_mut(&id) else {
                 continue;

@@ -15,7 +15,7 @@ fn site(at: usize) -> SiteName {
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum NetworkChange {
     Start {
         from: usize,
         to: usize,
@@ -36,7 +36,7 @@ enum Change {
     },
 }
 
-fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
+fn changes() -> impl Strategy<Value = Vec<(u64, NetworkChange)>> {
     let at = || 0..SITES.len();
     let start = (
         at(),
@@ -45,11 +45,11 @@ fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
         proptest::option::of(1..99_999_u64),
     );
     let change = prop_oneof![
-        6 => start.prop_map(|(from, to, bytes, limit)| Change::Start { from, to, bytes, limit }),
-        1 => (0..40_u64).prop_map(|id| Change::Stop { id }),
+        6 => start.prop_map(|(from, to, bytes, limit)| NetworkChange::Start { from, to, bytes, limit }),
+        1 => (0..40_u64).prop_map(|id| NetworkChange::Stop { id }),
         1 => (at(), at(), 0..999_999_u64)
-            .prop_map(|(from, to, capacity)| Change::SetCapacity { from, to, capacity }),
-        1 => (at(), 0..999_999_u64).prop_map(|(at, capacity)| Change::SetUpLink { at, capacity }),
+            .prop_map(|(from, to, capacity)| NetworkChange::SetCapacity { from, to, capacity }),
+        1 => (at(), 0..999_999_u64).prop_map(|(at, capacity)| NetworkChange::SetUpLink { at, capacity }),
     ];
     vec((0..99_999_u64, change), 1..60)
 }
@@ -71,9 +71,9 @@ fn network() -> SimulatedNetwork {
     network
 }
 
-fn apply(network: &mut SimulatedNetwork, id: u64, change: &Change, now: Timestamp) {
+fn apply(network: &mut SimulatedNetwork, id: u64, change: &NetworkChange, now: Timestamp) {
     match *change {
-        Change::Start {
+        NetworkChange::Start {
             from,
             to,
             bytes,
@@ -88,13 +88,13 @@ fn apply(network: &mut SimulatedNetwork, id: u64, change: &Change, now: Timestam
                 now,
             )
             .unwrap(),
-        Change::Stop { id } => drop(network.stop(FlowId(id), now)),
-        Change::SetCapacity { from, to, capacity } => {
+        NetworkChange::Stop { id } => drop(network.stop(FlowId(id), now)),
+        NetworkChange::SetCapacity { from, to, capacity } => {
             network
                 .set_capacity(&site(from), &site(to), BitsPerSecond(capacity), now)
                 .unwrap();
         }
-        Change::SetUpLink { at, capacity } => {
+        NetworkChange::SetUpLink { at, capacity } => {
             network.set_up_link(&site(at), BitsPerSecond(capacity), now);
         }
     }
@@ -102,7 +102,7 @@ fn apply(network: &mut SimulatedNetwork, id: u64, change: &Change, now: Timestam
 
 /// Plays the changes; `look` sees the network after each.
 fn play(
-    changes: &[(u64, Change)],
+    changes: &[(u64, NetworkChange)],
     mut look: impl FnMut(&mut SimulatedNetwork, Timestamp),
 ) -> SimulatedNetwork {
     let mut network = network();
@@ -185,7 +185,7 @@ proptest! {
 
     #[test]
     fn every_flow_completes_at_the_time_foretold_once_all_links_are_up(changes in changes()) {
-        let started = |(_, change): &&(u64, Change)| matches!(change, Change::Start { .. });
+        let started = |(_, change): &&(u64, NetworkChange)| matches!(change, NetworkChange::Start { .. });
         let mut gone: Vec<FlowId> = Vec::new();
         let mut network = play(&changes, |network, now| gone.extend(network.take_completed(now)));
         let now = network.latest;

@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The last words that were said.
 #[derive(Debug)]
-pub(super) struct SshWords {
+pub(super) struct SshClientStderr {
     kept: Arc<Mutex<Vec<u8>>>,
     ended: watch::Receiver<bool>,
 }
 
-impl SshWords {
+impl SshClientStderr {
     pub(super) fn start_reading(mut from: impl AsyncRead + Unpin + Send + 'static) -> Arc<Self> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (ends, ended) = watch::channel(false);

@@ -12,9 +12,11 @@ use tokio::process::Child;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::client_stderr::SshWords;
-use super::session_answers::{AnswerReader, SshAnswer};
-use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
+use super::client_stderr::SshClientStderr;
+use super::session_answers::{SshAnswer, SshAnswerReader};
+use crate::exec::{
+    CommandChannel, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+};
 
 /// The script that is sent first.
 const TEXT: &str = include_str!("session.sh");
@@ -27,19 +29,19 @@ const WIDTH: u32 = 8;
 
 /// A session that is up, or was.
 #[derive(Debug, Clone)]
-pub(super) struct Session(Arc<SessionShared>);
+pub(super) struct SshSession(Arc<SshSessionState>);
 
-struct SessionShared {
-    lane: ExecLane,
-    requests: mpsc::UnboundedSender<Frame>,
+struct SshSessionState {
+    lane: CommandChannel,
+    requests: mpsc::UnboundedSender<RequestFrame>,
     /// A permit for each free slot.
     turns: Semaphore,
-    under_way: Mutex<UnderWay>,
-    words: Arc<SshWords>,
+    under_way: Mutex<UnansweredRequests>,
+    words: Arc<SshClientStderr>,
     end: Notify,
 }
 
-impl fmt::Debug for SessionShared {
+impl fmt::Debug for SshSessionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("lane", &self.lane)
@@ -48,15 +50,15 @@ impl fmt::Debug for SessionShared {
 }
 
 /// The requests that have no answer yet.
-struct UnderWay {
+struct UnansweredRequests {
     last_id: u64,
     free: Vec<u32>,
-    waiting: BTreeMap<u64, WaitingRequest>,
+    waiting: BTreeMap<u64, UnansweredRequest>,
     /// The time of the last sign of life; `None` once the session has ended.
     heard: Option<Instant>,
 }
 
-struct WaitingRequest {
+struct UnansweredRequest {
     slot: u32,
     /// True from when its bytes are about to be sent: then the command may have been run.
     sent: bool,
@@ -64,20 +66,20 @@ struct WaitingRequest {
 }
 
 /// A request on its way to the other end.
-struct Frame {
+struct RequestFrame {
     id: u64,
     text: Option<Arc<str>>,
     bytes: Vec<u8>,
 }
 
-impl Session {
+impl SshSession {
     /// Takes over a client of SSH that was started: sends the script, and waits until it is ready.
     ///
     /// # Errors
     /// Says as much as is known of why it is not ready.
     pub(super) async fn start(
         mut child: Child,
-        lane: ExecLane,
+        lane: CommandChannel,
         wanted: &str,
         patience: Duration,
     ) -> Result<Self, String> {
@@ -86,9 +88,9 @@ impl Session {
         else {
             return Err("the client of SSH has no pipes".to_owned());
         };
-        let words = SshWords::start_reading(stderr);
+        let words = SshClientStderr::start_reading(stderr);
         let nonce = crate::local_site::attempt_root::unique_word();
-        let lane_word = if lane == ExecLane::Bulk {
+        let lane_word = if lane == CommandChannel::Bulk {
             "bulk"
         } else {
             "control"
@@ -115,13 +117,17 @@ impl Session {
                 }));
             }
         }
-        let width = if lane == ExecLane::Bulk { 1 } else { WIDTH };
+        let width = if lane == CommandChannel::Bulk {
+            1
+        } else {
+            WIDTH
+        };
         let (requests, frames) = mpsc::unbounded_channel();
-        let shared = Arc::new(SessionShared {
+        let shared = Arc::new(SshSessionState {
             lane,
             requests,
             turns: Semaphore::new(width as usize),
-            under_way: Mutex::new(UnderWay {
+            under_way: Mutex::new(UnansweredRequests {
                 last_id: 0,
                 free: (0..width).collect(),
                 waiting: BTreeMap::new(),
@@ -132,7 +138,7 @@ impl Session {
         });
         let served = shared.clone();
         tokio::spawn(async move {
-            let answers = AnswerReader::new(stdout, lane, nonce);
+            let answers = SshAnswerReader::new(stdout, lane, nonce);
             tokio::select! {
                 () = served.end.notified() => {}
                 () = send_frames(&served, stdin, frames) => {}
@@ -177,8 +183,8 @@ impl Session {
     }
 }
 
-impl SessionShared {
-    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+impl SshSessionState {
+    fn under_way(&self) -> MutexGuard<'_, UnansweredRequests> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -198,17 +204,17 @@ impl SessionShared {
         let id = under_way.last_id;
         let slot = under_way.free.pop().ok_or_else(lost_connection)?;
         let text = match &command.work {
-            Work::Script { text, .. } => Some(text.clone()),
-            Work::Program(_) => None,
+            ProgramOrScript::Script { text, .. } => Some(text.clone()),
+            ProgramOrScript::Program(_) => None,
         };
-        let frame = Frame {
+        let frame = RequestFrame {
             id,
             text,
             bytes: encode_request(id, slot, command),
         };
         under_way.waiting.insert(
             id,
-            WaitingRequest {
+            UnansweredRequest {
                 slot,
                 sent: false,
                 answer: send,
@@ -314,12 +320,12 @@ fn lost_connection() -> ExecError {
 }
 
 async fn send_frames(
-    shared: &SessionShared,
+    shared: &SshSessionState,
     mut to: impl AsyncWrite + Unpin,
-    mut frames: mpsc::UnboundedReceiver<Frame>,
+    mut frames: mpsc::UnboundedReceiver<RequestFrame>,
 ) {
     let mut loaded: Option<Arc<str>> = None;
-    while let Some(Frame { id, text, bytes }) = frames.recv().await {
+    while let Some(RequestFrame { id, text, bytes }) = frames.recv().await {
         if !shared.mark_sent(id) {
             continue;
         }
@@ -336,8 +342,8 @@ async fn send_frames(
 }
 
 async fn receive_answers(
-    shared: &SessionShared,
-    mut answers: AnswerReader<impl AsyncRead + Unpin>,
+    shared: &SshSessionState,
+    mut answers: SshAnswerReader<impl AsyncRead + Unpin>,
 ) {
     while let Some(told) = answers.next_answer().await {
         if shared.deliver_answer(told).is_none() {
@@ -369,8 +375,8 @@ async fn await_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result
 
 fn encode_request(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     let (verb, words) = match &command.work {
-        Work::Program(argv) => ("program", argv),
-        Work::Script { words, .. } => ("script", words),
+        ProgramOrScript::Program(argv) => ("program", argv),
+        ProgramOrScript::Script { words, .. } => ("script", words),
     };
     let variables = command.environment.len();
     let max = command.output_max;

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-use crate::exec::ExecLane;
+use crate::exec::CommandChannel;
 
 /// The longest answer of any kind, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -20,22 +20,22 @@ pub(super) struct SshAnswer {
 }
 
 /// The answers that come over one connection.
-pub(super) struct AnswerReader<R> {
+pub(super) struct SshAnswerReader<R> {
     from: BufReader<R>,
-    lane: ExecLane,
+    lane: CommandChannel,
     nonce: String,
 }
 
-impl<R: AsyncRead + Unpin> AnswerReader<R> {
-    pub(super) fn new(from: BufReader<R>, lane: ExecLane, nonce: String) -> Self {
+impl<R: AsyncRead + Unpin> SshAnswerReader<R> {
+    pub(super) fn new(from: BufReader<R>, lane: CommandChannel, nonce: String) -> Self {
         Self { from, lane, nonce }
     }
 
     /// Reads the next answer; `None` at the end, and if it cannot be read.
     pub(super) async fn next_answer(&mut self) -> Option<SshAnswer> {
         match self.lane {
-            ExecLane::Control => self.read_counted().await,
-            ExecLane::Bulk => self.read_delimited().await,
+            CommandChannel::Control => self.read_counted().await,
+            CommandChannel::Bulk => self.read_delimited().await,
         }
     }
 
@@ -116,9 +116,9 @@ fn parse_code(word: &str) -> Option<Option<i32>> {
 mod tests {
     use super::*;
 
-    async fn all(lane: ExecLane, text: &[u8]) -> Vec<SshAnswer> {
+    async fn all(lane: CommandChannel, text: &[u8]) -> Vec<SshAnswer> {
         let mut answers =
-            AnswerReader::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
+            SshAnswerReader::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
         let mut told = Vec::new();
         while let Some(next) = answers.next_answer().await {
             told.push(next);
@@ -142,17 +142,20 @@ mod tests {
             told(9, Some(137), b""),
             told(2, None, b""),
         ];
-        assert_eq!(all(ExecLane::Control, text).await, expected);
-        assert_eq!(all(ExecLane::Control, b"answer 1 0 9\nshort").await, []);
+        assert_eq!(all(CommandChannel::Control, text).await, expected);
+        assert_eq!(
+            all(CommandChannel::Control, b"answer 1 0 9\nshort").await,
+            []
+        );
     }
 
     #[tokio::test]
     async fn contents_end_with_the_mark_and_may_hold_what_looks_like_it() {
         let text = b"a\0b\nN\n\nN 7 0\n";
         assert_eq!(
-            all(ExecLane::Bulk, text).await,
+            all(CommandChannel::Bulk, text).await,
             [told(7, Some(0), b"a\0b\nN\n")]
         );
-        assert_eq!(all(ExecLane::Bulk, b"cut off\n").await, []);
+        assert_eq!(all(CommandChannel::Bulk, b"cut off\n").await, []);
     }
 }

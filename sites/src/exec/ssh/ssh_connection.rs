@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 
 use super::SshConfig;
-use super::client_stderr::SshWords;
+use super::client_stderr::SshClientStderr;
 use super::session::pipe_streams;
 use super::ssh_problem::SshProblem;
 
@@ -56,12 +56,12 @@ const LOCAL: Duration = Duration::from_secs(5);
 
 /// A connection that is up, or was.
 #[derive(Debug)]
-pub(super) struct Master {
+pub(super) struct SshMasterConnection {
     /// `None` if others made it: an earlier server, or people to whom it asked a question.
     child: Option<Child>,
 }
 
-impl Master {
+impl SshMasterConnection {
     /// Joins the connection that is there, or makes one.
     pub(super) async fn connect(config: &SshConfig) -> Result<Self, SshProblem> {
         if control_command(config, "check").await {
@@ -78,7 +78,7 @@ impl Master {
                 .spawn()
         });
         let mut child = made.map_err(|error| SshProblem::no_client(&error))?;
-        let words = child.stderr.take().map(SshWords::start_reading);
+        let words = child.stderr.take().map(SshClientStderr::start_reading);
         let up =
             tokio::time::timeout(config.patience, await_socket(&mut child, &config.socket)).await;
         match up {
@@ -113,7 +113,7 @@ impl Master {
     }
 }
 
-async fn last_words(words: Option<Arc<SshWords>>, otherwise: &str) -> String {
+async fn last_words(words: Option<Arc<SshClientStderr>>, otherwise: &str) -> String {
     match words {
         Some(words) => words
             .words_at_end()

@@ -4,7 +4,7 @@ use std::io;
 
 /// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SshTroubleKind {
+pub enum SshProblemKind {
     /// There is no client of SSH on this machine.
     NoClient,
     /// The name of the host is not known.
@@ -28,46 +28,46 @@ pub enum SshTroubleKind {
 }
 
 /// Parts of messages, the more particular ones first.
-const SIGNS: [(&str, SshTroubleKind); 26] = [
+const SIGNS: [(&str, SshProblemKind); 26] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        SshTroubleKind::HostKeyChanged,
+        SshProblemKind::HostKeyChanged,
     ),
-    ("host key for", SshTroubleKind::HostKeyChanged),
+    ("host key for", SshProblemKind::HostKeyChanged),
     (
         "Host key verification failed",
-        SshTroubleKind::HostKeyUnknown,
+        SshProblemKind::HostKeyUnknown,
     ),
-    ("host key is known", SshTroubleKind::HostKeyUnknown),
-    ("certificate has expired", SshTroubleKind::Expired),
-    ("Certificate invalid: expired", SshTroubleKind::Expired),
-    ("Ticket expired", SshTroubleKind::Expired),
-    ("Credentials cache", SshTroubleKind::Expired),
-    ("credentials have expired", SshTroubleKind::Expired),
-    ("No Kerberos credentials available", SshTroubleKind::Expired),
-    ("agent refused operation", SshTroubleKind::Expired),
-    ("Permission denied", SshTroubleKind::Denied),
-    ("Too many authentication failures", SshTroubleKind::Denied),
-    ("No more authentication methods", SshTroubleKind::Denied),
-    ("Session open refused", SshTroubleKind::Sessions),
-    ("Could not resolve hostname", SshTroubleKind::Name),
-    ("Connection refused", SshTroubleKind::Network),
-    ("timed out", SshTroubleKind::Network),
-    ("No route to host", SshTroubleKind::Network),
-    ("Network is unreachable", SshTroubleKind::Network),
-    ("Connection reset", SshTroubleKind::Network),
-    ("Connection closed", SshTroubleKind::Network),
-    ("Broken pipe", SshTroubleKind::Network),
-    ("start files", SshTroubleKind::Shell),
-    ("its shell ended", SshTroubleKind::Shell),
-    ("/bin/sh", SshTroubleKind::Shell),
+    ("host key is known", SshProblemKind::HostKeyUnknown),
+    ("certificate has expired", SshProblemKind::Expired),
+    ("Certificate invalid: expired", SshProblemKind::Expired),
+    ("Ticket expired", SshProblemKind::Expired),
+    ("Credentials cache", SshProblemKind::Expired),
+    ("credentials have expired", SshProblemKind::Expired),
+    ("No Kerberos credentials available", SshProblemKind::Expired),
+    ("agent refused operation", SshProblemKind::Expired),
+    ("Permission denied", SshProblemKind::Denied),
+    ("Too many authentication failures", SshProblemKind::Denied),
+    ("No more authentication methods", SshProblemKind::Denied),
+    ("Session open refused", SshProblemKind::Sessions),
+    ("Could not resolve hostname", SshProblemKind::Name),
+    ("Connection refused", SshProblemKind::Network),
+    ("timed out", SshProblemKind::Network),
+    ("No route to host", SshProblemKind::Network),
+    ("Network is unreachable", SshProblemKind::Network),
+    ("Connection reset", SshProblemKind::Network),
+    ("Connection closed", SshProblemKind::Network),
+    ("Broken pipe", SshProblemKind::Network),
+    ("start files", SshProblemKind::Shell),
+    ("its shell ended", SshProblemKind::Shell),
+    ("/bin/sh", SshProblemKind::Shell),
 ];
 
 /// A fault, and the message about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshProblem {
     /// The kind of the fault.
-    pub kind: SshTroubleKind,
+    pub kind: SshProblemKind,
     /// The message, without the lines that say nothing.
     pub said: String,
 }
@@ -88,14 +88,14 @@ impl SshProblem {
             telling.join("; ")
         };
         Self {
-            kind: sign.map_or(SshTroubleKind::Other, |(_, kind)| *kind),
+            kind: sign.map_or(SshProblemKind::Other, |(_, kind)| *kind),
             said,
         }
     }
 
     pub(super) fn no_client(error: &io::Error) -> Self {
         Self {
-            kind: SshTroubleKind::NoClient,
+            kind: SshProblemKind::NoClient,
             said: format!("ssh cannot be started: {error}"),
         }
     }
@@ -103,58 +103,58 @@ impl SshProblem {
     /// Returns true if a person must first prove who we are, or who the host is.
     pub(super) fn is_about_trust(&self) -> bool {
         match self.kind {
-            SshTroubleKind::HostKeyUnknown
-            | SshTroubleKind::HostKeyChanged
-            | SshTroubleKind::Expired
-            | SshTroubleKind::Denied => true,
-            SshTroubleKind::NoClient
-            | SshTroubleKind::Name
-            | SshTroubleKind::Network
-            | SshTroubleKind::Sessions
-            | SshTroubleKind::Shell
-            | SshTroubleKind::Other => false,
+            SshProblemKind::HostKeyUnknown
+            | SshProblemKind::HostKeyChanged
+            | SshProblemKind::Expired
+            | SshProblemKind::Denied => true,
+            SshProblemKind::NoClient
+            | SshProblemKind::Name
+            | SshProblemKind::Network
+            | SshProblemKind::Sessions
+            | SshProblemKind::Shell
+            | SshProblemKind::Other => false,
         }
     }
 
     /// Returns what to do, for somebody who gets there by typing `by_hand`.
     pub fn advise(&self, by_hand: &str) -> String {
         match self.kind {
-            SshTroubleKind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
-            SshTroubleKind::Name => format!(
+            SshProblemKind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
+            SshProblemKind::Name => format!(
                 "correct `ssh` of the site, or add a Host section to the SSH configuration of the \
                  account that runs the server; `{by_hand} true` must work"
             ),
-            SshTroubleKind::Network => format!(
+            SshProblemKind::Network => format!(
                 "see if the login node is up and may be reached from here: `{by_hand} true`"
             ),
-            SshTroubleKind::HostKeyUnknown => format!(
+            SshProblemKind::HostKeyUnknown => format!(
                 "log in once by hand and compare the key with the one that the site publishes: \
                  `{by_hand}`"
             ),
-            SshTroubleKind::HostKeyChanged => format!(
+            SshProblemKind::HostKeyChanged => format!(
                 "ask the site's operators whether its key really changed; only then take out the \
                  old one (ssh-keygen -R) and log in once by hand: `{by_hand}`"
             ),
-            SshTroubleKind::Expired => format!(
+            SshProblemKind::Expired => format!(
                 "renew what lets you in (a certificate, a ticket: kinit, a key: ssh-add), as the \
                  account that runs the server; `{by_hand} true` must work without a question. Jobs \
                  wait until then"
             ),
-            SshTroubleKind::Denied => format!(
+            SshProblemKind::Denied => format!(
                 "as the account that runs the server make `{by_hand} true` work without a \
                  question: renew what has expired, add the key to the agent (ssh-add), or to \
                  authorized_keys at the site. Jobs wait until then"
             ),
-            SshTroubleKind::Sessions => {
+            SshProblemKind::Sessions => {
                 "ask for MaxSessions of at least 3 at the site's sshd, or give the \
                                site a Host section of its own"
                     .to_owned()
             }
-            SshTroubleKind::Shell => format!(
+            SshProblemKind::Shell => format!(
                 "`{by_hand} /bin/sh -s` must give a POSIX shell: start files that ask, wait or \
                  leave must not do so without a terminal"
             ),
-            SshTroubleKind::Other => format!("see what `{by_hand} true` says"),
+            SshProblemKind::Other => format!("see what `{by_hand} true` says"),
         }
     }
 
@@ -177,30 +177,30 @@ mod tests {
         for (said, kind) in [
             (
                 "me@there: Permission denied (publickey).",
-                SshTroubleKind::Denied,
+                SshProblemKind::Denied,
             ),
             (
                 "Host key verification failed.",
-                SshTroubleKind::HostKeyUnknown,
+                SshProblemKind::HostKeyUnknown,
             ),
             (
                 "@@@@; @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @; Host key \
                  verification failed.",
-                SshTroubleKind::HostKeyChanged,
+                SshProblemKind::HostKeyChanged,
             ),
             (
                 "ssh: Could not resolve hostname nowhere: Name or service not known",
-                SshTroubleKind::Name,
+                SshProblemKind::Name,
             ),
             (
                 "ssh: connect to host 127.0.0.2 port 1: Connection refused",
-                SshTroubleKind::Network,
+                SshProblemKind::Network,
             ),
             (
                 "mux_client_request_session: session request failed: Session open refused by peer",
-                SshTroubleKind::Sessions,
+                SshProblemKind::Sessions,
             ),
-            ("something new", SshTroubleKind::Other),
+            ("something new", SshProblemKind::Other),
         ] {
             assert_eq!(SshProblem::from_message(said).kind, kind, "{said}");
         }

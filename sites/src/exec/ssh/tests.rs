@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::session::{Session, pipe_streams};
-use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
+use super::session::{SshSession, pipe_streams};
+use crate::exec::{
+    CommandChannel, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+};
 
 const ODD: [&str; 14] = [
     "",
@@ -26,7 +28,7 @@ const ODD: [&str; 14] = [
     "ä\u{81}\u{88} *",
 ];
 
-async fn session_after(start_files: &str, lane: ExecLane) -> Session {
+async fn session_after(start_files: &str, lane: CommandChannel) -> SshSession {
     let mut shell = tokio::process::Command::new("/bin/sh");
     shell
         .arg("-c")
@@ -34,19 +36,19 @@ async fn session_after(start_files: &str, lane: ExecLane) -> Session {
         .kill_on_drop(true)
         .process_group(0);
     let child = pipe_streams(&mut shell).spawn().unwrap();
-    Session::start(child, lane, "sh", Duration::from_secs(20))
+    SshSession::start(child, lane, "sh", Duration::from_secs(20))
         .await
         .unwrap()
 }
 
-async fn session(lane: ExecLane) -> Session {
+async fn session(lane: CommandChannel) -> SshSession {
     session_after("", lane).await
 }
 
-fn command(work: Work) -> ExecCommand {
+fn command(work: ProgramOrScript) -> ExecCommand {
     ExecCommand {
         work,
-        lane: ExecLane::Control,
+        lane: CommandChannel::Control,
         input: Vec::new(),
         environment: BTreeMap::new(),
         deadline: Duration::from_secs(20),
@@ -56,22 +58,24 @@ fn command(work: Work) -> ExecCommand {
 
 fn script(text: &str, words: &[&str]) -> ExecCommand {
     let words = words.iter().map(OsString::from).collect();
-    command(Work::Script {
+    command(ProgramOrScript::Script {
         text: text.into(),
         words,
     })
 }
 
 fn program(words: &[&str]) -> ExecCommand {
-    command(Work::Program(words.iter().map(OsString::from).collect()))
+    command(ProgramOrScript::Program(
+        words.iter().map(OsString::from).collect(),
+    ))
 }
 
-async fn run(session: &Session, command: ExecCommand) -> Result<CommandOutput, ExecError> {
+async fn run(session: &SshSession, command: ExecCommand) -> Result<CommandOutput, ExecError> {
     let until = Instant::now() + command.deadline;
     session.run_command(command, until).await
 }
 
-async fn printed(session: &Session, command: ExecCommand) -> Vec<u8> {
+async fn printed(session: &SshSession, command: ExecCommand) -> Vec<u8> {
     let output = run(session, command).await.unwrap();
     assert_eq!(output.ended, CommandExit::Code(0), "{output:?}");
     output.stdout
@@ -80,7 +84,7 @@ async fn printed(session: &Session, command: ExecCommand) -> Vec<u8> {
 #[tokio::test]
 async fn words_arrive_byte_for_byte_and_no_shell_reads_them() {
     let expected: String = ODD.iter().map(|word| format!("<{word}>")).collect();
-    for lane in [ExecLane::Control, ExecLane::Bulk] {
+    for lane in [CommandChannel::Control, CommandChannel::Bulk] {
         let session = session(lane).await;
         let words: Vec<&str> = ["printf", "<%s>"].into_iter().chain(ODD).collect();
         let got = printed(&session, program(&words)).await;
@@ -103,7 +107,7 @@ async fn words_arrive_byte_for_byte_and_no_shell_reads_them() {
 async fn what_start_files_print_is_passed_over() {
     let noise =
         "echo Welcome; echo ready N; printf 'answer 1 0 3\\nyes'; echo odd >&2; export IFS=x";
-    for lane in [ExecLane::Control, ExecLane::Bulk] {
+    for lane in [CommandChannel::Control, CommandChannel::Bulk] {
         let session = session_after(noise, lane).await;
         assert_eq!(printed(&session, program(&["echo", "a"])).await, b"a\n");
     }
@@ -114,15 +118,20 @@ async fn start_files_that_leave_are_told_with_what_they_said() {
     let mut shell = tokio::process::Command::new("/bin/sh");
     shell.args(["-c", "echo 'This account is closed.'; exit 1"]);
     let child = pipe_streams(&mut shell).spawn().unwrap();
-    let why = Session::start(child, ExecLane::Control, "sh", Duration::from_secs(20))
-        .await
-        .unwrap_err();
+    let why = SshSession::start(
+        child,
+        CommandChannel::Control,
+        "sh",
+        Duration::from_secs(20),
+    )
+    .await
+    .unwrap_err();
     assert!(why.contains("This account is closed."), "{why}");
 }
 
 #[tokio::test]
 async fn answers_of_many_at_once_are_told_apart() {
-    let session = session(ExecLane::Control).await;
+    let session = session(CommandChannel::Control).await;
     let text = "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); echo \"line $1 of many\"; done";
     let asked: Vec<_> = (0..60)
         .map(|number: u32| {
@@ -143,7 +152,7 @@ async fn answers_of_many_at_once_are_told_apart() {
 
 #[tokio::test]
 async fn contents_of_any_bytes_go_both_ways_whether_they_are_read_or_not() {
-    let session = session(ExecLane::Bulk).await;
+    let session = session(CommandChannel::Bulk).await;
     let bytes: Vec<u8> = (0..700_000_u32)
         .map(|n| (n.wrapping_mul(n) >> 5) as u8)
         .collect();
@@ -160,7 +169,7 @@ async fn contents_of_any_bytes_go_both_ways_whether_they_are_read_or_not() {
 
 #[tokio::test]
 async fn too_much_output_is_an_error_and_the_session_goes_on() {
-    let session = session(ExecLane::Control).await;
+    let session = session(CommandChannel::Control).await;
     let mut loud = program(&["printf", "%s", "more than ten bytes"]);
     loud.output_max = 10;
     assert!(matches!(
@@ -172,7 +181,7 @@ async fn too_much_output_is_an_error_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn what_ran_when_the_session_died_is_perhaps_done_and_the_rest_is_not_started() {
-    let session = session(ExecLane::Control).await;
+    let session = session(CommandChannel::Control).await;
     let other = session.clone();
     let waits = tokio::spawn(async move { run(&other, script("sleep 10", &[])).await });
     // It is under way when another one is answered that was asked later.
@@ -193,7 +202,7 @@ async fn what_ran_when_the_session_died_is_perhaps_done_and_the_rest_is_not_star
 
 #[tokio::test]
 async fn a_session_that_says_nothing_until_a_deadline_is_given_up() {
-    let session = session(ExecLane::Control).await;
+    let session = session(CommandChannel::Control).await;
     let mut stops = script("kill -STOP $$", &[]);
     stops.deadline = Duration::from_millis(500);
     // Answers itself, or not; what comes next is not answered.
@@ -212,7 +221,7 @@ async fn a_session_that_says_nothing_until_a_deadline_is_given_up() {
 
 #[tokio::test]
 async fn one_that_hangs_does_not_end_a_session_that_answers_others() {
-    let session = session(ExecLane::Control).await;
+    let session = session(CommandChannel::Control).await;
     let mut hangs = script("sleep 3", &[]);
     hangs.deadline = Duration::from_millis(500);
     let other = session.clone();

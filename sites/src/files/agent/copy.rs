@@ -11,35 +11,35 @@ use cospan_domain::content::Content;
 use cospan_domain::units::BitsPerSecond;
 use rustix::fs::FileType;
 
-use super::OrderSource;
-use super::mover::{MovedFile, Mover, open_copy};
-use super::stall_watch::{CopyThreadPhase, CopyWatch};
-use super::task_error::{FailureEnd, TaskError};
+use super::OpenCopySource;
+use super::mover::{FileMover, MovedFileContent, open_copy};
+use super::stall_watch::{CopyThreadPhase, CopyThreadState};
+use super::task_error::{AgentTaskError, BlameCopyEnd};
 use super::tree_mover::{SEALED_EXECUTABLE, move_tree};
-use crate::files::agent_messages::AgentOrder;
-use crate::files::agent_task::{DATA, TaskDirectory};
-use crate::files::file_root::{INCOMING, LINKS, OpenRoot, STORE};
-use crate::files::open_beneath::{Dir, file_kind};
-use crate::files::shared_bandwidth::Limiter;
+use crate::files::agent_messages::CopyAgentRequest;
+use crate::files::agent_task::{AgentTaskDirectory, DATA};
+use crate::files::file_root::{INCOMING, LINKS, OpenSiteRoot, STORE};
+use crate::files::open_beneath::{DirectoryHandle, file_kind};
+use crate::files::shared_bandwidth::BandwidthLimiter;
 
 /// A copy in progress.
 pub(super) struct RunningCopy<'a> {
-    pub(super) root: &'a OpenRoot,
-    pub(super) task: &'a TaskDirectory,
+    pub(super) root: &'a OpenSiteRoot,
+    pub(super) task: &'a AgentTaskDirectory,
     /// The name of the task.
     pub(super) name: &'a str,
-    pub(super) order: &'a AgentOrder,
+    pub(super) order: &'a CopyAgentRequest,
     pub(super) wanted: Content,
     /// For a part of a file: what that file is, and the first byte of the part.
     pub(super) cut: Option<(Content, u64)>,
-    pub(super) watch: Arc<CopyWatch>,
+    pub(super) watch: Arc<CopyThreadState>,
 }
 
 impl RunningCopy<'_> {
     /// Brings the content beside the store, complete, checked and flushed. Builds on
     /// what an earlier try left. If the result is wrong, that may be to blame, so
     /// tries once more from nothing.
-    pub(super) fn bring_content(&self) -> Result<(), TaskError> {
+    pub(super) fn bring_content(&self) -> Result<(), AgentTaskError> {
         if self
             .root
             .has_content(self.wanted.digest)
@@ -47,7 +47,7 @@ impl RunningCopy<'_> {
         {
             return Ok(());
         }
-        let source = &OrderSource::open_source(self.order)?;
+        let source = &OpenCopySource::open_source(self.order)?;
         self.check_size(source)?;
         self.check_space()?;
         let mut mover = self.make_mover()?;
@@ -70,7 +70,7 @@ impl RunningCopy<'_> {
             .remove_tree(DATA)
             .at_destination("dropping what is wrong")?;
         let file = self.source_content();
-        Err(TaskError::at_source_end(format_args!(
+        Err(AgentTaskError::at_source_end(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
             moved.size, moved.digest, file.size.0, file.digest
         )))
@@ -81,44 +81,52 @@ impl RunningCopy<'_> {
         self.cut.map_or(self.wanted, |(file, _)| file)
     }
 
-    fn is_wanted(&self, moved: MovedFile) -> bool {
+    fn is_wanted(&self, moved: MovedFileContent) -> bool {
         let file = self.source_content();
         moved
-            == MovedFile {
+            == MovedFileContent {
                 digest: file.digest,
                 size: file.size.0,
             }
     }
 
-    fn make_mover(&self) -> Result<Mover, TaskError> {
+    fn make_mover(&self) -> Result<FileMover, AgentTaskError> {
         let limiter = self.order.limit.as_ref().map(|limit| {
             let budget = self
                 .root
                 .open_own_dir(LINKS)?
                 .open_to_write(&limit.link[..])?;
-            Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
+            BandwidthLimiter::new(budget, BitsPerSecond(limit.bits_per_second))
         });
         let limiter = limiter
             .transpose()
             .at_destination("finding the link's budget")?;
-        Ok(Mover::new(
+        Ok(FileMover::new(
             self.watch.clone(),
             limiter,
             self.source_content().size.0,
         ))
     }
 
-    fn copy_once(&self, source: &OrderSource, mover: &mut Mover) -> Result<MovedFile, TaskError> {
+    fn copy_once(
+        &self,
+        source: &OpenCopySource,
+        mover: &mut FileMover,
+    ) -> Result<MovedFileContent, AgentTaskError> {
         match source {
-            OrderSource::File(from) => self.once_file(from, mover),
-            OrderSource::Directory(_) if self.cut.is_some() => Err(TaskError::at_source_end(
-                "it is a directory, and was to be read in chunks",
-            )),
-            OrderSource::Directory(from) => self.once_directory(from, mover),
+            OpenCopySource::File(from) => self.once_file(from, mover),
+            OpenCopySource::Directory(_) if self.cut.is_some() => Err(
+                AgentTaskError::at_source_end("it is a directory, and was to be read in chunks"),
+            ),
+            OpenCopySource::Directory(from) => self.once_directory(from, mover),
         }
     }
 
-    fn once_file(&self, from: &File, mover: &mut Mover) -> Result<MovedFile, TaskError> {
+    fn once_file(
+        &self,
+        from: &File,
+        mover: &mut FileMover,
+    ) -> Result<MovedFileContent, AgentTaskError> {
         match self.cut {
             None => self.drop_unless(FileType::RegularFile)?,
             // Nothing says whether an earlier try took its bytes from the right file.
@@ -140,14 +148,18 @@ impl RunningCopy<'_> {
         data.sync_all().at_destination("flushing the copy")?;
         let length = data.metadata().at_destination("measuring the copy")?.len();
         if length != self.wanted.size.0 && self.is_wanted(moved) {
-            return Err(TaskError::at_destination_end(
+            return Err(AgentTaskError::at_destination_end(
                 "somebody else wrote to the copy",
             ));
         }
         Ok(moved)
     }
 
-    fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<MovedFile, TaskError> {
+    fn once_directory(
+        &self,
+        from: &DirectoryHandle,
+        mover: &mut FileMover,
+    ) -> Result<MovedFileContent, AgentTaskError> {
         self.drop_unless(FileType::Directory)?;
         let data = self
             .task
@@ -164,7 +176,7 @@ impl RunningCopy<'_> {
     }
 
     /// Drops what an earlier try left if it is of another kind.
-    fn drop_unless(&self, wanted: FileType) -> Result<(), TaskError> {
+    fn drop_unless(&self, wanted: FileType) -> Result<(), AgentTaskError> {
         let dir = &self.task.dir;
         match dir
             .find_name(DATA)
@@ -178,7 +190,7 @@ impl RunningCopy<'_> {
     }
 
     /// Drops what an earlier try left.
-    fn drop_all(&self) -> Result<(), TaskError> {
+    fn drop_all(&self) -> Result<(), AgentTaskError> {
         let dir = &self.task.dir;
         match dir
             .find_name(DATA)
@@ -190,8 +202,8 @@ impl RunningCopy<'_> {
     }
 
     /// Refuses a file of another length without reading it.
-    fn check_size(&self, source: &OrderSource) -> Result<(), TaskError> {
-        let OrderSource::File(file) = source else {
+    fn check_size(&self, source: &OpenCopySource) -> Result<(), AgentTaskError> {
+        let OpenCopySource::File(file) = source else {
             return Ok(());
         };
         let length = file.metadata().at_source("measuring the file")?.len();
@@ -199,13 +211,13 @@ impl RunningCopy<'_> {
         if length == wanted {
             return Ok(());
         }
-        Err(TaskError::at_source_end(format_args!(
+        Err(AgentTaskError::at_source_end(format_args!(
             "it has {length} bytes instead of {wanted}"
         )))
     }
 
     /// Refuses a copy that cannot fit before it fills the disk for everybody.
-    fn check_space(&self) -> Result<(), TaskError> {
+    fn check_space(&self) -> Result<(), AgentTaskError> {
         let free = self
             .task
             .dir
@@ -226,14 +238,14 @@ impl RunningCopy<'_> {
         if needed <= free {
             return Ok(());
         }
-        Err(TaskError::at_destination_end(format_args!(
+        Err(AgentTaskError::at_destination_end(format_args!(
             "No space left on device: {needed} bytes are needed, {free} are free"
         )))
     }
 
     /// Gives the content its name in the store, and takes the task away. Nothing may write to the
     /// task's directory any more.
-    pub(super) fn commit_copy(&self) -> Result<(), TaskError> {
+    pub(super) fn commit_copy(&self) -> Result<(), AgentTaskError> {
         let gate = self
             .root
             .lock_gate()
@@ -266,7 +278,7 @@ impl RunningCopy<'_> {
 }
 
 /// Takes away the right to write to a directory; without it, it could not be moved.
-fn seal_directory(store: &Dir, name: &str) -> std::io::Result<()> {
+fn seal_directory(store: &DirectoryHandle, name: &str) -> std::io::Result<()> {
     if file_kind(&store.stat(name)?) == FileType::Directory {
         store.open_dir(name)?.set_mode(SEALED_EXECUTABLE)?;
     }

@@ -1,7 +1,8 @@
-//! The process that copies or reads one thing, and outlives whoever started it.
+//! The process that copies or reads one thing.
 //!
 //! It takes its request from its task's directory and leaves its outcome there; it needs neither
-//! parent, terminal nor network. It may be killed at any moment: a copy that is not complete and
+//! parent, terminal nor network. A copy outlives whoever started it, as the next control plane goes
+//! on with it; what only reads ends with the control plane that asked. It may be killed at any moment: a copy that is not complete and
 //! checked is never under a name at which anybody would look for it.
 
 mod copy;
@@ -20,21 +21,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::InvalidId;
+use cospan_domain::ids::IdentifierError;
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::Bytes;
 use signal_hook::consts::{SIGTERM, SIGXFSZ};
 
 use self::copy::RunningCopy;
-use self::mover::Mover;
-use self::stall_watch::{CopyWatch, Looker};
-use self::task_error::{FailureEnd, TaskError};
-use super::agent_messages::{AgentOrder, AgentOutcome, AgentProgress};
-use super::agent_task::TaskDirectory;
-use super::file_root::{INCOMING, INSPECT, OpenRoot};
-use super::open_beneath::Dir;
-use super::process_identity::ProcessId;
-use crate::port::Inspected;
+use self::mover::FileMover;
+use self::stall_watch::{CopyThreadState, CopyWatchThread};
+use self::task_error::{AgentTaskError, BlameCopyEnd};
+use super::agent_messages::{CopyAgentOutcome, CopyAgentProgress, CopyAgentRequest};
+use super::agent_task::AgentTaskDirectory;
+use super::file_root::{INCOMING, INSPECT, OpenSiteRoot};
+use super::open_beneath::DirectoryHandle;
+use super::process_identity::AgentProcessIdentity;
+use crate::port::InspectedFile;
 
 const EXIT_FAILED: u8 = 1;
 const EXIT_USAGE: u8 = 64;
@@ -72,10 +73,10 @@ fn fail_with(code: u8, why: impl std::fmt::Display) -> ExitCode {
 
 /// An agent that has the lock of its task.
 struct TaskAgent {
-    root: OpenRoot,
-    task: Arc<TaskDirectory>,
+    root: OpenSiteRoot,
+    task: Arc<AgentTaskDirectory>,
     name: String,
-    order: AgentOrder,
+    order: CopyAgentRequest,
     stop: Arc<AtomicBool>,
 }
 
@@ -85,8 +86,8 @@ impl TaskAgent {
         signal_hook::flag::register(SIGTERM, stop.clone())?;
         // A limit on the size of files must be an error of writing, not a death.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
-        let root = OpenRoot::open(root)?;
-        let Some(task) = TaskDirectory::open_task(&root, family, name)? else {
+        let root = OpenSiteRoot::open(root)?;
+        let Some(task) = AgentTaskDirectory::open_task(&root, family, name)? else {
             return Ok(None);
         };
         if !task.holds_lock(io::stdin())? {
@@ -95,7 +96,10 @@ impl TaskAgent {
         let Some(order) = task.read_order()? else {
             return Ok(None);
         };
-        task.announce_agent(&ProcessId::of_this_process()?)?;
+        task.announce_agent(&AgentProcessIdentity::of_this_process()?)?;
+        if order.leased {
+            std::thread::spawn(exit_without_owner);
+        }
         Ok(Some(Self {
             root,
             task: Arc::new(task),
@@ -109,7 +113,7 @@ impl TaskAgent {
         let result = self.do_work();
         let outcome = match &result {
             Ok(None) => return ExitCode::SUCCESS,
-            Ok(Some(found)) => AgentOutcome::from_inspected(found),
+            Ok(Some(found)) => CopyAgentOutcome::from_inspected(found),
             Err(trouble) => trouble.to_outcome(),
         };
         match self.task.set_outcome(&outcome) {
@@ -120,8 +124,8 @@ impl TaskAgent {
     }
 
     /// Returns what was found out, or nothing if a copy is complete: the store says so itself.
-    fn do_work(&self) -> Result<Option<Inspected>, TaskError> {
-        let watch = Arc::new(CopyWatch::new(self.stop.clone()));
+    fn do_work(&self) -> Result<Option<InspectedFile>, AgentTaskError> {
+        let watch = Arc::new(CopyThreadState::new(self.stop.clone()));
         let looker = self.start_looker(&watch);
         let Some(expected) = &self.order.expected else {
             return inspect_source(&self.order, watch).map(Some);
@@ -133,14 +137,16 @@ impl TaskAgent {
             order,
             ..
         } = self;
-        let wanted = expected.parse_content().map_err(TaskError::in_process)?;
+        let wanted = expected
+            .parse_content()
+            .map_err(AgentTaskError::in_process)?;
         let cut = order
             .cut
             .as_ref()
             .map(|cut| Ok((cut.file.parse_content()?, cut.offset_bytes)));
         let cut = cut
             .transpose()
-            .map_err(|error: InvalidId| TaskError::in_process(error))?;
+            .map_err(|error: IdentifierError| AgentTaskError::in_process(error))?;
         let copy = RunningCopy {
             root,
             task,
@@ -156,14 +162,21 @@ impl TaskAgent {
         copy.commit_copy().map(|()| None)
     }
 
-    fn start_looker(&self, watch: &Arc<CopyWatch>) -> Looker {
+    fn start_looker(&self, watch: &Arc<CopyThreadState>) -> CopyWatchThread {
         let progress = self.task.clone();
+        let watched = watch.clone();
         let stalled = self.task.clone();
-        Looker::start_looking(
+        CopyWatchThread::start_looking(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),
             // If progress cannot be written, only people who watch miss it.
-            move |done_bytes| drop(progress.set_progress(AgentProgress { done_bytes })),
+            move |done_bytes| {
+                let of_bytes = watched.size();
+                drop(progress.set_progress(CopyAgentProgress {
+                    done_bytes,
+                    of_bytes,
+                }));
+            },
             move |trouble| {
                 // The other thread hangs in its file system: leave it there.
                 let code = match stalled.set_outcome(&trouble.to_outcome()) {
@@ -176,16 +189,30 @@ impl TaskAgent {
     }
 }
 
-/// The source of a copy, open for reading.
-enum OrderSource {
-    File(File),
-    Directory(Dir),
+/// Waits until nobody has the other end of the pipe that is our standard output, which the kernel
+/// sees to however the control plane ends, and then ends this process. Its task stays as that of an
+/// agent that was killed.
+fn exit_without_owner() {
+    loop {
+        match rustix::io::read(io::stdout(), &mut [0_u8; 1]) {
+            Ok(0) => std::process::exit(EXIT_FAILED.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // It is no pipe to wait for.
+            Err(_) => return,
+        }
+    }
 }
 
-impl OrderSource {
-    fn open_source(order: &AgentOrder) -> Result<Self, TaskError> {
-        let place = FilePlace::try_from(&order.place).map_err(TaskError::at_source_end)?;
-        let root = OpenRoot::open(&order.source_root).at_source(format_args!(
+/// The source of a copy, open for reading.
+enum OpenCopySource {
+    File(File),
+    Directory(DirectoryHandle),
+}
+
+impl OpenCopySource {
+    fn open_source(order: &CopyAgentRequest) -> Result<Self, AgentTaskError> {
+        let place = FilePlace::try_from(&order.place).map_err(AgentTaskError::at_source_end)?;
+        let root = OpenSiteRoot::open(&order.source_root).at_source(format_args!(
             "the site's root {}",
             order.source_root.display()
         ))?;
@@ -196,9 +223,9 @@ impl OrderSource {
         if kind.is_file() {
             Ok(Self::File(file))
         } else if kind.is_dir() {
-            Ok(Self::Directory(Dir::from_file(file)))
+            Ok(Self::Directory(DirectoryHandle::from_file(file)))
         } else {
-            Err(TaskError::at_source_end(
+            Err(AgentTaskError::at_source_end(
                 "it is neither a file nor a directory",
             ))
         }
@@ -207,28 +234,34 @@ impl OrderSource {
 
 /// Finds out what something is, and flushes it. The payload that wrote it may not have flushed it,
 /// but whoever gets the digest counts on the content, also after a power cut.
-fn inspect_source(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskError> {
-    let source = OrderSource::open_source(order)?;
+fn inspect_source(
+    order: &CopyAgentRequest,
+    watch: Arc<CopyThreadState>,
+) -> Result<InspectedFile, AgentTaskError> {
+    let source = OpenCopySource::open_source(order)?;
+    if let OpenCopySource::File(file) = &source {
+        watch.set_size(file.metadata().at_source("measuring it")?.len());
+    }
     match &source {
-        OrderSource::File(file) => cospan_durable::sync_content(file),
-        OrderSource::Directory(dir) => dir.sync_all_below(),
+        OpenCopySource::File(file) => cospan_durable::sync_content(file),
+        OpenCopySource::Directory(dir) => dir.sync_all_below(),
     }
     .at_source("flushing it")?;
-    let mut mover = Mover::new(watch, None, u64::MAX);
+    let mut mover = FileMover::new(watch, None, u64::MAX);
     let (moved, directory) = match source {
-        OrderSource::File(file) => (mover.move_file(&file, None, "the file")?, false),
-        OrderSource::Directory(dir) => (tree_mover::move_tree(&mut mover, dir, None)?, true),
+        OpenCopySource::File(file) => (mover.move_file(&file, None, "the file")?, false),
+        OpenCopySource::Directory(dir) => (tree_mover::move_tree(&mut mover, dir, None)?, true),
     };
     let content = Content {
         digest: moved.digest,
         size: Bytes(moved.size),
     };
-    Ok(Inspected { content, directory })
+    Ok(InspectedFile { content, directory })
 }
 
 /// Returns digest and size of what a directory is now.
-pub(super) fn directory_content(directory: Dir) -> Result<Content, String> {
-    let mut mover = Mover::new(Arc::default(), None, u64::MAX);
+pub(super) fn directory_content(directory: DirectoryHandle) -> Result<Content, String> {
+    let mut mover = FileMover::new(Arc::default(), None, u64::MAX);
     let moved =
         tree_mover::move_tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
     Ok(Content {

@@ -10,19 +10,19 @@ use std::time::SystemTime;
 use cospan_domain::ids::Digest;
 use rustix::path::Arg;
 
-use super::stall_watch::{CopyThreadPhase, CopyWatch};
-use super::task_error::{FailureEnd, TaskError};
-use crate::files::open_beneath::Dir;
-use crate::files::shared_bandwidth::Limiter;
+use super::stall_watch::{CopyThreadPhase, CopyThreadState};
+use super::task_error::{AgentTaskError, BlameCopyEnd};
+use crate::files::open_beneath::DirectoryHandle;
+use crate::files::shared_bandwidth::BandwidthLimiter;
 
 /// The most bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Moves files, one after the other, within one budget of bytes.
 #[derive(Debug)]
-pub(super) struct Mover {
-    watch: Arc<CopyWatch>,
-    limiter: Option<Limiter>,
+pub(super) struct FileMover {
+    watch: Arc<CopyThreadState>,
+    limiter: Option<BandwidthLimiter>,
     buffer: Vec<u8>,
     /// Bytes of the source read at a time.
     quantum: usize,
@@ -34,13 +34,17 @@ pub(super) struct Mover {
 
 /// The digest and size of a file that was moved, or only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MovedFile {
+pub(super) struct MovedFileContent {
     pub(super) digest: Digest,
     pub(super) size: u64,
 }
 
-impl Mover {
-    pub(super) fn new(watch: Arc<CopyWatch>, limiter: Option<Limiter>, budget: u64) -> Self {
+impl FileMover {
+    pub(super) fn new(
+        watch: Arc<CopyThreadState>,
+        limiter: Option<BandwidthLimiter>,
+        budget: u64,
+    ) -> Self {
         let quantum = limiter
             .as_ref()
             .map_or(CHUNK_BYTES, |l| l.quantum_bytes(CHUNK_BYTES));
@@ -54,7 +58,7 @@ impl Mover {
         }
     }
 
-    pub(super) fn watch(&self) -> &CopyWatch {
+    pub(super) fn watch(&self) -> &CopyThreadState {
         &self.watch
     }
 
@@ -66,7 +70,7 @@ impl Mover {
         from: &File,
         to: Option<&File>,
         name: &str,
-    ) -> Result<MovedFile, TaskError> {
+    ) -> Result<MovedFileContent, AgentTaskError> {
         let before = file_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = match to {
@@ -89,11 +93,11 @@ impl Mover {
         }
         self.watch.begin_step(CopyThreadPhase::Free);
         if file_stamp(from).at_source(name)? != before {
-            return Err(TaskError::at_source_end(format_args!(
+            return Err(AgentTaskError::at_source_end(format_args!(
                 "{name} changed while it was read"
             )));
         }
-        Ok(MovedFile {
+        Ok(MovedFileContent {
             digest: Digest(*hasher.finalize().as_bytes()),
             size,
         })
@@ -107,7 +111,7 @@ impl Mover {
         to: &File,
         run: Range<u64>,
         name: &str,
-    ) -> Result<MovedFile, TaskError> {
+    ) -> Result<MovedFileContent, AgentTaskError> {
         let before = file_stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = 0;
@@ -133,11 +137,11 @@ impl Mover {
         }
         self.watch.begin_step(CopyThreadPhase::Free);
         if file_stamp(from).at_source(name)? != before {
-            return Err(TaskError::at_source_end(format_args!(
+            return Err(AgentTaskError::at_source_end(format_args!(
                 "{name} changed while it was read"
             )));
         }
-        Ok(MovedFile {
+        Ok(MovedFileContent {
             digest: Digest(*hasher.finalize().as_bytes()),
             size,
         })
@@ -150,7 +154,7 @@ impl Mover {
         wanted: u64,
         hasher: &mut blake3::Hasher,
         name: &str,
-    ) -> Result<u64, TaskError> {
+    ) -> Result<u64, AgentTaskError> {
         let doing = format_args!("reading back {name}").to_string();
         let length = to.metadata().at_destination(&doing)?.len();
         if length > wanted {
@@ -175,14 +179,24 @@ impl Mover {
     }
 
     /// Reads some of the source when the link has room for it.
-    fn read_paced(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
+    fn read_paced(
+        &mut self,
+        from: &File,
+        offset: u64,
+        name: &str,
+    ) -> Result<usize, AgentTaskError> {
         let length = self.read_chunk(from, offset, name)?;
         self.await_bandwidth(length)?;
         Ok(length)
     }
 
     /// Reads some of the source, whether or not the link has room.
-    fn read_chunk(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
+    fn read_chunk(
+        &mut self,
+        from: &File,
+        offset: u64,
+        name: &str,
+    ) -> Result<usize, AgentTaskError> {
         self.watch.check_stop()?;
         self.watch.begin_step(CopyThreadPhase::Reading);
         let space = self.buffer.get_mut(..self.quantum).unwrap_or_default();
@@ -192,7 +206,7 @@ impl Mover {
     }
 
     /// Waits until the link has room for this many bytes.
-    fn await_bandwidth(&mut self, length: usize) -> Result<(), TaskError> {
+    fn await_bandwidth(&mut self, length: usize) -> Result<(), AgentTaskError> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
             self.watch.begin_step(CopyThreadPhase::Free);
             let wait = limiter
@@ -203,9 +217,11 @@ impl Mover {
         Ok(())
     }
 
-    fn spend_budget(&mut self, bytes: u64, name: &str) -> Result<(), TaskError> {
+    fn spend_budget(&mut self, bytes: u64, name: &str) -> Result<(), AgentTaskError> {
         self.budget = self.budget.checked_sub(bytes).ok_or_else(|| {
-            TaskError::at_source_end(format_args!("there is more than was announced, at {name}"))
+            AgentTaskError::at_source_end(format_args!(
+                "there is more than was announced, at {name}"
+            ))
         })?;
         Ok(())
     }
@@ -213,7 +229,11 @@ impl Mover {
 
 /// Opens the file that will be the copy of a file of this length, with what an earlier try left of
 /// it. A copy that it finished and sealed can only be read, so it is dropped if its length differs.
-pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Result<File> {
+pub(super) fn open_copy(
+    to: &DirectoryHandle,
+    name: impl Arg + Copy,
+    length: i64,
+) -> io::Result<File> {
     match to.find_name(name)? {
         Some(stat) if stat.st_mode & 0o200 == 0 && stat.st_size == length => to.open_to_read(name),
         Some(stat) if stat.st_mode & 0o200 == 0 => {
@@ -227,14 +247,14 @@ pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Res
 /// The metadata that changes when somebody writes to a file. The time of the last change of its
 /// inode is left out: others may link to it or change its mode.
 #[derive(Debug, PartialEq, Eq)]
-struct WriteStamp {
+struct FileWriteStamp {
     size: u64,
     modified: SystemTime,
 }
 
-fn file_stamp(file: &File) -> io::Result<WriteStamp> {
+fn file_stamp(file: &File) -> io::Result<FileWriteStamp> {
     let meta = file.metadata()?;
-    Ok(WriteStamp {
+    Ok(FileWriteStamp {
         size: meta.len(),
         modified: meta.modified()?,
     })
@@ -254,10 +274,10 @@ mod tests {
     use std::io::{Read, Seek, SeekFrom, Write};
 
     use super::*;
-    use crate::files::agent_messages::WireBlame;
+    use crate::files::agent_messages::WrittenCopyBlame;
 
-    fn mover(budget: u64) -> Mover {
-        Mover::new(Arc::new(CopyWatch::default()), None, budget)
+    fn mover(budget: u64) -> FileMover {
+        FileMover::new(Arc::new(CopyThreadState::default()), None, budget)
     }
 
     fn file_with(bytes: &[u8]) -> File {
@@ -276,7 +296,7 @@ mod tests {
         let trouble = mover(100)
             .move_file(&file_with(b"some bytes"), Some(&full), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, WireBlame::Destination);
+        assert_eq!(trouble.blame, WrittenCopyBlame::Destination);
         assert!(
             trouble.detail.contains("No space left on device"),
             "{}",
@@ -290,7 +310,7 @@ mod tests {
         let trouble = mover(100)
             .move_file(&directory, Some(&file_with(b"")), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, WireBlame::Source);
+        assert_eq!(trouble.blame, WrittenCopyBlame::Source);
     }
 
     #[test]
@@ -299,7 +319,7 @@ mod tests {
         let trouble = mover(5)
             .move_file(&file_with(b"123456"), Some(&to), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, WireBlame::Source);
+        assert_eq!(trouble.blame, WrittenCopyBlame::Source);
         assert_eq!(to.metadata().unwrap().len(), 0);
     }
 
@@ -347,7 +367,7 @@ mod tests {
         let moved = mover(3).move_file(&from, Some(&to), "x").unwrap();
         assert_eq!(
             moved,
-            MovedFile {
+            MovedFileContent {
                 digest: Digest(*blake3::hash(b"abc").as_bytes()),
                 size: 3
             }

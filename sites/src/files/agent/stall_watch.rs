@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::task_error::TaskError;
+use super::task_error::AgentTaskError;
 
 /// The interval at which progress is written and stalls are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -25,14 +25,16 @@ pub(super) enum CopyThreadPhase {
 
 /// The state that the copying thread and the watching one share.
 #[derive(Debug, Default)]
-pub(super) struct CopyWatch {
+pub(super) struct CopyThreadState {
     phase: AtomicU8,
     steps: AtomicU64,
     done_bytes: AtomicU64,
+    /// The size of the file; 0 for a directory.
+    of_bytes: AtomicU64,
     stop: Arc<AtomicBool>,
 }
 
-impl CopyWatch {
+impl CopyThreadState {
     /// Makes one whose copy ends when a signal sets `stop`.
     pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
         Self {
@@ -61,10 +63,19 @@ impl CopyWatch {
         self.done_bytes.load(Relaxed)
     }
 
+    /// Notes the size of the file.
+    pub(super) fn set_size(&self, bytes: u64) {
+        self.of_bytes.store(bytes, Relaxed);
+    }
+
+    pub(super) fn size(&self) -> Option<u64> {
+        Some(self.of_bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
     /// Returns an error if a signal asked the task to end.
-    pub(super) fn check_stop(&self) -> Result<(), TaskError> {
+    pub(super) fn check_stop(&self) -> Result<(), AgentTaskError> {
         if self.stop.load(Relaxed) {
-            return Err(TaskError::in_process(
+            return Err(AgentTaskError::in_process(
                 "the copy was stopped by a signal; what arrived is kept",
             ));
         }
@@ -72,7 +83,7 @@ impl CopyWatch {
     }
 
     /// Waits for its share of the link; a signal to end makes that an error.
-    pub(super) fn wait_unless_stopped(&self, time: Duration) -> Result<(), TaskError> {
+    pub(super) fn wait_unless_stopped(&self, time: Duration) -> Result<(), AgentTaskError> {
         const SLICE: Duration = Duration::from_millis(50);
         let until = Instant::now() + time;
         loop {
@@ -103,7 +114,7 @@ impl StallDetector {
         }
     }
 
-    fn detect_stall(&mut self, watch: &CopyWatch, now: Instant) -> Option<TaskError> {
+    fn detect_stall(&mut self, watch: &CopyThreadState, now: Instant) -> Option<AgentTaskError> {
         let steps = watch.steps.load(Relaxed);
         if steps != self.steps {
             self.steps = steps;
@@ -117,28 +128,28 @@ impl StallDetector {
         }
         let detail = format!("no byte for {} s", stalled.as_secs());
         Some(if phase == CopyThreadPhase::Reading as u8 {
-            TaskError::at_source_end(detail)
+            AgentTaskError::at_source_end(detail)
         } else {
-            TaskError::at_destination_end(detail)
+            AgentTaskError::at_destination_end(detail)
         })
     }
 }
 
 /// The watching thread; ends when dropped.
 #[derive(Debug)]
-pub(super) struct Looker {
+pub(super) struct CopyWatchThread {
     over: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Looker {
+impl CopyWatchThread {
     /// Starts it. `on_progress` gets the bytes done when they have changed; `on_stall` is called
     /// once when nothing moves for `stall_after`.
     pub(super) fn start_looking(
-        watch: Arc<CopyWatch>,
+        watch: Arc<CopyThreadState>,
         stall_after: Duration,
         mut on_progress: impl FnMut(u64) + Send + 'static,
-        on_stall: impl FnOnce(TaskError) + Send + 'static,
+        on_stall: impl FnOnce(AgentTaskError) + Send + 'static,
     ) -> Self {
         let over = Arc::new((Mutex::new(false), Condvar::new()));
         let ended = over.clone();
@@ -169,7 +180,7 @@ fn wait_for_end((over, changed): &(Mutex<bool>, Condvar), time: Duration) -> boo
     *waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
-impl Drop for Looker {
+impl Drop for CopyWatchThread {
     fn drop(&mut self) {
         *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.over.1.notify_all();
@@ -186,12 +197,12 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::files::agent_messages::WireBlame;
+    use crate::files::agent_messages::WrittenCopyBlame;
 
     const STALL: Duration = Duration::from_secs(30);
 
-    fn stalled(phase: CopyThreadPhase) -> Option<WireBlame> {
-        let watch = CopyWatch::default();
+    fn stalled(phase: CopyThreadPhase) -> Option<WrittenCopyBlame> {
+        let watch = CopyThreadState::default();
         let start = Instant::now();
         let mut detector = StallDetector::new(STALL, start);
         watch.begin_step(phase);
@@ -211,10 +222,13 @@ mod tests {
 
     #[test]
     fn whoever_is_waited_for_is_blamed_for_a_stall_but_not_when_we_wait() {
-        assert_eq!(stalled(CopyThreadPhase::Reading), Some(WireBlame::Source));
+        assert_eq!(
+            stalled(CopyThreadPhase::Reading),
+            Some(WrittenCopyBlame::Source)
+        );
         assert_eq!(
             stalled(CopyThreadPhase::Writing),
-            Some(WireBlame::Destination)
+            Some(WrittenCopyBlame::Destination)
         );
         assert_eq!(stalled(CopyThreadPhase::Free), None);
     }
@@ -222,28 +236,28 @@ mod tests {
     #[test]
     fn a_source_that_gives_no_byte_is_noticed_while_the_reader_hangs_in_it() {
         let (mut silent, _writer) = std::io::pipe().unwrap();
-        let watch = Arc::new(CopyWatch::default());
+        let watch = Arc::new(CopyThreadState::default());
         let reading = watch.clone();
         thread::spawn(move || {
             reading.begin_step(CopyThreadPhase::Reading);
             let _ = silent.read(&mut [0]);
         });
         let (report, stalls) = mpsc::channel();
-        let _looker = Looker::start_looking(
+        let _looker = CopyWatchThread::start_looking(
             watch,
             Duration::from_millis(300),
             |_| {},
             move |trouble| report.send(trouble).unwrap(),
         );
         let trouble = stalls.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert_eq!(trouble.blame, WireBlame::Source);
+        assert_eq!(trouble.blame, WrittenCopyBlame::Source);
     }
 
     #[test]
     fn waiting_for_a_share_ends_when_told_to() {
         let stop = Arc::new(AtomicBool::new(true));
         assert!(
-            CopyWatch::new(stop)
+            CopyThreadState::new(stop)
                 .wait_unless_stopped(Duration::from_secs(3600))
                 .is_err()
         );

@@ -3,56 +3,56 @@
 use std::fmt;
 use std::io;
 
-use crate::files::agent_messages::{AgentOutcome, WireBlame};
+use crate::files::agent_messages::{CopyAgentOutcome, WrittenCopyBlame};
 
 /// The reason why a task failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TaskError {
-    pub(super) blame: WireBlame,
+pub(super) struct AgentTaskError {
+    pub(super) blame: WrittenCopyBlame,
     pub(super) detail: String,
 }
 
-impl TaskError {
+impl AgentTaskError {
     pub(super) fn at_source_end(detail: impl fmt::Display) -> Self {
         Self {
-            blame: WireBlame::Source,
+            blame: WrittenCopyBlame::Source,
             detail: format!("source: {detail}"),
         }
     }
 
     pub(super) fn at_destination_end(detail: impl fmt::Display) -> Self {
         Self {
-            blame: WireBlame::Destination,
+            blame: WrittenCopyBlame::Destination,
             detail: format!("destination: {detail}"),
         }
     }
 
     pub(super) fn in_process(detail: impl fmt::Display) -> Self {
         Self {
-            blame: WireBlame::Process,
+            blame: WrittenCopyBlame::Process,
             detail: detail.to_string(),
         }
     }
 
-    pub(super) fn to_outcome(&self) -> AgentOutcome {
-        AgentOutcome::from_failure(self.blame, &self.detail)
+    pub(super) fn to_outcome(&self) -> CopyAgentOutcome {
+        CopyAgentOutcome::from_failure(self.blame, &self.detail)
     }
 }
 
 /// Says at which end an operation failed, and what it was.
-pub(super) trait FailureEnd<T> {
+pub(super) trait BlameCopyEnd<T> {
     /// Blames the source: the operation read it.
-    fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError>;
+    fn at_source(self, what: impl fmt::Display) -> Result<T, AgentTaskError>;
     /// Blames the destination: the operation wrote to it.
-    fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError>;
+    fn at_destination(self, what: impl fmt::Display) -> Result<T, AgentTaskError>;
 }
 
-impl<T> FailureEnd<T> for io::Result<T> {
-    fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError> {
-        self.map_err(|error| TaskError::at_source_end(format_args!("{what}: {error}")))
+impl<T> BlameCopyEnd<T> for io::Result<T> {
+    fn at_source(self, what: impl fmt::Display) -> Result<T, AgentTaskError> {
+        self.map_err(|error| AgentTaskError::at_source_end(format_args!("{what}: {error}")))
     }
 
-    fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError> {
-        self.map_err(|error| TaskError::at_destination_end(format_args!("{what}: {error}")))
+    fn at_destination(self, what: impl fmt::Display) -> Result<T, AgentTaskError> {
+        self.map_err(|error| AgentTaskError::at_destination_end(format_args!("{what}: {error}")))
     }
 }

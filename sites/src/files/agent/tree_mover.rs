@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{FileType, Mode, Stat};
 
-use super::mover::{MovedFile, Mover, open_copy};
+use super::mover::{FileMover, MovedFileContent, open_copy};
 use super::stall_watch::CopyThreadPhase;
-use super::task_error::{FailureEnd, TaskError};
-use crate::files::manifest::{self, EntryKind, ManifestEntry};
-use crate::files::open_beneath::{Dir, file_kind};
-use crate::files::tree_walk::{ENTRIES_MAX, Walk, WalkPlace, WalkStep};
+use super::task_error::{AgentTaskError, BlameCopyEnd};
+use crate::files::manifest::{self, ManifestEntry, ManifestEntryKind};
+use crate::files::open_beneath::{DirectoryHandle, file_kind};
+use crate::files::tree_walk::{DirectoryWalk, DirectoryWalkPosition, ENTRIES_MAX, WalkStep};
 
 /// The mode of executable files and directories in the store.
 pub(super) const SEALED_EXECUTABLE: Mode = Mode::from_bits_truncate(0o555);
@@ -22,12 +22,12 @@ const SEALED: Mode = Mode::from_bits_truncate(0o444);
 /// Reads a directory to its end and, with a destination, brings that to the same content; the
 /// destination's own mode is left to the caller.
 pub(super) fn move_tree(
-    mover: &mut Mover,
-    from: Dir,
-    to: Option<Dir>,
-) -> Result<MovedFile, TaskError> {
-    let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::at_source_end)?;
-    let to = to.map(WalkPlace::new);
+    mover: &mut FileMover,
+    from: DirectoryHandle,
+    to: Option<DirectoryHandle>,
+) -> Result<MovedFileContent, AgentTaskError> {
+    let walk = DirectoryWalk::new(from, ENTRIES_MAX).map_err(AgentTaskError::at_source_end)?;
+    let to = to.map(DirectoryWalkPosition::new);
     let mut copying = DirectoryCopy {
         mover,
         walk,
@@ -39,24 +39,28 @@ pub(super) fn move_tree(
     copying.copy_entries()?;
     let DirectoryCopy { entries, size, .. } = copying;
     manifest::check_links(entries.iter().filter_map(ManifestEntry::link_target))
-        .map_err(TaskError::at_source_end)?;
-    Ok(MovedFile {
+        .map_err(AgentTaskError::at_source_end)?;
+    Ok(MovedFileContent {
         digest: manifest::digest_entries(entries),
         size,
     })
 }
 
 struct DirectoryCopy<'a> {
-    mover: &'a mut Mover,
-    walk: Walk,
-    to: Option<WalkPlace>,
+    mover: &'a mut FileMover,
+    walk: DirectoryWalk,
+    to: Option<DirectoryWalkPosition>,
     entries: Vec<ManifestEntry>,
     size: u64,
 }
 
 impl DirectoryCopy<'_> {
-    fn copy_entries(&mut self) -> Result<(), TaskError> {
-        while let Some(step) = self.walk.next_step().map_err(TaskError::at_source_end)? {
+    fn copy_entries(&mut self) -> Result<(), AgentTaskError> {
+        while let Some(step) = self
+            .walk
+            .next_step()
+            .map_err(AgentTaskError::at_source_end)?
+        {
             self.mover.watch().check_stop()?;
             self.mover.watch().begin_step(CopyThreadPhase::Reading);
             match step {
@@ -68,7 +72,7 @@ impl DirectoryCopy<'_> {
     }
 
     /// Drops names that an earlier try copied and the source no longer has.
-    fn drop_foreign(&self) -> Result<(), TaskError> {
+    fn drop_foreign(&self) -> Result<(), AgentTaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         let present = to
             .current_dir()
@@ -81,20 +85,20 @@ impl DirectoryCopy<'_> {
             .at_destination(self.shown_path())
     }
 
-    fn copy_entry(&mut self, name: &OsStr, found: FileType) -> Result<(), TaskError> {
+    fn copy_entry(&mut self, name: &OsStr, found: FileType) -> Result<(), AgentTaskError> {
         self.drop_other_kind(name, found)?;
         match found {
             FileType::Directory => self.enter_directory(name),
             FileType::RegularFile => self.copy_file(name),
             FileType::Symlink => self.copy_link(name),
-            other => Err(TaskError::at_source_end(format_args!(
+            other => Err(AgentTaskError::at_source_end(format_args!(
                 "{} is neither file, directory nor link but {other:?}; take it away",
                 self.shown_path()
             ))),
         }
     }
 
-    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), TaskError> {
+    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), AgentTaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         match to
             .current_dir()
@@ -109,15 +113,15 @@ impl DirectoryCopy<'_> {
         }
     }
 
-    fn enter_directory(&mut self, name: &OsStr) -> Result<(), TaskError> {
+    fn enter_directory(&mut self, name: &OsStr) -> Result<(), AgentTaskError> {
         self.entries.push(ManifestEntry {
             path: self.walk.path().to_vec(),
-            kind: EntryKind::Directory,
+            kind: ManifestEntryKind::Directory,
         });
         let shown = self.shown_path();
         self.walk
             .enter_found(name)
-            .map_err(TaskError::at_source_end)?;
+            .map_err(AgentTaskError::at_source_end)?;
         if let Some(to) = &mut self.to {
             let below = to.current_dir().ensure_dir(name);
             below
@@ -127,7 +131,7 @@ impl DirectoryCopy<'_> {
         self.drop_foreign()
     }
 
-    fn leave_directory(&mut self) -> Result<(), TaskError> {
+    fn leave_directory(&mut self) -> Result<(), AgentTaskError> {
         let shown = self.shown_path();
         self.walk.leave_current().at_source(&shown)?;
         let Some(to) = &mut self.to else {
@@ -139,7 +143,7 @@ impl DirectoryCopy<'_> {
         to.leave_dir().at_destination(&shown)
     }
 
-    fn copy_file(&mut self, name: &OsStr) -> Result<(), TaskError> {
+    fn copy_file(&mut self, name: &OsStr) -> Result<(), AgentTaskError> {
         let shown = self.shown_path();
         let source = self.walk.open_dir().open_to_read(name).at_source(&shown)?;
         // Only what was opened counts: the name may have stood for something else a moment ago.
@@ -147,7 +151,7 @@ impl DirectoryCopy<'_> {
             .map_err(Into::into)
             .at_source(&shown)?;
         if file_kind(&stat) != FileType::RegularFile {
-            return Err(TaskError::at_source_end(format_args!(
+            return Err(AgentTaskError::at_source_end(format_args!(
                 "{shown} changed while it was read"
             )));
         }
@@ -170,7 +174,7 @@ impl DirectoryCopy<'_> {
             }
         };
         self.size = self.size.saturating_add(moved.size);
-        let kind = EntryKind::File {
+        let kind = ManifestEntryKind::File {
             executable,
             size: moved.size,
             digest: moved.digest,
@@ -182,18 +186,18 @@ impl DirectoryCopy<'_> {
         Ok(())
     }
 
-    fn copy_link(&mut self, name: &OsStr) -> Result<(), TaskError> {
+    fn copy_link(&mut self, name: &OsStr) -> Result<(), AgentTaskError> {
         let target = self
             .walk
             .read_link(name)
-            .map_err(TaskError::at_source_end)?;
+            .map_err(AgentTaskError::at_source_end)?;
         if let Some(to) = &self.to {
             to.current_dir()
                 .remove_tree(name)
                 .and_then(|()| to.current_dir().link_to(&target[..], name))
                 .at_destination(self.shown_path())?;
         }
-        let kind = EntryKind::Link {
+        let kind = ManifestEntryKind::Link {
             target: target.into_vec(),
         };
         self.entries.push(ManifestEntry {
@@ -224,11 +228,11 @@ mod tests {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
     use super::*;
-    use crate::files::agent::stall_watch::CopyWatch;
-    use crate::files::agent_messages::WireBlame;
+    use crate::files::agent::stall_watch::CopyThreadState;
+    use crate::files::agent_messages::WrittenCopyBlame;
 
-    fn read(root: &Dir) -> Result<MovedFile, TaskError> {
-        let mut mover = Mover::new(Arc::new(CopyWatch::default()), None, u64::MAX);
+    fn read(root: &DirectoryHandle) -> Result<MovedFileContent, AgentTaskError> {
+        let mut mover = FileMover::new(Arc::new(CopyThreadState::default()), None, u64::MAX);
         move_tree(&mut mover, root.reopen().unwrap(), None)
     }
 
@@ -250,7 +254,7 @@ mod tests {
             std::fs::write(at(directory).join("x"), content).unwrap();
         }
         std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
-        let root = Dir::open(&at("root")).unwrap();
+        let root = DirectoryHandle::open(&at("root")).unwrap();
         let honest = read(&root).unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -270,7 +274,7 @@ mod tests {
                         found += 1;
                     }
                     Err(trouble) => {
-                        assert_eq!(trouble.blame, WireBlame::Source);
+                        assert_eq!(trouble.blame, WrittenCopyBlame::Source);
                         refused += 1;
                     }
                 }

@@ -1,7 +1,7 @@
 //! The splits and the shapes that a flexible job allows.
 
-use cospan_domain::acquisition::{Molding, OtherShape};
-use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
+use cospan_domain::acquisition::{AlternativeShape, MoldingOptions};
+use cospan_domain::job::spec::{FlexibleBounds, JobSpec, RequestType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -72,8 +72,8 @@ impl FlexibleDocument {
         let RequestType::Flexible(bounds) = &spec.request else {
             return None;
         };
-        let Molding { overhead, shapes } = &spec.run.molding;
-        let shapes = shapes.iter().map(|shape: &OtherShape| ShapeDocument {
+        let MoldingOptions { overhead, shapes } = &spec.run.molding;
+        let shapes = shapes.iter().map(|shape: &AlternativeShape| ShapeDocument {
             processors: shape.processors,
             run_time: Length(shape.run_time),
         });
@@ -87,21 +87,21 @@ impl FlexibleDocument {
     }
 
     /// Returns the other ways in which the job may run.
-    pub(crate) fn to_molding(&self) -> Molding {
-        let shapes = self.shape.iter().map(|shape| OtherShape {
+    pub(crate) fn to_molding(&self) -> MoldingOptions {
+        let shapes = self.shape.iter().map(|shape| AlternativeShape {
             processors: shape.processors,
             run_time: shape.run_time.0,
         });
-        Molding {
+        MoldingOptions {
             overhead: self.overhead.unwrap_or(0),
             shapes: shapes.collect(),
         }
     }
 }
 
-impl From<FlexibleDocument> for Flexible {
-    fn from(document: FlexibleDocument) -> Flexible {
-        Flexible {
+impl From<FlexibleDocument> for FlexibleBounds {
+    fn from(document: FlexibleDocument) -> FlexibleBounds {
+        FlexibleBounds {
             min_component_size: document.min_component_size.unwrap_or(1),
             max_components: document.max_components,
             splits: document.splits,

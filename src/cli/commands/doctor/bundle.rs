@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::Examination;
+use super::DoctorReport;
 use crate::cli::context::CommandContext;
 use crate::cli::exit::CliError;
 use crate::cli::version;
@@ -21,7 +21,7 @@ const LOG_LINES: &str = "500";
 pub(super) fn write_bundle(
     file: &Path,
     context: &CommandContext,
-    examination: &Examination,
+    examination: &DoctorReport,
 ) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(&build_bundle(context, examination))
         .map_err(|error| CliError::usage(error.to_string(), "leave out --bundle"))?;
@@ -47,7 +47,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-fn build_bundle(context: &CommandContext, examination: &Examination) -> Value {
+fn build_bundle(context: &CommandContext, examination: &DoctorReport) -> Value {
     let environment = &context.environment;
     let client = examination.client.as_ref();
     let sites = client.map(|client| {

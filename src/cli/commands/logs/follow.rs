@@ -5,7 +5,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::lines::StreamLines;
-use super::{StreamSource, WantedLogs, is_missing, print_stream_bytes};
+use super::{LogSelection, StreamSource, is_missing, print_stream_bytes};
 use crate::cli::exit::CliError;
 use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::ClientError;
@@ -28,7 +28,7 @@ enum StreamPart {
 /// Prints everything that is there and everything that comes, until the jobs have ended.
 pub(super) fn print_following(
     out: &mut AnswerPrinter,
-    wanted: &WantedLogs,
+    wanted: &LogSelection,
     ids: &[u64],
 ) -> Result<(), CliError> {
     let sources = all_sources(wanted, ids)?;
@@ -61,7 +61,7 @@ pub(super) fn print_following(
     problem.map_or(Ok(()), Err)
 }
 
-fn all_sources(wanted: &WantedLogs, ids: &[u64]) -> Result<Vec<StreamSource>, CliError> {
+fn all_sources(wanted: &LogSelection, ids: &[u64]) -> Result<Vec<StreamSource>, CliError> {
     let mut sources = Vec::new();
     for &id in ids {
         sources.extend(wanted.job_sources(id)?);

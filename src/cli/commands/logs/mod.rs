@@ -8,7 +8,7 @@ use crate::api::v1::job::JobReport;
 use crate::api::v1::problem::Code;
 use crate::cli::args_job::{LogsArgs, StreamArg};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::interrupt::set_hint;
 use crate::cli::print::{AnswerPrinter, print_note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
@@ -18,14 +18,14 @@ use lines::StreamLines;
 /// Number of bytes in one request.
 const PIECE: u32 = 256 << 10;
 
-pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliExitCode, CliError> {
     let client = context.client()?;
     let ids = context.resolve_ids(&client, &args.ids)?;
     let streams = match args.stream {
         Some(stream) => vec![stream],
         None => vec![StreamArg::Stdout, StreamArg::Stderr],
     };
-    let wanted = WantedLogs {
+    let wanted = LogSelection {
         client,
         jobs: ids.len(),
         streams,
@@ -42,11 +42,11 @@ pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliEx
     } else {
         print_now(&mut context.out, &wanted, &ids)?;
     }
-    Ok(CliExit::Done)
+    Ok(CliExitCode::Done)
 }
 
 /// The selection of streams to print of each job.
-struct WantedLogs {
+struct LogSelection {
     client: Client,
     jobs: usize,
     streams: Vec<StreamArg>,
@@ -54,7 +54,7 @@ struct WantedLogs {
     tail: Option<Size>,
 }
 
-impl WantedLogs {
+impl LogSelection {
     /// Lists the selected streams of a job.
     fn job_sources(&self, id: u64) -> Result<Vec<StreamSource>, CliError> {
         let job = self.client.job(id)?;
@@ -178,7 +178,7 @@ fn print_stream_bytes(
 }
 
 /// Prints everything that is there now, one stream after the other.
-fn print_now(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
+fn print_now(out: &mut AnswerPrinter, wanted: &LogSelection, ids: &[u64]) -> Result<(), CliError> {
     let mut silent = 0;
     let mut problem = None;
     for &id in ids {
@@ -196,7 +196,7 @@ fn print_now(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Resul
     };
     // A sweep whose last runs have not begun is no failure of this command.
     let some = ids.len() > 1 && silent < ids.len();
-    if !some || error.exit == CliExit::Unreachable {
+    if !some || error.exit == CliExitCode::Unreachable {
         return Err(error);
     }
     print_note(&format!(
@@ -221,7 +221,7 @@ fn print_component(
     }
     // A component that has one stream need not have the other.
     let is_whole = errors.len() < streams.len();
-    errors.retain(|error| !is_whole || error.exit != CliExit::Refused);
+    errors.retain(|error| !is_whole || error.exit != CliExitCode::Refused);
     Ok(errors.into_iter().next())
 }
 

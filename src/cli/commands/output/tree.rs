@@ -6,24 +6,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cospan_sites::files::manifest::{self, EntryKind, ManifestEntry};
-use cospan_sites::files::tree_pieces::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::manifest::{self, ManifestEntry, ManifestEntryKind};
+use cospan_sites::files::tree_pieces::{DirectoryListing, ListingEntry, ListingEntryKind};
 
-use super::{Arrived, OutputDownload, check_whole};
+use super::{DownloadedFile, OutputDownload, check_whole};
 use crate::api::v1::job::OutputReport;
 use crate::api::v1::tree::TreeReport;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 
 /// Fetches everything below a directory that is not there already.
 pub(super) fn bring_tree(
     way: &OutputDownload<'_>,
     listed: TreeReport,
     overwrite: bool,
-) -> Result<Arrived, CliError> {
+) -> Result<DownloadedFile, CliError> {
     // A path from the server must not lead out of the directory.
-    let listing = Listing::new(listed.into_leaves())
+    let listing = DirectoryListing::new(listed.into_leaves())
         .map_err(|_| CliError::usage("its paths lead elsewhere", "do not trust this server"))?;
-    let mut tree = Tree {
+    let mut tree = DirectoryDownload {
         way,
         overwrite,
         fetched: false,
@@ -33,10 +33,10 @@ pub(super) fn bring_tree(
     tree.make_directory(way.file)?;
     let mut kept = None;
     // Links come last: until then no path below the directory goes through a link.
-    let (links, rest): (Vec<&ListedLeaf>, Vec<&ListedLeaf>) = listing
+    let (links, rest): (Vec<&ListingEntry>, Vec<&ListingEntry>) = listing
         .leaves()
         .iter()
-        .partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
+        .partition(|leaf| matches!(leaf.kind, ListingEntryKind::Link(_)));
     for leaf in rest.into_iter().chain(links) {
         match tree.bring_leaf(leaf) {
             Ok(kind) => tree.entries.push(ManifestEntry {
@@ -44,7 +44,7 @@ pub(super) fn bring_tree(
                 kind,
             }),
             // A file in the way stays, and the user can remove it; all others are fetched.
-            Err(error) if error.exit == CliExit::Usage && error.remedy.is_some() => {
+            Err(error) if error.exit == CliExitCode::Usage && error.remedy.is_some() => {
                 kept = kept.or(Some(error))
             }
             Err(error) => return Err(error),
@@ -57,7 +57,7 @@ pub(super) fn bring_tree(
 }
 
 /// A directory on its way.
-struct Tree<'w> {
+struct DirectoryDownload<'w> {
     way: &'w OutputDownload<'w>,
     overwrite: bool,
     /// True if something came that was not there before.
@@ -66,15 +66,19 @@ struct Tree<'w> {
     entries: Vec<ManifestEntry>,
 }
 
-impl Tree<'_> {
-    fn bring_leaf(&mut self, leaf: &ListedLeaf) -> Result<EntryKind, CliError> {
+impl DirectoryDownload<'_> {
+    fn bring_leaf(&mut self, leaf: &ListingEntry) -> Result<ManifestEntryKind, CliError> {
         let to = self.way.file.join(std::ffi::OsStr::from_bytes(&leaf.path));
         match &leaf.kind {
-            LeafKind::Directory => self.make_directory(&to).map(|()| EntryKind::Directory),
-            LeafKind::File { executable, .. } => self.bring_leaf_file(leaf, &to, *executable),
-            LeafKind::Link(target) => {
+            ListingEntryKind::Directory => self
+                .make_directory(&to)
+                .map(|()| ManifestEntryKind::Directory),
+            ListingEntryKind::File { executable, .. } => {
+                self.bring_leaf_file(leaf, &to, *executable)
+            }
+            ListingEntryKind::Link(target) => {
                 self.make_link(&to, target)?;
-                Ok(EntryKind::Link {
+                Ok(ManifestEntryKind::Link {
                     target: target.clone(),
                 })
             }
@@ -101,10 +105,10 @@ impl Tree<'_> {
 
     fn bring_leaf_file(
         &mut self,
-        leaf: &ListedLeaf,
+        leaf: &ListingEntry,
         to: &Path,
         executable: bool,
-    ) -> Result<EntryKind, CliError> {
+    ) -> Result<ManifestEntryKind, CliError> {
         let below = String::from_utf8_lossy(&leaf.path);
         let output = OutputReport {
             path: format!("{}/{below}", self.way.output.path),
@@ -133,7 +137,7 @@ impl Tree<'_> {
         self.fetched |= !arrived.was_there;
         self.size += arrived.size;
         let digest = arrived.digest.parse().map_err(|_| tree_in_the_way(to))?;
-        Ok(EntryKind::File {
+        Ok(ManifestEntryKind::File {
             executable,
             size: arrived.size,
             digest,
@@ -157,10 +161,10 @@ impl Tree<'_> {
             .map_err(|error| CliError::file("make the link", to, &error))
     }
 
-    fn into_arrived(self) -> Result<Arrived, CliError> {
+    fn into_arrived(self) -> Result<DownloadedFile, CliError> {
         let digest = manifest::digest_entries(self.entries).to_string();
         check_whole(self.way.output, None, self.size, &digest)?;
-        Ok(Arrived {
+        Ok(DownloadedFile {
             size: self.size,
             digest,
             was_there: !self.fetched,

@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 
 use crate::cli::print::{print_note, warning_word};
 use crate::simulate::report::RunRecord;
-use crate::simulate::{Notes, RunName, Study, Watcher};
+use crate::simulate::{RunName, RunNotes, RunWatcher, SimulationStudy};
 use crate::terminal;
 
 /// Time between two updates of a terminal.
@@ -18,7 +18,7 @@ const LINE: Duration = Duration::from_secs(10);
 const DAY_MS: u64 = 86_400_000;
 
 /// The progress of all runs.
-pub(super) struct Display {
+pub(super) struct ProgressDisplay {
     terminal: bool,
     runs: usize,
     begun: Instant,
@@ -34,9 +34,9 @@ struct ProgressState {
     said: BTreeSet<String>,
 }
 
-impl Display {
+impl ProgressDisplay {
     /// Creates the display before any run begins.
-    pub(super) fn new(study: &Study) -> Self {
+    pub(super) fn new(study: &SimulationStudy) -> Self {
         let now = Instant::now();
         let state = ProgressState {
             told: now,
@@ -80,8 +80,8 @@ impl Display {
     }
 }
 
-impl Watcher for Display {
-    fn begins(&self, run: &RunName, notes: &Notes) {
+impl RunWatcher for ProgressDisplay {
+    fn begins(&self, run: &RunName, notes: &RunNotes) {
         let mut state = self.lock_state();
         state.jobs += notes.jobs;
         state.ended.insert(run.index, 0);

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
 use cospan_durable::PRIVATE;
-use cospan_sites::slurm_site::cluster_check::{ProbedFacts, SlurmPartition};
+use cospan_sites::slurm_site::cluster_check::{ClusterProbeFacts, SlurmPartition};
 use serde::Serialize;
 
 use super::{SlurmSession, judge_findings, run_to_end};
 use crate::cli::args_cluster::SiteAddArgs;
 use crate::cli::commands::doctor::{self, DoctorCheck};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
 use crate::cli::print_progress;
 use crate::config::sections::Site;
@@ -27,7 +27,7 @@ const GB: u64 = 1_000_000_000;
 
 /// The findings, and the section that follows from them.
 #[derive(Debug, Serialize)]
-struct Added {
+struct SiteAddReport {
     checks: Vec<DoctorCheck>,
     /// The section as it is in the configuration; `None` if the site cannot be used.
     section: Option<String>,
@@ -38,7 +38,10 @@ struct Added {
 }
 
 /// Examines a cluster and adds it to the configuration.
-pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &SiteAddArgs,
+) -> Result<CliExitCode, CliError> {
     let file = target_file(context)?;
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => text,
@@ -63,13 +66,13 @@ pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<Cl
     })?;
     let (checks, exit) = judge_findings(&probed.findings);
     let partition = probed.facts.find_partition(args.partition.as_deref());
-    let mut added = Added {
+    let mut added = SiteAddReport {
         checks,
         section: None,
         file: None,
         links: propose_links(&args.site, &known),
     };
-    if let (CliExit::Done, Some(partition)) = (exit, partition) {
+    if let (CliExitCode::Done, Some(partition)) = (exit, partition) {
         let text = write_section(args, &probed.facts, partition);
         if !args.dry_run {
             append_section(&file, &before, &text)?;
@@ -84,7 +87,7 @@ pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<Cl
     Ok(exit)
 }
 
-fn added_message(added: &Added) -> String {
+fn added_message(added: &SiteAddReport) -> String {
     let mut text = doctor::format_checks(&added.checks);
     if let Some(section) = &added.section {
         let _ = write!(text, "\n{section}");
@@ -177,7 +180,11 @@ fn section_lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     text
 }
 
-fn write_section(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) -> String {
+fn write_section(
+    args: &SiteAddArgs,
+    facts: &ClusterProbeFacts,
+    partition: &SlurmPartition,
+) -> String {
     let processors = args.processors.unwrap_or(partition.processors).max(1);
     let mut text = section_lines(args, Path::new(&facts.root), processors);
     let memory = Bytes(partition.memory.0 / GB * GB);
@@ -275,10 +282,10 @@ mod tests {
             disk: Bytes(0),
         };
         let root = "/home/me/cospan".to_owned();
-        let facts = ProbedFacts {
+        let facts = ClusterProbeFacts {
             root,
             free: Bytes(7 * GB + 5),
-            ..ProbedFacts::default()
+            ..ClusterProbeFacts::default()
         };
         let args = SiteAddArgs {
             ssh: Some("login".to_owned()),
@@ -305,7 +312,7 @@ mod tests {
             ..args
         };
         let links = propose_links("beta", &known);
-        let facts = ProbedFacts {
+        let facts = ClusterProbeFacts {
             root: "/home/me/beta".to_owned(),
             ..facts
         };

@@ -4,11 +4,14 @@ use super::{SlurmSession, find_section, judge_findings, run_to_end};
 use crate::cli::args_cluster::SiteCheckArgs;
 use crate::cli::commands::doctor;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print_progress;
 
 /// Examines a site, and prints a remedy for each failure.
-pub(crate) fn run(context: &mut CommandContext, args: &SiteCheckArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &SiteCheckArgs,
+) -> Result<CliExitCode, CliError> {
     let section = find_section(context, &args.site)?;
     print_progress(&format!("looking at {}", args.site));
     let probed = run_to_end(async {

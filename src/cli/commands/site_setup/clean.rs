@@ -5,20 +5,20 @@ use std::io::{BufRead, IsTerminal};
 
 use cospan_domain::ids::{AttemptTag, InstanceId, JobId};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::Attempts;
+use cospan_sites::port::SiteAttemptCalls;
 use cospan_sites::slurm_site::SlurmSite;
-use cospan_sites::slurm_site::cluster_remains::Remains;
+use cospan_sites::slurm_site::cluster_remains::AttemptRemains;
 use serde::Serialize;
 
 use super::{SlurmSession, find_section, run_to_end};
 use crate::cli::args_cluster::SiteCleanArgs;
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
+use crate::cli::exit::{CliError, CliExitCode};
 use crate::cli::print::print_note;
 
 /// The directories that were found, and what was done with them.
 #[derive(Debug, Default, Serialize)]
-struct Cleaned {
+struct SiteCleanReport {
     removed: usize,
     removed_bytes: u64,
     /// Number with a job in the queue.
@@ -32,7 +32,10 @@ struct Cleaned {
 }
 
 /// Removes what attempts left at a site.
-pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<CliExit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &SiteCleanArgs,
+) -> Result<CliExitCode, CliError> {
     let section = find_section(context, &args.site)?;
     let needs = if args.needed_by_nobody {
         KeptAttempts::Nobody
@@ -47,13 +50,13 @@ pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<
     })?;
     let Some(cleaned) = cleaned else {
         print_note("nothing was removed");
-        return Ok(CliExit::Done);
+        return Ok(CliExitCode::Done);
     };
     context.out.answer(&cleaned, format_cleaned)?;
     Ok(if cleaned.failed.is_empty() {
-        CliExit::Done
+        CliExitCode::Done
     } else {
-        CliExit::Usage
+        CliExitCode::Usage
     })
 }
 
@@ -117,21 +120,22 @@ async fn clean_site(
     site: &SlurmSite,
     needs: &KeptAttempts,
     args: &SiteCleanArgs,
-) -> Result<Option<Cleaned>, CliError> {
+) -> Result<Option<SiteCleanReport>, CliError> {
     let remains = site.list_remains().await.map_err(|error| {
         let remedy = format!("see `cospan site check {}`", args.site);
         CliError::usage(format!("{}: {error}", args.site), remedy)
     })?;
-    let (live, over): (Vec<&Remains>, Vec<&Remains>) = remains.iter().partition(|one| one.is_live);
-    let (foreign, ours): (Vec<&Remains>, Vec<&Remains>) =
+    let (live, over): (Vec<&AttemptRemains>, Vec<&AttemptRemains>) =
+        remains.iter().partition(|one| one.is_live);
+    let (foreign, ours): (Vec<&AttemptRemains>, Vec<&AttemptRemains>) =
         over.into_iter().partition(|one| needs.is_foreign(&one.tag));
-    let (needed, going): (Vec<&Remains>, Vec<&Remains>) =
+    let (needed, going): (Vec<&AttemptRemains>, Vec<&AttemptRemains>) =
         ours.into_iter().partition(|one| needs.must_keep(&one.tag));
-    let mut cleaned = Cleaned {
+    let mut cleaned = SiteCleanReport {
         live: live.len(),
         needed: needed.len(),
         foreign: foreign.len(),
-        ..Cleaned::default()
+        ..SiteCleanReport::default()
     };
     let bytes: u64 = going.iter().map(|one| one.bytes.0).sum();
     if !going.is_empty() && !ask_user(args, going.len(), Bytes(bytes))? {
@@ -175,7 +179,7 @@ fn count_directories(count: usize) -> String {
     }
 }
 
-fn format_cleaned(cleaned: &Cleaned) -> String {
+fn format_cleaned(cleaned: &SiteCleanReport) -> String {
     let bytes = Bytes(cleaned.removed_bytes);
     let mut text = format!("removed {}, {bytes}\n", count_directories(cleaned.removed));
     for (count, why) in [
@@ -209,19 +213,21 @@ mod tests {
 
     use async_trait::async_trait;
     use cospan_domain::resources::Resources;
-    use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
-    use cospan_sites::slurm_site::SlurmConfig;
+    use cospan_sites::exec::{
+        CommandExecutor, CommandExit, CommandOutput, ExecCommand, ExecError, ProgramOrScript,
+    };
+    use cospan_sites::slurm_site::SlurmSiteConfig;
 
     use super::*;
 
     /// A cluster on which attempts left something; keeps what was removed.
     #[derive(Debug, Default)]
-    struct ClusterRemains(Mutex<Vec<String>>);
+    struct ClusterWithLeftovers(Mutex<Vec<String>>);
 
     #[async_trait]
-    impl Exec for ClusterRemains {
+    impl CommandExecutor for ClusterWithLeftovers {
         async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
-            let Work::Script { words, .. } = &command.work else {
+            let ProgramOrScript::Script { words, .. } = &command.work else {
                 unreachable!()
             };
             let words: Vec<&str> = words[3..]
@@ -247,11 +253,11 @@ mod tests {
         }
     }
 
-    fn cleaned(needs: &KeptAttempts) -> (Cleaned, Vec<String>) {
-        let left = Arc::new(ClusterRemains::default());
+    fn cleaned(needs: &KeptAttempts) -> (SiteCleanReport, Vec<String>) {
+        let left = Arc::new(ClusterWithLeftovers::default());
         let name = "there".parse().unwrap();
         let all = Resources::processors(1);
-        let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
+        let config = SlurmSiteConfig::new(name, "/root".into(), all, Vec::new());
         let site = SlurmSite::remote(config, left.clone()).unwrap();
         let args = SiteCleanArgs {
             site: "there".into(),

@@ -8,22 +8,22 @@ pub(crate) mod clean;
 use std::path::PathBuf;
 
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm_site::cluster_check::{Probed, probe_cluster};
-use cospan_sites::slurm_site::findings::{Finding, FindingVerdict};
-use cospan_sites::slurm_site::{SlurmConfig, SlurmSite};
+use cospan_sites::slurm_site::cluster_check::{ClusterProbeOutcome, probe_cluster};
+use cospan_sites::slurm_site::findings::{ClusterFinding, FindingVerdict};
+use cospan_sites::slurm_site::{SlurmSite, SlurmSiteConfig};
 use tempfile::TempDir;
 
 use super::doctor::{CheckVerdict, DoctorCheck};
 use crate::cli::context::CommandContext;
-use crate::cli::exit::{CliError, CliExit};
-use crate::cluster_config::{self, ClusterWay};
+use crate::cli::exit::{CliError, CliExitCode};
+use crate::cluster_config::{self, ClusterConnection};
 use crate::config::OptionValue;
 use crate::config::sections::{Site, SiteKind};
 
 /// A cluster under Slurm, and the way there, for the duration of one command.
 struct SlurmSession {
-    config: SlurmConfig,
-    way: ClusterWay,
+    config: SlurmSiteConfig,
+    way: ClusterConnection,
     /// The directory of the connection's socket.
     _place: TempDir,
 }
@@ -46,21 +46,21 @@ impl SlurmSession {
     }
 
     /// Probes the cluster. If it is not reached, that is a finding, too.
-    async fn probe_cluster(&self, trial: bool) -> Probed {
+    async fn probe_cluster(&self, trial: bool) -> ClusterProbeOutcome {
         let probed = probe_cluster(&self.config, self.way.exec(), trial).await;
         match probed {
             Ok(probed) => probed,
             Err(error) => {
                 let (found, advice) = self.explain_unreached(&error).await;
                 let verdict = FindingVerdict::Bad;
-                Probed {
-                    findings: vec![Finding {
+                ClusterProbeOutcome {
+                    findings: vec![ClusterFinding {
                         what: "login",
                         verdict,
                         found,
                         advice,
                     }],
-                    ..Probed::default()
+                    ..ClusterProbeOutcome::default()
                 }
             }
         }
@@ -68,8 +68,8 @@ impl SlurmSession {
 
     async fn explain_unreached(&self, error: &SiteError) -> (String, String) {
         let trouble = match &self.way {
-            ClusterWay::Ssh(exec) => exec.connection_fault().await,
-            ClusterWay::Here(_) => None,
+            ClusterConnection::Ssh(exec) => exec.connection_fault().await,
+            ClusterConnection::Here(_) => None,
         };
         trouble.unwrap_or_else(|| {
             let said = error.to_string();
@@ -82,14 +82,14 @@ impl SlurmSession {
         let config = self.config.clone();
         let exec = self.way.exec();
         let made = match self.way {
-            ClusterWay::Here(_) => SlurmSite::new(config, exec),
-            ClusterWay::Ssh(_) => SlurmSite::remote(config, exec),
+            ClusterConnection::Here(_) => SlurmSite::new(config, exec),
+            ClusterConnection::Ssh(_) => SlurmSite::remote(config, exec),
         };
         made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
     }
 
     async fn close_connection(self) {
-        if let ClusterWay::Ssh(exec) = &self.way {
+        if let ClusterConnection::Ssh(exec) = &self.way {
             exec.close_connection().await;
         }
     }
@@ -121,14 +121,14 @@ fn find_section(context: &CommandContext, name: &str) -> Result<Site, CliError> 
 }
 
 /// Converts findings into checks, and returns the exit code.
-fn judge_findings(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
+fn judge_findings(findings: &[ClusterFinding]) -> (Vec<DoctorCheck>, CliExitCode) {
     let is_bad = findings
         .iter()
         .any(|finding| finding.verdict == FindingVerdict::Bad);
     (
         findings
             .iter()
-            .map(|finding: &Finding| DoctorCheck {
+            .map(|finding: &ClusterFinding| DoctorCheck {
                 what: finding.what,
                 verdict: match finding.verdict {
                     FindingVerdict::Good => CheckVerdict::Good,
@@ -140,9 +140,9 @@ fn judge_findings(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
             })
             .collect(),
         if is_bad {
-            CliExit::Usage
+            CliExitCode::Usage
         } else {
-            CliExit::Done
+            CliExitCode::Done
         },
     )
 }

@@ -10,14 +10,17 @@ use crate::api::v1::document::{
     ComponentDocument, ExecutableDocument, FeedDocument, InputDocument, OutputDocument,
 };
 use crate::api::v1::{JobDocument, Length};
-use crate::cli::args_line::LineArgs;
+use crate::cli::args_line::CommandLineJobArgs;
 use crate::cli::exit::CliError;
 
 /// Long enough for most jobs that people try by hand.
 const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);
 
 /// Builds the job of a command line.
-pub(super) fn build_job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
+pub(super) fn build_job(
+    args: &CommandLineJobArgs,
+    command: &[String],
+) -> Result<JobDocument, CliError> {
     let sites = component_sites(args)?;
     let several = sites.len() > 1;
     let component = sites.into_iter().enumerate().map(|(index, site)| {
@@ -39,7 +42,7 @@ pub(super) fn build_job(args: &LineArgs, command: &[String]) -> Result<JobDocume
 }
 
 /// Returns the site of each component; `None` where the policy chooses.
-fn component_sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
+fn component_sites(args: &CommandLineJobArgs) -> Result<Vec<Option<SiteName>>, CliError> {
     let count = args.components.map(|count| count as usize);
     match (args.site.as_slice(), count) {
         ([], count) => Ok(vec![None; count.unwrap_or(1)]),
@@ -53,7 +56,7 @@ fn component_sites(args: &LineArgs) -> Result<Vec<Option<SiteName>>, CliError> {
 }
 
 fn build_component(
-    args: &LineArgs,
+    args: &CommandLineJobArgs,
     command: &[String],
     name: &str,
     site: Option<SiteName>,

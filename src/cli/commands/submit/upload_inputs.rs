@@ -11,18 +11,18 @@ use crate::api::v1::JobDocument;
 use crate::api::v1::document::{
     ComponentDocument, ExecutableDocument, FileDocument, InputDocument,
 };
-use crate::cli::commands::upload::{UploadWish, upload_file};
+use crate::cli::commands::upload::{UploadRegistration, upload_file};
 use crate::cli::exit::CliError;
 use crate::cli::print::{print_note, warning_word};
 use crate::client::Client;
 
 /// Sends the files that jobs name, each once.
-pub(super) struct Bringer<'c> {
+pub(super) struct InputUploader<'c> {
     client: &'c Client,
     sent: BTreeMap<(PathBuf, Option<SiteName>), LogicalName>,
 }
 
-impl<'c> Bringer<'c> {
+impl<'c> InputUploader<'c> {
     pub(super) fn new(client: &'c Client) -> Self {
         Self {
             client,
@@ -126,9 +126,9 @@ impl<'c> Bringer<'c> {
         if let Some(name) = self.sent.get(&key) {
             return Ok(name.clone());
         }
-        let wish = UploadWish {
+        let wish = UploadRegistration {
             site: key.1.clone(),
-            ..UploadWish::default()
+            ..UploadRegistration::default()
         };
         let name = upload_file(self.client, &key.0, &wish)?;
         self.sent.insert(key, name.clone());

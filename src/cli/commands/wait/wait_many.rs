@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use super::{JobWatch, POLL, WaitOutcome, format_outcome};
+use super::{JobWaiter, POLL, WaitOutcome, format_outcome};
 use crate::api::v1::job::{JobRow, PhaseReport};
 use crate::cli::context::PAGE;
 use crate::cli::print::{color_state, print_note};
@@ -130,7 +130,7 @@ impl WaitProgress {
     }
 }
 
-impl JobWatch<'_> {
+impl JobWaiter<'_> {
     /// Reads jobs page by page; a single job only if it is in no list, or has failed.
     pub(super) fn look_at_many(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         let begun = Instant::now();

@@ -5,7 +5,7 @@ use rand::Rng;
 use rand_distr::Exp1;
 
 use super::super::{DescribedSite, LoadLevel};
-use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX};
+use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions};
 use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::RawJob;
 use cospan_simulator::models::GeneratedJob;
@@ -18,8 +18,8 @@ const SHORTEST: DurationMs = DurationMs(1);
 pub(super) fn level_jobs(
     site: &DescribedSite,
     level: &LoadLevel,
-    options: &BuildOptions,
-) -> Result<Vec<RawJob>, BuildError> {
+    options: &GridBuildOptions,
+) -> Result<Vec<RawJob>, GridBuildError> {
     let processors = f64::from(site.processors());
     let mut jobs = Vec::new();
     let base = (processors * level.least).round() as u32;
@@ -29,7 +29,7 @@ pub(super) fn level_jobs(
     for node in 0..nodes {
         for (from, length) in times_in_use(site, node, level.mean_run_time, options) {
             if jobs.len() == EVENTS_PER_SITE_MAX {
-                return Err(BuildError::TooMany {
+                return Err(GridBuildError::TooMany {
                     site: site.name.clone(),
                     what: "local jobs",
                 });
@@ -58,7 +58,7 @@ fn times_in_use(
     site: &DescribedSite,
     node: u32,
     mean: DurationMs,
-    options: &BuildOptions,
+    options: &GridBuildOptions,
 ) -> impl Iterator<Item = (DurationMs, DurationMs)> {
     let mut rng = random_stream(
         options.seed,

@@ -5,11 +5,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand_distr::Exp1;
 
-use super::super::{DescribedSite, LocalModel, LocalSource};
-use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, dummy_load};
+use super::super::{DescribedSite, LocalJobModel, LocalJobSource};
+use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions, LocalJob, dummy_load};
 use crate::simulate::random_streams::random_stream;
 use crate::simulate::workload::{
-    RawJob, SourceNotes, Times, log_jobs, settle_times, stretch_estimates,
+    JobSourceNotes, RawJob, RunTimeAndEstimate, log_jobs, settle_times, stretch_estimates,
 };
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
@@ -36,37 +36,37 @@ fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
 /// The jobs by time, with notes about them.
 pub(super) fn local_jobs(
     site: &DescribedSite,
-    options: &BuildOptions,
-) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
+    options: &GridBuildOptions,
+) -> Result<(Vec<LocalJob>, JobSourceNotes), GridBuildError> {
     let Some(load) = &site.local_load else {
-        return Ok((Vec::new(), SourceNotes::default()));
+        return Ok((Vec::new(), JobSourceNotes::default()));
     };
     let (raw, mut notes) = match &load.source {
-        LocalSource::Log { path, start } => {
+        LocalJobSource::Log { path, start } => {
             let part = (
                 *start,
                 DurationMs(start.0.saturating_add(options.horizon.0)),
             );
             log_jobs(path, options.on_bad, site.processors(), part).map_err(|cause| {
-                BuildError::Source {
+                GridBuildError::Source {
                     site: site.name.clone(),
                     cause,
                 }
             })?
         }
-        LocalSource::Model { model, utilization } => (
+        LocalJobSource::Model { model, utilization } => (
             generate_jobs(site, model, *utilization, options)?,
-            SourceNotes::default(),
+            JobSourceNotes::default(),
         ),
-        LocalSource::Level(held) => (
+        LocalJobSource::Level(held) => (
             dummy_load::level_jobs(site, held, options)?,
-            SourceNotes::default(),
+            JobSourceNotes::default(),
         ),
     };
     let mut rng = random_stream(options.seed, "local estimates", site.name.as_str());
     let times =
         settle_times(raw.iter(), load.estimates, &mut notes, &mut rng).map_err(|cause| {
-            BuildError::Estimates {
+            GridBuildError::Estimates {
                 site: site.name.clone(),
                 cause,
             }
@@ -75,7 +75,7 @@ pub(super) fn local_jobs(
     Ok((
         raw.iter()
             .zip(times)
-            .map(|(job, times): (&RawJob, Times)| LocalJob {
+            .map(|(job, times): (&RawJob, RunTimeAndEstimate)| LocalJob {
                 at: options.begin + job.submitted,
                 processors: job.processors,
                 run_time: times.run_time,
@@ -88,19 +88,21 @@ pub(super) fn local_jobs(
 
 fn generate_jobs(
     site: &DescribedSite,
-    model: &LocalModel,
+    model: &LocalJobModel,
     utilization: f64,
-    options: &BuildOptions,
-) -> Result<Vec<RawJob>, BuildError> {
+    options: &GridBuildOptions,
+) -> Result<Vec<RawJob>, GridBuildError> {
     let mut rng = random_stream(options.seed, "local load", site.name.as_str());
     let generator = match model {
-        LocalModel::Lublin => Generator::lublin_model(site.processors(), utilization),
-        LocalModel::Poisson {
+        LocalJobModel::Lublin => LocalJobGenerator::lublin_model(site.processors(), utilization),
+        LocalJobModel::Poisson {
             mean_run_time,
             sizes,
-        } => Generator::poisson_model(site.processors(), utilization, *mean_run_time, sizes),
+        } => {
+            LocalJobGenerator::poisson_model(site.processors(), utilization, *mean_run_time, sizes)
+        }
     };
-    let mut generator = generator.map_err(|cause| BuildError::Model {
+    let mut generator = generator.map_err(|cause| GridBuildError::Model {
         site: site.name.clone(),
         cause,
     })?;
@@ -111,7 +113,7 @@ fn generate_jobs(
             return Ok(jobs);
         }
         if jobs.len() == EVENTS_PER_SITE_MAX {
-            return Err(BuildError::TooMany {
+            return Err(GridBuildError::TooMany {
                 site: site.name.clone(),
                 what: "local jobs",
             });
@@ -120,7 +122,7 @@ fn generate_jobs(
     }
 }
 
-enum Generator<'m> {
+enum LocalJobGenerator<'m> {
     Lublin {
         jobs: Box<LublinGenerator>,
         stretch: f64,
@@ -132,7 +134,7 @@ enum Generator<'m> {
     },
 }
 
-impl<'m> Generator<'m> {
+impl<'m> LocalJobGenerator<'m> {
     /// The model for this many processors, with gaps stretched to the load.
     fn lublin_model(processors: u32, utilization: f64) -> Result<Self, ModelParameterError> {
         let parameters = LublinParameters::default().for_system(processors);

@@ -10,20 +10,20 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
-use super::super::{BlackHoles, DescribedSite, Failures, NODES_MAX};
-use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
+use super::super::{BlackHoleNodes, DescribedSite, FailureSource, NODES_MAX};
+use super::{EVENTS_PER_SITE_MAX, GridBuildError, GridBuildOptions, NodeOutage};
 use crate::simulate::random_streams::random_stream;
-use crate::simulate::workload::{SourceError, open_log, reading_for};
-use cospan_simulator::logs::{Complaints, FailureReader, LoggedFailure};
+use crate::simulate::workload::{JobSourceError, open_log, reading_for};
+use cospan_simulator::logs::{FailureLogReader, LogComplaints, LoggedFailure};
 
 /// A node that fails is down for some time, even where a log says otherwise.
 const SHORTEST_REPAIR: DurationMs = DurationMs(1);
 
 /// Notes about a failure log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FailureNotes {
+pub struct FailureLogNotes {
     /// Complaints about the log, if there was one.
-    pub log: Option<Complaints>,
+    pub log: Option<LogComplaints>,
     /// Failures left out because the log has them before the chosen start.
     pub before_start: u64,
     /// Failures left out because the log has them after the end of the
@@ -38,7 +38,7 @@ pub struct FailureNotes {
     pub repairs_raised: u64,
 }
 
-impl FailureNotes {
+impl FailureLogNotes {
     fn counted(&self) -> [(u64, &'static str); 5] {
         [
             (self.before_start, "before the start, left out"),
@@ -55,13 +55,13 @@ impl FailureNotes {
     /// Returns true if all failures were used as they are.
     pub fn is_empty(&self) -> bool {
         let counted = self.counted().iter().all(|(count, _)| *count == 0);
-        counted && self.log.as_ref().is_none_or(Complaints::is_empty)
+        counted && self.log.as_ref().is_none_or(LogComplaints::is_empty)
     }
 }
 
-impl fmt::Display for FailureNotes {
+impl fmt::Display for FailureLogNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let log = self.log.as_ref().map(Complaints::to_string);
+        let log = self.log.as_ref().map(LogComplaints::to_string);
         let counted = self.counted().into_iter().filter(|(count, _)| *count > 0);
         let counted = counted.map(|(count, what)| format!("{count} {what}"));
         let parts: Vec<String> = log.into_iter().chain(counted).collect();
@@ -72,19 +72,19 @@ impl fmt::Display for FailureNotes {
 /// The failures by time and node, with notes about them.
 pub(super) fn node_failures(
     site: &DescribedSite,
-    options: &BuildOptions,
-) -> Result<(Vec<NodeDown>, FailureNotes), BuildError> {
-    let mut notes = FailureNotes::default();
+    options: &GridBuildOptions,
+) -> Result<(Vec<NodeOutage>, FailureLogNotes), GridBuildError> {
+    let mut notes = FailureLogNotes::default();
     let mut failures = match &site.failures {
         None => Vec::new(),
-        Some(Failures::Log {
+        Some(FailureSource::Log {
             path,
             system,
             start,
             shuffled,
         }) => {
             let mut logged = read_log(path, *system, options, &mut notes).map_err(|cause| {
-                BuildError::Source {
+                GridBuildError::Source {
                     site: site.name.clone(),
                     cause,
                 }
@@ -94,7 +94,7 @@ pub(super) fn node_failures(
             }
             place_failures(&logged, *start, site.nodes, options, &mut notes)
         }
-        Some(Failures::Exponential {
+        Some(FailureSource::Exponential {
             mean_between_failures,
             mean_repair,
         }) => draw_failures(
@@ -112,9 +112,9 @@ pub(super) fn node_failures(
 /// The times at which nodes fail all that is started on them, by time and node.
 pub(super) fn black_holes(
     site: &DescribedSite,
-    options: &BuildOptions,
-) -> Result<Vec<NodeDown>, BuildError> {
-    let Some(BlackHoles {
+    options: &GridBuildOptions,
+) -> Result<Vec<NodeOutage>, GridBuildError> {
+    let Some(BlackHoleNodes {
         mean_between_failures,
         mean_repair,
     }) = site.black_holes
@@ -136,10 +136,10 @@ pub(super) fn black_holes(
 fn read_log(
     path: &Path,
     system: u32,
-    options: &BuildOptions,
-    notes: &mut FailureNotes,
-) -> Result<Vec<LoggedFailure>, SourceError> {
-    let mut reader = FailureReader::new(
+    options: &GridBuildOptions,
+    notes: &mut FailureLogNotes,
+) -> Result<Vec<LoggedFailure>, JobSourceError> {
+    let mut reader = FailureLogReader::new(
         open_log(path)?,
         reading_for(path, options.on_bad),
         Some(system),
@@ -177,11 +177,11 @@ fn place_failures(
     logged: &[LoggedFailure],
     start: DurationMs,
     nodes: u32,
-    options: &BuildOptions,
-    notes: &mut FailureNotes,
-) -> Vec<NodeDown> {
+    options: &GridBuildOptions,
+    notes: &mut FailureLogNotes,
+) -> Vec<NodeOutage> {
     let origin = logged.first().map_or(Timestamp(0), |first| first.started) + start;
-    let mut of_node: BTreeMap<u32, Vec<NodeDown>> = BTreeMap::new();
+    let mut of_node: BTreeMap<u32, Vec<NodeOutage>> = BTreeMap::new();
     for failure in logged {
         let LoggedFailure {
             node,
@@ -200,7 +200,7 @@ fn place_failures(
             let length = repaired.since(started);
             notes.repairs_raised += u64::from(length < SHORTEST_REPAIR);
             let repair = length.max(SHORTEST_REPAIR);
-            let down = NodeDown {
+            let down = NodeOutage {
                 at: options.begin + since,
                 node,
                 repair,
@@ -212,7 +212,7 @@ fn place_failures(
 }
 
 /// Adds the next failure of a node; returns true if the node was still down.
-fn join_failure(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
+fn join_failure(earlier: &mut Vec<NodeOutage>, next: NodeOutage) -> bool {
     match earlier
         .last_mut()
         .filter(|last| next.at <= last.at + last.repair)
@@ -236,8 +236,8 @@ fn draw_failures(
     what: &'static str,
     mean_up: DurationMs,
     mean_down: DurationMs,
-    options: &BuildOptions,
-) -> Result<Vec<NodeDown>, BuildError> {
+    options: &GridBuildOptions,
+) -> Result<Vec<NodeOutage>, GridBuildError> {
     let mut failures = Vec::new();
     for node in 0..site.nodes {
         let place = format!("{} {node}", site.name);
@@ -246,10 +246,10 @@ fn draw_failures(
         while since < options.horizon {
             if failures.len() == EVENTS_PER_SITE_MAX {
                 let site = site.name.clone();
-                return Err(BuildError::TooMany { site, what });
+                return Err(GridBuildError::TooMany { site, what });
             }
             let repair = draw_exponential(mean_down, &mut rng);
-            failures.push(NodeDown {
+            failures.push(NodeOutage {
                 at: options.begin + since,
                 node,
                 repair,

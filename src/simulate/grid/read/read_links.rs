@@ -6,7 +6,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 use toml::de::DeValue;
 
-use super::super::grid_table::{GridTable, Placed, read_bool, read_parsed, read_text};
+use super::super::grid_table::{GridFileValue, GridTable, read_bool, read_parsed, read_text};
 use super::super::problems::suggest_name;
 use super::super::{GridLink, NetworkDefaults, grid_quantity};
 
@@ -50,13 +50,13 @@ pub(super) fn read_links(
 }
 
 /// The lines on which links in each direction are given.
-type Directions = BTreeMap<(SiteName, SiteName), usize>;
+type LinkDirectionLines = BTreeMap<(SiteName, SiteName), usize>;
 
 fn read_link(
     table: &GridTable<'_, '_>,
     names: &BTreeMap<SiteName, usize>,
     otherwise: NetworkDefaults,
-    directions: &mut Directions,
+    directions: &mut LinkDirectionLines,
 ) -> Option<GridLink> {
     table.allow_only(&[
         "from",
@@ -96,7 +96,11 @@ fn read_link(
 }
 
 /// Records a problem if an earlier link has the same direction.
-fn check_directions(table: &GridTable<'_, '_>, link: &GridLink, directions: &mut Directions) {
+fn check_directions(
+    table: &GridTable<'_, '_>,
+    link: &GridLink,
+    directions: &mut LinkDirectionLines,
+) {
     let there = (link.from.clone(), link.to.clone());
     let back = link.both_ways.then(|| (link.to.clone(), link.from.clone()));
     let line = table.line_at(table.table_span());
@@ -118,7 +122,7 @@ fn read_end(
     table: &GridTable<'_, '_>,
     key: &str,
     names: &BTreeMap<SiteName, usize>,
-) -> Option<Placed<SiteName>> {
+) -> Option<GridFileValue<SiteName>> {
     let end = table.required_value(key, read_parsed::<SiteName>)?;
     if names.contains_key(&end.value) {
         return Some(end);

@@ -1,6 +1,6 @@
 //! `[reservations]`: the jobs that want reservations.
 
-use cospan_domain::acquisition::Objective;
+use cospan_domain::acquisition::RankingObjective;
 use cospan_domain::units::DurationMs;
 
 use super::super::DescribedSite;
@@ -42,8 +42,11 @@ pub(super) fn read_reservations(
     let within = table.value_or("within", DurationMs::ZERO, read_length);
     let flexible = table.value_or("flexible", false, read_bool);
     let reserve_after = table.value_or("reserve_after", None, |value| read_length(value).map(Some));
-    let objectives = [Objective::EarliestStart, Objective::EarliestCompletion]
-        .map(|objective| (ObjectiveName::from(objective).as_str(), Some(objective)));
+    let objectives = [
+        RankingObjective::EarliestStart,
+        RankingObjective::EarliestCompletion,
+    ]
+    .map(|objective| (ObjectiveName::from(objective).as_str(), Some(objective)));
     let objective = table.value_or("objective", None, |value| read_word(value, &objectives))?;
     let share = wanted?;
     let ahead = ahead?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cospan_domain::acquisition::Scores;
+use cospan_domain::acquisition::BenchmarkScores;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
@@ -13,15 +13,19 @@ use super::super::grid_table::{
     GridTable, read_bool, read_share, read_text, read_whole, read_word,
 };
 use super::super::{
-    BlackHoles, DescribedSite, Failures, LoadLevel, LocalLoad, LocalModel, LocalSource, NODES_MAX,
-    PROCESSORS_PER_NODE_MAX, grid_quantity,
+    BlackHoleNodes, DescribedSite, FailureSource, LoadLevel, LocalJobModel, LocalJobSource,
+    LocalLoad, NODES_MAX, PROCESSORS_PER_NODE_MAX, grid_quantity,
 };
 use super::read_links::read_length;
 use crate::config::value::OptionValue;
-use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
-use cospan_simulator::world::batch::Discipline;
+use crate::simulate::workload::{ESTIMATES_TIMES_MAX, EstimateSource};
+use cospan_simulator::world::batch::QueueDiscipline;
 
-const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
+const DISCIPLINES: [QueueDiscipline; 3] = [
+    QueueDiscipline::Fcfs,
+    QueueDiscipline::Easy,
+    QueueDiscipline::Conservative,
+];
 /// A higher load would only lengthen the queue faster.
 const UTILIZATION_MAX: f64 = 10.0;
 
@@ -52,7 +56,7 @@ pub(super) fn read_site(
         read_whole(value, 1..=PROCESSORS_PER_NODE_MAX)
     });
     let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
-    let discipline = table.value_or("scheduler", Discipline::Easy, |value| {
+    let discipline = table.value_or("scheduler", QueueDiscipline::Easy, |value| {
         read_word(value, &disciplines)
     });
 
@@ -70,7 +74,7 @@ pub(super) fn read_site(
     let power = table
         .has_key("gflops_per_processor")
         .then(|| read_power(table));
-    let benchmarks = table.value_or("benchmarks", Scores::new(), Scores::read);
+    let benchmarks = table.value_or("benchmarks", BenchmarkScores::new(), BenchmarkScores::read);
     let upload = table.has_key("upload").then(|| {
         Some(
             table
@@ -189,8 +193,8 @@ fn read_local_load(
         "estimates",
         "estimates_times",
     ];
-    let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
-    let estimates = table.value_or("estimates", Estimates::AsGiven, |value| {
+    let words = EstimateSource::ALL.map(|estimates| (estimates.describe(), estimates));
+    let estimates = table.value_or("estimates", EstimateSource::AsGiven, |value| {
         read_word(value, &words)
     });
     let times = table.value_or("estimates_times", 1.0, |value| {
@@ -209,7 +213,7 @@ fn read_local_load(
                 "log",
             );
             let (path, start) = read_log(table, directory);
-            LocalSource::Log {
+            LocalJobSource::Log {
                 path: path?,
                 start: start?,
             }
@@ -228,7 +232,7 @@ const LUBLIN: [&str; 4] = ["model", "utilization", "estimates", "estimates_times
 
 /// The models.
 #[derive(Clone, Copy)]
-enum LoadModel {
+enum LocalModelName {
     Lublin,
     Poisson,
     Level,
@@ -239,24 +243,24 @@ fn read_model(
     table: &GridTable<'_, '_>,
     all: &[&str],
     processors: Option<u32>,
-) -> Option<LocalSource> {
+) -> Option<LocalJobSource> {
     let models = [
-        ("lublin", LoadModel::Lublin),
-        ("poisson", LoadModel::Poisson),
-        ("level", LoadModel::Level),
+        ("lublin", LocalModelName::Lublin),
+        ("poisson", LocalModelName::Poisson),
+        ("level", LocalModelName::Level),
     ];
     match table
         .required_value("model", |value| read_word(value, &models))?
         .value
     {
-        LoadModel::Lublin => {
+        LocalModelName::Lublin => {
             check_fitting_keys(table, all, &LUBLIN, "model = \"lublin\"");
-            Some(LocalSource::Model {
-                model: LocalModel::Lublin,
+            Some(LocalJobSource::Model {
+                model: LocalJobModel::Lublin,
                 utilization: read_utilization(table)?,
             })
         }
-        LoadModel::Poisson => {
+        LocalModelName::Poisson => {
             let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
             check_fitting_keys(table, all, &fitting, "model = \"poisson\"");
             let mean_run_time = table.required_value("mean_run_time", read_positive_length);
@@ -265,16 +269,16 @@ fn read_model(
             let utilization = read_utilization(table);
             let mean_run_time = mean_run_time?.value;
             let sizes = sizes?.value;
-            let model = LocalModel::Poisson {
+            let model = LocalJobModel::Poisson {
                 mean_run_time,
                 sizes,
             };
-            Some(LocalSource::Model {
+            Some(LocalJobSource::Model {
                 model,
                 utilization: utilization?,
             })
         }
-        LoadModel::Level => read_level(table, all).map(LocalSource::Level),
+        LocalModelName::Level => read_level(table, all).map(LocalJobSource::Level),
     }
 }
 
@@ -312,7 +316,7 @@ fn read_level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     })
 }
 
-fn read_failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
+fn read_failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<FailureSource> {
     const ALL: [&str; 6] = [
         "log",
         "system",
@@ -334,7 +338,7 @@ fn read_failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures
             let path = path?;
             let start = start?;
             let shuffled = shuffled?;
-            Some(Failures::Log {
+            Some(FailureSource::Log {
                 path,
                 system: system?.value,
                 start,
@@ -345,7 +349,7 @@ fn read_failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures
             let fitting = ["mean_between_failures", "mean_repair"];
             check_fitting_keys(table, &ALL, &fitting, "mean_between_failures");
             let (mean_between_failures, mean_repair) = read_means(table)?;
-            Some(Failures::Exponential {
+            Some(FailureSource::Exponential {
                 mean_between_failures,
                 mean_repair,
             })
@@ -360,10 +364,10 @@ fn read_means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
     Some((well?.value, ill?.value))
 }
 
-fn read_black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoles> {
+fn read_black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoleNodes> {
     table.allow_only(&["mean_between_failures", "mean_repair"]);
     let (mean_between_failures, mean_repair) = read_means(table)?;
-    Some(BlackHoles {
+    Some(BlackHoleNodes {
         mean_between_failures,
         mean_repair,
     })

@@ -5,9 +5,9 @@ use std::fs;
 
 use cospan_domain::units::BitsPerSecond;
 
-use super::super::{BuildError, BuiltSite};
+use super::super::{BuiltSite, GridBuildError};
 use super::*;
-use cospan_simulator::logs::ComplaintKind;
+use cospan_simulator::logs::LogComplaintKind;
 
 const POISSON: &str = "[site.local_load]\nmodel = \"poisson\"\nutilization = 0.4\n\
                        mean_run_time = \"10m\"\nsizes = [1, 2, 4, 8]";
@@ -148,7 +148,7 @@ fn more_jobs_than_memory_holds_are_refused() {
     );
     let load = load.replace("1ms", "10ms");
     let error = parsed(&one_site(&load)).build(&options(1, 1)).unwrap_err();
-    assert!(matches!(error, BuildError::TooMany { .. }), "{error}");
+    assert!(matches!(error, GridBuildError::TooMany { .. }), "{error}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_logged_load_begins_where_it_should_and_ends_with_the_simulation() {
             .log
             .as_ref()
             .unwrap()
-            .count(ComplaintKind::TooManyProcessors),
+            .count(LogComplaintKind::TooManyProcessors),
         1
     );
     assert_eq!((notes.before_start, notes.after_end), (1, 1));
@@ -317,8 +317,8 @@ fn a_logged_load_begins_where_it_should_and_ends_with_the_simulation() {
         "{told}"
     );
 
-    let refusing = BuildOptions {
-        on_bad: OnBad::Refuse,
+    let refusing = GridBuildOptions {
+        on_bad: BadLineTreatment::Refuse,
         ..options(1, 1)
     };
     let error = Grid::load(&file)

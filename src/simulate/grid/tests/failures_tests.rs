@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::super::{BuildError, NodeDown};
+use super::super::{GridBuildError, NodeOutage};
 use super::*;
 
 const DRAWN: &str = "[site.failures]\nmean_between_failures = \"20d\"\nmean_repair = \"2d\"";
 
-fn of_each_node(failures: &[NodeDown]) -> BTreeMap<u32, Vec<NodeDown>> {
-    let mut nodes: BTreeMap<u32, Vec<NodeDown>> = BTreeMap::new();
+fn of_each_node(failures: &[NodeOutage]) -> BTreeMap<u32, Vec<NodeOutage>> {
+    let mut nodes: BTreeMap<u32, Vec<NodeOutage>> = BTreeMap::new();
     failures
         .iter()
         .for_each(|down| nodes.entry(down.node).or_default().push(*down));
@@ -69,7 +69,7 @@ fn more_nodes_or_a_longer_horizon_leave_earlier_failures_as_they_were() {
     let more = built(&one_site(DRAWN).replace("= 16", "= 20"), 40, 2)
         .sites
         .remove(0);
-    let same: Vec<NodeDown> = more
+    let same: Vec<NodeOutage> = more
         .node_failures
         .into_iter()
         .filter(|down| down.node < 16)
@@ -97,7 +97,7 @@ fn more_failures_than_memory_holds_are_refused() {
     assert!(
         matches!(
             error,
-            BuildError::TooMany {
+            GridBuildError::TooMany {
                 what: "node failures",
                 ..
             }

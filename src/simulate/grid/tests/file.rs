@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{BitsPerSecond, Bytes};
 
-use super::super::{BlackHoles, Failures, GridError, LocalModel, LocalSource, NetworkDefaults};
+use super::super::{
+    BlackHoleNodes, FailureSource, GridError, LocalJobModel, LocalJobSource, NetworkDefaults,
+};
 use super::*;
-use crate::simulate::workload::Estimates;
-use cospan_simulator::world::batch::Discipline;
+use crate::simulate::workload::EstimateSource;
+use cospan_simulator::world::batch::QueueDiscipline;
 
 const FULL: &str = r#"
 [[site]]
@@ -70,49 +72,49 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
     };
     assert_eq!(
         (delft.processors(), delft.discipline),
-        (64, Discipline::Conservative)
+        (64, QueueDiscipline::Conservative)
     );
     assert_eq!(
         (leiden.processors(), leiden.discipline),
-        (16, Discipline::Easy)
+        (16, QueueDiscipline::Easy)
     );
     assert_eq!(delft.files.get("data/in.bin"), Some(&Bytes(4_000_000_000)));
     let load = delft.local_load.clone().unwrap();
     let path = PathBuf::from("/grids/DAS2-fs1.swf.xz");
     let start = DurationMs(30 * DAY.0);
-    assert_eq!(load.source, LocalSource::Log { path, start });
+    assert_eq!(load.source, LocalJobSource::Log { path, start });
     assert_eq!(
         (load.estimates, load.estimates_times),
-        (Estimates::Tsafrir, 1.25)
+        (EstimateSource::Tsafrir, 1.25)
     );
     let path = PathBuf::from("/logs/LA-UR-05-7318.csv.xz");
-    let logged = Failures::Log {
+    let logged = FailureSource::Log {
         path,
         system: 2,
         start: DurationMs::ZERO,
         shuffled: false,
     };
     assert_eq!(delft.failures, Some(logged));
-    let drawn = Failures::Exponential {
+    let drawn = FailureSource::Exponential {
         mean_between_failures: DurationMs(30 * DAY.0),
         mean_repair: DurationMs::from_secs(4 * 3600),
     };
     assert_eq!(leiden.failures, Some(drawn));
-    let model = LocalModel::Poisson {
+    let model = LocalJobModel::Poisson {
         mean_run_time: DurationMs::from_secs(1200),
         sizes: vec![1, 2],
     };
     let load = utrecht.local_load.clone().unwrap();
     assert_eq!(
         load.source,
-        LocalSource::Model {
+        LocalJobSource::Model {
             model,
             utilization: 1.0
         }
     );
     assert_eq!(
         (load.estimates, load.estimates_times),
-        (Estimates::AsGiven, 1.0)
+        (EstimateSource::AsGiven, 1.0)
     );
 }
 
@@ -121,7 +123,7 @@ fn black_holes_are_read_and_described_and_know_no_log() {
     let holes = "[site.black_holes]\nmean_between_failures = \"2d\"\nmean_repair = \"4h\"";
     let site = parsed(&one_site(holes)).sites.remove(0);
     let mean_repair = DurationMs::from_secs(4 * 3600);
-    let read = BlackHoles {
+    let read = BlackHoleNodes {
         mean_between_failures: DurationMs(2 * DAY.0),
         mean_repair,
     };
@@ -196,10 +198,14 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
 #[test]
 fn the_small_example_has_three_sites_with_a_scheduler_of_each_kind() {
     let grid = parsed(include_str!("../../../../examples/grid.toml"));
-    let disciplines: Vec<Discipline> = grid.sites.iter().map(|site| site.discipline).collect();
+    let disciplines: Vec<QueueDiscipline> = grid.sites.iter().map(|site| site.discipline).collect();
     assert_eq!(
         disciplines,
-        [Discipline::Easy, Discipline::Conservative, Discipline::Fcfs]
+        [
+            QueueDiscipline::Easy,
+            QueueDiscipline::Conservative,
+            QueueDiscipline::Fcfs
+        ]
     );
     assert_eq!(grid.processors_by_site(), [16, 16, 16]);
     let name = LogicalName::new("weather.grib").unwrap();

@@ -1,6 +1,6 @@
 //! Scales, their ticks, and frames around a plot.
 
-use super::drawing::{Anchor, Area, FigureDrawing, PathText};
+use super::drawing::{FigureDrawing, PathText, PixelArea, TextAnchor};
 use crate::simulate::report::number_format;
 use crate::simulate::report::step_function::ReportSpan;
 
@@ -50,7 +50,7 @@ const UNITS: [(u64, &str); 4] = [
 
 /// A mark on an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tick {
+pub(super) struct AxisTick {
     /// Position in pixels.
     pub(super) position: f64,
     pub(super) label: String,
@@ -80,7 +80,7 @@ impl TimeAxis {
     pub(super) const HEIGHT: f64 = 44.0;
 
     /// The axis over `shown`, a part of a run's `whole` time, across a plot.
-    pub(super) fn new(shown: ReportSpan, whole: ReportSpan, plot: Area) -> Self {
+    pub(super) fn new(shown: ReportSpan, whole: ReportSpan, plot: PixelArea) -> Self {
         Self {
             from_ms: shown.from.since(whole.from).0,
             length_ms: shown.length_ms().max(1),
@@ -96,7 +96,7 @@ impl TimeAxis {
     }
 
     /// The unit of the ticks and the ticks themselves.
-    pub(super) fn ticks(self) -> (&'static str, Vec<Tick>) {
+    pub(super) fn ticks(self) -> (&'static str, Vec<AxisTick>) {
         let end_ms = self.from_ms.saturating_add(self.length_ms);
         let (unit_ms, unit) = largest_unit(self.tick_step(TICK_GAP));
         if end_ms / unit_ms < PLAIN_TICKS {
@@ -132,12 +132,12 @@ impl TimeAxis {
     }
 
     /// A tick at each multiple of `step`.
-    fn make_ticks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<Tick> {
+    fn make_ticks(self, step: u64, label: impl Fn(u64) -> String) -> Vec<AxisTick> {
         let end = self.from_ms.saturating_add(self.length_ms) / step;
         (self.from_ms.div_ceil(step)..=end)
             .map(|n: u64| {
                 let at_ms = n.saturating_mul(step);
-                Tick {
+                AxisTick {
                     position: self.x(at_ms),
                     label: label(at_ms),
                 }
@@ -146,12 +146,12 @@ impl TimeAxis {
     }
 
     /// Draws the axis with its words below a plot; takes [`TimeAxis::HEIGHT`].
-    pub(super) fn draw_axis(self, drawing: &mut FigureDrawing, plot: Area) {
+    pub(super) fn draw_axis(self, drawing: &mut FigureDrawing, plot: PixelArea) {
         let (unit, ticks) = self.ticks();
         draw_base(drawing, plot, &ticks);
         let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
         let words = format!("time since the run began ({unit})");
-        drawing.add_text(at, Anchor::Middle, "note", &words);
+        drawing.add_text(at, TextAnchor::Middle, "note", &words);
     }
 }
 
@@ -178,8 +178,8 @@ impl LogAxis {
 
     /// Ticks at those of `values` that lie on the axis and leave room for their labels; earlier
     /// ones take precedence.
-    pub(super) fn ticks(self, values: &[(f64, &str)]) -> Vec<Tick> {
-        let mut ticks: Vec<Tick> = Vec::new();
+    pub(super) fn ticks(self, values: &[(f64, &str)]) -> Vec<AxisTick> {
+        let mut ticks: Vec<AxisTick> = Vec::new();
         for (value, label) in values {
             let decades = (value / self.least).log10();
             let position = self.x(*value);
@@ -189,7 +189,7 @@ impl LogAxis {
                 (tick.position - position).abs() >= (room + other) / 2.0
             });
             if is_free && (-1e-9..=self.decades + 1e-9).contains(&decades) {
-                ticks.push(Tick {
+                ticks.push(AxisTick {
                     position,
                     label: (*label).to_owned(),
                 });
@@ -244,12 +244,12 @@ pub(super) fn round_scale(greatest: u64, most_steps: u64) -> (u64, u64) {
 }
 
 /// Ticks of a scale from 0 to `end`, from the bottom of a plot to its top.
-pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
+pub(super) fn upright_ticks(end: u64, step: u64, plot: PixelArea) -> Vec<AxisTick> {
     (0..=end / step.max(1))
         .map(|n: u64| {
             let value = n * step;
             let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
-            Tick {
+            AxisTick {
                 position,
                 label: number_format::format_count(value),
             }
@@ -258,20 +258,24 @@ pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
 }
 
 /// The ground of a plot, with a line and a label at each tick of its height.
-pub(super) fn draw_frame(drawing: &mut FigureDrawing, plot: Area, upright: &[Tick]) {
+pub(super) fn draw_frame(drawing: &mut FigureDrawing, plot: PixelArea, upright: &[AxisTick]) {
     drawing.add_rect("plot", plot);
     let mut lines = PathText::default();
     for tick in upright {
         lines.move_to(plot.left, tick.position);
         lines.line_across(plot.right());
         let at = (plot.left - 6.0, tick.position + 4.0);
-        drawing.add_text(at, Anchor::End, "tick", &tick.label);
+        drawing.add_text(at, TextAnchor::End, "tick", &tick.label);
     }
     drawing.add_path("grid", &lines, None);
 }
 
 /// Draws a vertical line in the plot at each tick.
-pub(super) fn draw_upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
+pub(super) fn draw_upright_lines(
+    drawing: &mut FigureDrawing,
+    plot: PixelArea,
+    across: &[AxisTick],
+) {
     let mut lines = PathText::default();
     for tick in across {
         lines.move_to(tick.position, plot.top);
@@ -281,7 +285,7 @@ pub(super) fn draw_upright_lines(drawing: &mut FigureDrawing, plot: Area, across
 }
 
 /// Draws the axis below a plot. It comes after the data, which it should cut off.
-pub(super) fn draw_base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
+pub(super) fn draw_base(drawing: &mut FigureDrawing, plot: PixelArea, across: &[AxisTick]) {
     let mut lines = PathText::default();
     lines.move_to(plot.left, plot.bottom());
     lines.line_across(plot.right());
@@ -289,7 +293,7 @@ pub(super) fn draw_base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]
         lines.move_to(tick.position, plot.bottom());
         lines.line_upright(plot.bottom() + 4.0);
         let at = (tick.position, plot.bottom() + 16.0);
-        drawing.add_text(at, Anchor::Middle, "tick", &tick.label);
+        drawing.add_text(at, TextAnchor::Middle, "tick", &tick.label);
     }
     drawing.add_path("axis", &lines, None);
 }

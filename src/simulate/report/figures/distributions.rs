@@ -1,10 +1,10 @@
 //! The distributions of waits, response times and slowdowns: empirical distribution functions, one
 //! curve for each label.
 
-use super::axes::{self, LogAxis, Tick};
-use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
+use super::axes::{self, AxisTick, LogAxis};
+use super::drawing::{FigureDrawing, PathText, PixelArea, ReportFigure, TextAnchor};
 use super::legend::{self, LegendSign};
-use super::{SvgGroup, WIDTH};
+use super::{LabelRuns, WIDTH};
 use crate::simulate::report::number_format;
 use crate::simulate::report::record::{JobEnding, RunJob};
 use crate::simulate::report::stats::quantile;
@@ -45,7 +45,7 @@ const RATIOS: [(f64, &str); 10] = [
 ];
 
 /// A panel.
-struct Panel {
+struct DistributionPanel {
     heading: &'static str,
     words: &'static str,
     marks: &'static [(f64, &'static str)],
@@ -53,20 +53,20 @@ struct Panel {
 }
 
 /// The panels from left to right.
-const PANELS: [Panel; 3] = [
-    Panel {
+const PANELS: [DistributionPanel; 3] = [
+    DistributionPanel {
         heading: "Wait",
         words: "submission to start, jobs that started",
         marks: &TIMES,
         value: |job| Some(job.wait()?.as_secs_f64()),
     },
-    Panel {
+    DistributionPanel {
         heading: "Response time",
         words: "submission to end, jobs done",
         marks: &TIMES,
         value: |job| Some(if_done(job)?.response()?.as_secs_f64()),
     },
-    Panel {
+    DistributionPanel {
         heading: "Bounded slowdown",
         words: "ratio, threshold 10 s, jobs done",
         marks: &RATIOS,
@@ -75,7 +75,7 @@ const PANELS: [Panel; 3] = [
 ];
 
 /// The figure with all runs of each label together.
-pub(super) fn distributions_figure(groups: &[SvgGroup<'_>]) -> Figure {
+pub(super) fn distributions_figure(groups: &[LabelRuns<'_>]) -> ReportFigure {
     let shown = &groups[..groups.len().min(CURVES)];
     let title = describe_figure(shown);
     let note = describe_runs(groups, shown.len());
@@ -85,7 +85,7 @@ pub(super) fn distributions_figure(groups: &[SvgGroup<'_>]) -> Figure {
         let entries: Vec<_> = shown
             .iter()
             .enumerate()
-            .map(|(index, group): (usize, &SvgGroup<'_>)| {
+            .map(|(index, group): (usize, &LabelRuns<'_>)| {
                 (
                     LegendSign::Curve(legend::curve_classes(index)),
                     group.label.clone(),
@@ -98,7 +98,7 @@ pub(super) fn distributions_figure(groups: &[SvgGroup<'_>]) -> Figure {
     let mut facts = Vec::new();
     for (index, panel) in PANELS.iter().enumerate() {
         let left = index as f64 * width + LEFT;
-        let plot = Area {
+        let plot = PixelArea {
             left,
             top: top + 26.0,
             width: width - LEFT - 8.0,
@@ -118,9 +118,9 @@ pub(super) fn distributions_figure(groups: &[SvgGroup<'_>]) -> Figure {
 /// Draws a panel with all its curves; returns what they show in words.
 fn draw_panel(
     drawing: &mut FigureDrawing,
-    panel: &Panel,
-    groups: &[SvgGroup<'_>],
-    plot: Area,
+    panel: &DistributionPanel,
+    groups: &[LabelRuns<'_>],
+    plot: PixelArea,
 ) -> Vec<String> {
     let values: Vec<Vec<f64>> = groups
         .iter()
@@ -133,7 +133,7 @@ fn draw_panel(
     let axis = LogAxis::new(LEAST_SECONDS, greatest, plot.left, plot.width);
     drawing.add_text(
         (plot.left, plot.top - 8.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "panel-title",
         panel.heading,
     );
@@ -158,12 +158,12 @@ fn draw_panel(
     }
     axes::draw_base(drawing, plot, &ticks);
     let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
-    drawing.add_text(at, Anchor::Middle, "note", panel.words);
+    drawing.add_text(at, TextAnchor::Middle, "note", panel.words);
     facts
 }
 
 /// The distribution function of sorted values, one step for each pixel column.
-fn distribution_curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
+fn distribution_curve(sorted: &[f64], axis: LogAxis, plot: PixelArea) -> PathText {
     let mut path = PathText::default();
     for (index, value) in sorted.iter().enumerate() {
         let here = (axis.x(*value) - plot.left).round();
@@ -186,7 +186,7 @@ fn distribution_curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
 }
 
 /// The values of a label's jobs in order.
-fn sorted_values(group: &SvgGroup<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
+fn sorted_values(group: &LabelRuns<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
     let jobs = group.runs.iter().flat_map(|run| &run.jobs);
     let mut values: Vec<f64> = jobs.filter_map(value).collect();
     values.sort_by(f64::total_cmp);
@@ -199,9 +199,9 @@ fn if_done(job: &RunJob) -> Option<&RunJob> {
 }
 
 /// Ticks at quarters of the jobs.
-fn share_ticks(plot: Area) -> Vec<Tick> {
+fn share_ticks(plot: PixelArea) -> Vec<AxisTick> {
     (0..=4)
-        .map(|quarter: u32| Tick {
+        .map(|quarter: u32| AxisTick {
             position: plot.bottom() - f64::from(quarter) / 4.0 * plot.height,
             label: (quarter * 25).to_string(),
         })
@@ -209,7 +209,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// Describes a curve in words.
-fn describe_curve(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
+fn describe_curve(panel: &DistributionPanel, group: &LabelRuns<'_>, values: &[f64]) -> String {
     format!(
         "{}, {}: median {}, 95th percentile {} ({}).",
         panel.heading,
@@ -220,7 +220,7 @@ fn describe_curve(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String
     )
 }
 
-fn show_value(panel: &Panel, value: f64) -> String {
+fn show_value(panel: &DistributionPanel, value: f64) -> String {
     if panel.marks == TIMES {
         number_format::format_seconds(value)
     } else {
@@ -229,7 +229,7 @@ fn show_value(panel: &Panel, value: f64) -> String {
 }
 
 /// Describes what the figure shows.
-fn describe_figure(groups: &[SvgGroup<'_>]) -> String {
+fn describe_figure(groups: &[LabelRuns<'_>]) -> String {
     let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
     match (groups, &medians[..]) {
         ([_], [Some(median)]) => {
@@ -250,13 +250,13 @@ fn describe_figure(groups: &[SvgGroup<'_>]) -> String {
 }
 
 /// Median wait of a label, if any of its jobs started.
-fn median_wait(group: &SvgGroup<'_>) -> Option<f64> {
+fn median_wait(group: &LabelRuns<'_>) -> Option<f64> {
     let waits = sorted_values(group, PANELS[0].value);
     (!waits.is_empty()).then(|| quantile(&waits, 0.5))
 }
 
 /// Describes the runs and the method.
-fn describe_runs(groups: &[SvgGroup<'_>], curves: usize) -> String {
+fn describe_runs(groups: &[LabelRuns<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
     let pooled = if runs > groups.len() {
         "All seeds of a label together. "
@@ -274,7 +274,7 @@ fn describe_runs(groups: &[SvgGroup<'_>], curves: usize) -> String {
 }
 
 /// Names the labels whose curves coincide everywhere, in words.
-fn coinciding_labels(groups: &[SvgGroup<'_>]) -> String {
+fn coinciding_labels(groups: &[LabelRuns<'_>]) -> String {
     let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();
     for group in groups {
         let values = PANELS

@@ -13,7 +13,7 @@ const MARGIN: f64 = 16.0;
 
 /// A finished figure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct ReportFigure {
     /// Name of its file, without the ending; unique in a report.
     pub name: String,
     /// Description in one line.
@@ -33,7 +33,7 @@ pub(super) struct FigureDrawing {
 
 /// The position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(super) enum TextAnchor {
     /// To the right of it.
     Start,
     /// Centred on it.
@@ -44,14 +44,14 @@ pub(super) enum Anchor {
 
 /// A rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Area {
+pub(super) struct PixelArea {
     pub(super) left: f64,
     pub(super) top: f64,
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
-impl Area {
+impl PixelArea {
     pub(super) fn right(self) -> f64 {
         self.left + self.width
     }
@@ -61,7 +61,7 @@ impl Area {
     }
 }
 
-impl Figure {
+impl ReportFigure {
     /// The figure as a file of its own, with its style and a background.
     pub fn standalone(&self) -> String {
         let edge = format_px(-MARGIN);
@@ -105,17 +105,17 @@ impl FigureDrawing {
             width,
             body: String::new(),
         };
-        drawing.add_text((0.0, 18.0), Anchor::Start, "title", title);
-        drawing.add_text((0.0, 37.0), Anchor::Start, "note", note);
+        drawing.add_text((0.0, 18.0), TextAnchor::Start, "title", title);
+        drawing.add_text((0.0, 37.0), TextAnchor::Start, "note", note);
         drawing
     }
 
     /// Adds a line of text with its baseline at a point.
-    pub(super) fn add_text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    pub(super) fn add_text(&mut self, at: (f64, f64), anchor: TextAnchor, class: &str, text: &str) {
         let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::End => " text-anchor=\"end\"",
+            TextAnchor::Start => "",
+            TextAnchor::Middle => " text-anchor=\"middle\"",
+            TextAnchor::End => " text-anchor=\"end\"",
         };
         let x = format_px(at.0);
         let y = format_px(at.1);
@@ -137,7 +137,7 @@ impl FigureDrawing {
     }
 
     /// Adds a filled rectangle.
-    pub(super) fn add_rect(&mut self, class: &str, area: Area) {
+    pub(super) fn add_rect(&mut self, class: &str, area: PixelArea) {
         let x = format_px(area.left);
         let y = format_px(area.top);
         let w = format_px(area.width);
@@ -163,8 +163,8 @@ impl FigureDrawing {
         title: &str,
         description: &str,
         height: f64,
-    ) -> Figure {
-        Figure {
+    ) -> ReportFigure {
+        ReportFigure {
             name: name.to_owned(),
             title: title.to_owned(),
             description: description.to_owned(),
@@ -205,7 +205,7 @@ impl PathText {
     }
 
     /// Adds a rectangle.
-    pub(super) fn add_rect_path(&mut self, area: Area) {
+    pub(super) fn add_rect_path(&mut self, area: PixelArea) {
         self.move_to(area.left, area.top);
         self.line_across(area.right());
         self.line_upright(area.bottom());

@@ -6,11 +6,11 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::axes::{self, TimeAxis, text_width};
-use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
-use super::gantt_rows::{self, Blocks};
-use super::{SvgGroup, WIDTH, legend};
+use super::drawing::{FigureDrawing, PathText, PixelArea, ReportFigure, TextAnchor};
+use super::gantt_rows::{self, ProcessorBlocks};
+use super::{LabelRuns, WIDTH, legend};
 use crate::simulate::report::number_format;
-use crate::simulate::report::record::{Bar, BookingBar, LoadKind, RunRecord, SiteTrace};
+use crate::simulate::report::record::{GanttBar, LoadKind, ReservationBar, RunRecord, SiteTrace};
 use crate::simulate::report::step_function::ReportSpan;
 
 /// Most bars in a figure.
@@ -29,18 +29,18 @@ const SHADES: u64 = 3;
 /// The bars of a site with their processors.
 struct GanttRow<'a> {
     site: &'a SiteTrace,
-    bars: Vec<(&'a Bar, Blocks)>,
-    bookings: Vec<(&'a BookingBar, Blocks)>,
+    bars: Vec<(&'a GanttBar, ProcessorBlocks)>,
+    bookings: Vec<(&'a ReservationBar, ProcessorBlocks)>,
 }
 
 /// The content of the chart.
-struct Chart<'a> {
+struct GanttChart<'a> {
     window: ReportSpan,
     rows: Vec<GanttRow<'a>>,
 }
 
 /// The figure of a label's first run.
-pub(super) fn gantt_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
+pub(super) fn gantt_figure(group: &LabelRuns<'_>, name: &str) -> ReportFigure {
     let run = group.shown_run();
     let chart = largest_chart(run);
     let title = describe_figure(group, &chart);
@@ -53,14 +53,14 @@ pub(super) fn gantt_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
             .filter(|_| chart.has_reservations()),
     );
     let mut top = legend::draw_legend(&mut drawing, &kinds, 50.0, WIDTH);
-    let mut plot = Area {
+    let mut plot = PixelArea {
         left: LEFT,
         top,
         width: WIDTH - LEFT - 14.0,
         height: 0.0,
     };
     for row in &chart.rows {
-        plot = Area {
+        plot = PixelArea {
             top: top + 26.0,
             height: plot_height(row.site),
             ..plot
@@ -80,7 +80,7 @@ pub(super) fn gantt_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
 }
 
 /// The largest window with as many bars as a picture holds.
-fn largest_chart(run: &RunRecord) -> Chart<'_> {
+fn largest_chart(run: &RunRecord) -> GanttChart<'_> {
     let centre = longest_queue(run);
     let mut window = run.span();
     for _ in 0..CUTS {
@@ -96,7 +96,7 @@ fn largest_chart(run: &RunRecord) -> Chart<'_> {
 }
 
 /// Bars that fall into a window.
-fn bars_within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &Bar> {
+fn bars_within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &GanttBar> {
     site.bars.iter().filter(move |bar| {
         bar.processors > 0 && bar.from < window.to && bar.to > window.from.max(bar.from)
     })
@@ -111,9 +111,9 @@ fn count_bars(run: &RunRecord, window: ReportSpan) -> usize {
 }
 
 /// Assigns processors to the bars of a window, at most this many bars of each site.
-fn place_bars(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
+fn place_bars(run: &RunRecord, window: ReportSpan, most: usize) -> GanttChart<'_> {
     let rows = run.sites.iter().map(|site| {
-        let mut bars: Vec<&Bar> = bars_within(site, window).take(most).collect();
+        let mut bars: Vec<&GanttBar> = bars_within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
         let blocks = gantt_rows::assign_processors(&bars, site.processors);
         let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
@@ -129,21 +129,21 @@ fn place_bars(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
         rows.sort_by_key(|row| std::cmp::Reverse(row.bars.len()));
         rows.truncate(SITES);
     }
-    Chart { window, rows }
+    GanttChart { window, rows }
 }
 
 /// The reservations of a window: where their components ran, else on the lowest processors.
 fn place_reservations<'a>(
     site: &'a SiteTrace,
-    bars: &[(&Bar, Blocks)],
+    bars: &[(&GanttBar, ProcessorBlocks)],
     window: ReportSpan,
     most: usize,
-) -> Vec<(&'a BookingBar, Blocks)> {
+) -> Vec<(&'a ReservationBar, ProcessorBlocks)> {
     site.bookings
         .iter()
-        .filter(|booking: &&BookingBar| booking.from < window.to && booking.to > window.from)
+        .filter(|booking: &&ReservationBar| booking.from < window.to && booking.to > window.from)
         .take(most)
-        .map(|booking: &'a BookingBar| {
+        .map(|booking: &'a ReservationBar| {
             let of = (Some(booking.job), Some(booking.component));
             let ran = bars.iter().rfind(|(bar, _)| (bar.job, bar.component) == of);
             let lowest = std::iter::once(0..booking.processors.min(site.processors)).collect();
@@ -179,13 +179,13 @@ fn draw_row(
     drawing: &mut FigureDrawing,
     row: &GanttRow<'_>,
     axis: TimeAxis,
-    plot: Area,
+    plot: PixelArea,
     run: &RunRecord,
 ) {
     let heading = axes::fit_text(&row.site.name, 13.0, plot.width);
     drawing.add_text(
         (plot.left, plot.top - 7.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "panel-title",
         &heading,
     );
@@ -213,11 +213,11 @@ fn draw_row(
 /// Draws a bar, with its job's number where there is room.
 fn draw_bar(
     drawing: &mut FigureDrawing,
-    bar: &Bar,
-    blocks: &Blocks,
+    bar: &GanttBar,
+    blocks: &ProcessorBlocks,
     site: &SiteTrace,
     axis: TimeAxis,
-    plot: Area,
+    plot: PixelArea,
     run: &RunRecord,
 ) {
     let (widest, path) = block_outlines((bar.from, bar.to), blocks, site, axis, plot, run);
@@ -232,16 +232,16 @@ fn draw_bar(
 /// The outline of processors over some time: the largest block, and all of them.
 fn block_outlines(
     (from, to): (Timestamp, Timestamp),
-    blocks: &Blocks,
+    blocks: &ProcessorBlocks,
     site: &SiteTrace,
     axis: TimeAxis,
-    plot: Area,
+    plot: PixelArea,
     run: &RunRecord,
-) -> (Option<Area>, PathText) {
+) -> (Option<PixelArea>, PathText) {
     let left = axis.x(from.since(run.began).0);
     let right = axis.x(to.since(run.began).0);
     let scale = plot.height / f64::from(site.processors.max(1));
-    let area = |block: &std::ops::Range<u32>| Area {
+    let area = |block: &std::ops::Range<u32>| PixelArea {
         left,
         top: plot.bottom() - f64::from(block.end) * scale,
         width: (right - left).max(0.3),
@@ -261,7 +261,7 @@ fn block_outlines(
 }
 
 /// Describes a reservation in words.
-fn reservation_tip(booking: &BookingBar, run: &RunRecord) -> String {
+fn reservation_tip(booking: &ReservationBar, run: &RunRecord) -> String {
     let left = booking
         .left
         .map(|at| format!(", given back at {}", at.since(run.began)));
@@ -278,7 +278,7 @@ fn reservation_tip(booking: &BookingBar, run: &RunRecord) -> String {
 }
 
 /// Writes a job's number in the middle of its bar, if it fits.
-fn draw_job_number(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
+fn draw_job_number(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: PixelArea) {
     if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
         return;
     }
@@ -291,11 +291,11 @@ fn draw_job_number(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area:
         area.left + area.width / 2.0,
         area.top + area.height / 2.0 + 3.5,
     );
-    drawing.add_text(at, Anchor::Middle, class, job);
+    drawing.add_text(at, TextAnchor::Middle, class, job);
 }
 
 /// Describes a bar in words.
-fn bar_tip(bar: &Bar, run: &RunRecord) -> String {
+fn bar_tip(bar: &GanttBar, run: &RunRecord) -> String {
     let job = bar.job.map_or(String::new(), |job| format!("job {job}"));
     let component = bar
         .component
@@ -315,7 +315,7 @@ fn plot_height(site: &SiteTrace) -> f64 {
     (f64::from(site.processors) * 1.2).clamp(70.0, 150.0)
 }
 
-impl Chart<'_> {
+impl GanttChart<'_> {
     /// Number of blocks of all bars.
     fn count_blocks(&self) -> usize {
         self.rows
@@ -338,7 +338,7 @@ impl Chart<'_> {
 }
 
 /// Describes what the figure shows.
-fn describe_figure(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
+fn describe_figure(group: &LabelRuns<'_>, chart: &GanttChart<'_>) -> String {
     let run = group.shown_run();
     if chart.window == run.span() {
         return format!("{}: where jobs were held and ran", group.label);
@@ -351,7 +351,7 @@ fn describe_figure(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
 }
 
 /// Describes the run, and what is missing.
-fn describe_run(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
+fn describe_run(group: &LabelRuns<'_>, chart: &GanttChart<'_>) -> String {
     let run = group.shown_run();
     let mut notes = vec![
         group.describe_shown_run(),

@@ -9,20 +9,20 @@ use std::ops::Range;
 
 use cospan_domain::units::Timestamp;
 
-use crate::simulate::report::record::Bar;
+use crate::simulate::report::record::GanttBar;
 
 /// Processors by number, as disjoint blocks.
-pub(super) type Blocks = Vec<Range<u32>>;
+pub(super) type ProcessorBlocks = Vec<Range<u32>>;
 
 /// Free processors: first of each block to its end.
 struct FreeProcessors(BTreeMap<u32, u32>);
 
 /// The processors of each bar. `bars` are in order of their begin. A bar that finds too few free
 /// processors gets those there are, perhaps none.
-pub(super) fn assign_processors(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
+pub(super) fn assign_processors(bars: &[&GanttBar], processors: u32) -> Vec<ProcessorBlocks> {
     let mut free = FreeProcessors(BTreeMap::from([(0, processors)]));
     let mut standing: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
-    let mut places: Vec<Blocks> = Vec::with_capacity(bars.len());
+    let mut places: Vec<ProcessorBlocks> = Vec::with_capacity(bars.len());
     let mut last_of: BTreeMap<(u64, u32), usize> = BTreeMap::new();
     for (index, bar) in bars.iter().enumerate() {
         while let Some((to, ended)) = standing.first().copied().filter(|(to, _)| *to <= bar.from) {
@@ -57,7 +57,7 @@ pub(super) fn total_size(blocks: &[Range<u32>]) -> u32 {
 
 impl FreeProcessors {
     /// Takes this many: one block if any is long enough, else the lowest.
-    fn take_lowest(&mut self, wanted: u32) -> Blocks {
+    fn take_lowest(&mut self, wanted: u32) -> ProcessorBlocks {
         if let Some(first) = self
             .0
             .iter()
@@ -89,7 +89,7 @@ impl FreeProcessors {
     }
 
     /// Takes these processors, which are free.
-    fn take_all(&mut self, blocks: Blocks) -> Blocks {
+    fn take_all(&mut self, blocks: ProcessorBlocks) -> ProcessorBlocks {
         for block in blocks.iter().filter(|block| !block.is_empty()) {
             let around = self
                 .0

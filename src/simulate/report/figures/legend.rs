@@ -1,7 +1,7 @@
 //! Legends: the meaning of colours and lines.
 
 use super::axes::text_width;
-use super::drawing::{Anchor, Area, FigureDrawing, PathText};
+use super::drawing::{FigureDrawing, PathText, PixelArea, TextAnchor};
 use crate::simulate::report::record::LoadKind;
 
 /// Height of a row, in pixels.
@@ -77,7 +77,7 @@ pub(super) fn draw_legend(
             LegendSign::Fill(class) => {
                 drawing.add_rect(
                     class,
-                    Area {
+                    PixelArea {
                         left: x,
                         top: y + 2.0,
                         width: 18.0,
@@ -92,7 +92,7 @@ pub(super) fn draw_legend(
                 drawing.add_path(class, &line, None);
             }
         }
-        drawing.add_text((x + 26.0, y + 12.0), Anchor::Start, "label", words);
+        drawing.add_text((x + 26.0, y + 12.0), TextAnchor::Start, "label", words);
         x += wide;
     }
     y + ROW

@@ -17,7 +17,7 @@ mod virtual_map;
 #[cfg(test)]
 mod tests;
 
-pub use drawing::Figure;
+pub use drawing::ReportFigure;
 pub(super) use drawing::STYLE;
 pub(crate) use virtual_map::round_up;
 pub use virtual_map::{MapPoint, virtual_map};
@@ -33,7 +33,7 @@ const TIMELINES: usize = 6;
 const LABEL_CHARS: usize = 32;
 
 /// The runs of one label.
-pub(super) struct SvgGroup<'a> {
+pub(super) struct LabelRuns<'a> {
     /// The label, as drawn.
     label: String,
     /// Runs in order of their seeds; at least one.
@@ -41,7 +41,7 @@ pub(super) struct SvgGroup<'a> {
 }
 
 /// All figures of a report, in the order in which they should be read.
-pub(super) fn all_figures(runs: &[RunRecord]) -> Vec<Figure> {
+pub(super) fn all_figures(runs: &[RunRecord]) -> Vec<ReportFigure> {
     let groups = group_runs(runs);
     let mut figures = vec![
         distributions::distributions_figure(&groups),
@@ -64,14 +64,14 @@ pub(super) fn all_figures(runs: &[RunRecord]) -> Vec<Figure> {
 }
 
 /// Runs by label, in the order of the labels' first occurrence.
-fn group_runs(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
+fn group_runs(runs: &[RunRecord]) -> Vec<LabelRuns<'_>> {
     let labels = distinct_labels(runs.iter().map(|run| run.label.as_str()));
     labels
         .iter()
         .map(|label: &String| {
             let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
             runs.sort_by_key(|run| run.seed);
-            SvgGroup {
+            LabelRuns {
                 label: super::number_format::cut_text(label, LABEL_CHARS),
                 runs,
             }
@@ -99,7 +99,7 @@ fn file_slug(label: &str) -> String {
     }
 }
 
-impl SvgGroup<'_> {
+impl LabelRuns<'_> {
     /// The run that is drawn over time.
     fn shown_run(&self) -> &RunRecord {
         self.runs[0]

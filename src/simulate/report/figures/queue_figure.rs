@@ -3,8 +3,8 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::axes::{self, TimeAxis};
-use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
-use super::{LABEL_CHARS, SvgGroup, WIDTH, legend};
+use super::drawing::{FigureDrawing, PathText, PixelArea, ReportFigure, TextAnchor};
+use super::{LABEL_CHARS, LabelRuns, WIDTH, legend};
 use crate::simulate::report::number_format;
 use crate::simulate::report::record::RunRecord;
 use crate::simulate::report::step_function::{ColumnLine, ReportSpan, column_lines, time_means};
@@ -17,7 +17,7 @@ const PLOT_HEIGHT: f64 = 110.0;
 const PANELS: usize = 8;
 
 /// The figure with a panel for each label, all of the same scales.
-pub(super) fn queue_figure(groups: &[SvgGroup<'_>]) -> Figure {
+pub(super) fn queue_figure(groups: &[LabelRuns<'_>]) -> ReportFigure {
     let shown = &groups[..groups.len().min(PANELS)];
     let title = describe_figure(shown);
     let note = describe_runs(groups, shown.len());
@@ -27,7 +27,7 @@ pub(super) fn queue_figure(groups: &[SvgGroup<'_>]) -> Figure {
     } else {
         PLOT_HEIGHT
     };
-    let mut plot = Area {
+    let mut plot = PixelArea {
         left: 62.0,
         top: 70.0,
         width: WIDTH - 76.0,
@@ -65,9 +65,9 @@ pub(super) fn queue_figure(groups: &[SvgGroup<'_>]) -> Figure {
 /// of all labels.
 fn draw_panel(
     drawing: &mut FigureDrawing,
-    group: &SvgGroup<'_>,
+    group: &LabelRuns<'_>,
     index: usize,
-    plot: Area,
+    plot: PixelArea,
     (longest_ms, most): (u64, u32),
 ) {
     let run = group.shown_run();
@@ -80,7 +80,7 @@ fn draw_panel(
     );
     drawing.add_text(
         (plot.left, plot.top - 8.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "panel-title",
         &heading,
     );
@@ -137,7 +137,7 @@ fn longest_queue(run: &RunRecord) -> u32 {
 }
 
 /// Describes what the figure shows.
-fn describe_figure(groups: &[SvgGroup<'_>]) -> String {
+fn describe_figure(groups: &[LabelRuns<'_>]) -> String {
     let peaks = groups.iter().map(|group| longest_queue(group.shown_run()));
     match groups {
         [only] => {
@@ -160,7 +160,7 @@ fn describe_figure(groups: &[SvgGroup<'_>]) -> String {
 }
 
 /// Describes the runs and the method.
-fn describe_runs(groups: &[SvgGroup<'_>], curves: usize) -> String {
+fn describe_runs(groups: &[LabelRuns<'_>], curves: usize) -> String {
     let seeds = match groups {
         [only] => only.describe_shown_run(),
         _ => "The first seed of each label. ".to_owned(),

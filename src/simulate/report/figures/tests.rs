@@ -7,23 +7,25 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 
 use super::axes::{LogAxis, TimeAxis, round_scale};
-use super::drawing::{Area, escape_xml, format_px};
+use super::drawing::{PixelArea, escape_xml, format_px};
 use super::gantt_rows::{assign_processors, total_size};
 use super::{all_figures, file_slug};
-use crate::simulate::report::record::{Bar, LoadKind, LoadRecord, QueueStep, RunRecord, SiteTrace};
+use crate::simulate::report::record::{
+    GanttBar, LoadKind, LoadUseStep, QueueStep, RunRecord, SiteTrace,
+};
 use crate::simulate::report::step_function::ReportSpan;
 
-const PLOT: Area = Area {
+const PLOT: PixelArea = PixelArea {
     left: 50.0,
     top: 0.0,
     width: 800.0,
     height: 100.0,
 };
 
-fn bar(from: u64, to: u64, processors: u32, job: u64) -> Bar {
+fn bar(from: u64, to: u64, processors: u32, job: u64) -> GanttBar {
     let from = Timestamp(from);
     let to = Timestamp(to);
-    Bar {
+    GanttBar {
         from,
         to,
         processors,
@@ -33,9 +35,9 @@ fn bar(from: u64, to: u64, processors: u32, job: u64) -> Bar {
     }
 }
 
-fn bars() -> impl Strategy<Value = Vec<Bar>> {
+fn bars() -> impl Strategy<Value = Vec<GanttBar>> {
     vec((0u64..300, 1u64..60, 1u32..10), 0..60).prop_map(|all| {
-        let mut bars: Vec<Bar> = (0..)
+        let mut bars: Vec<GanttBar> = (0..)
             .zip(all)
             .map(|(job, (from, length, wide))| bar(from, from + length, wide, job / 2))
             .collect();
@@ -56,7 +58,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
                 name: format!("site {n}"),
                 processors: 997,
                 load: (0..bars)
-                    .map(|at| LoadRecord {
+                    .map(|at| LoadUseStep {
                         at: Timestamp(at),
                         running: (at * 7 % 300) as u32,
                         held: (at * 11 % 300) as u32,
@@ -198,7 +200,7 @@ fn names_and_numbers_suit_files_and_xml() {
 proptest! {
     #[test]
     fn bars_of_one_time_never_share_a_processor(bars in bars(), processors in 1u32..60) {
-        let bars: Vec<&Bar> = bars.iter().collect();
+        let bars: Vec<&GanttBar> = bars.iter().collect();
         let places = assign_processors(&bars, processors);
         for (index, (bar, blocks)) in bars.iter().zip(&places).enumerate() {
             let mut taken = vec![false; processors as usize];

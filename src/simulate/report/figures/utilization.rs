@@ -1,11 +1,11 @@
 //! Use of the processors over time, by kind of load: all sites together, and
 //! each site on its own.
 
-use super::axes::{self, Tick, TimeAxis, text_width};
-use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
-use super::{SvgGroup, WIDTH, legend};
+use super::axes::{self, AxisTick, TimeAxis, text_width};
+use super::drawing::{FigureDrawing, PathText, PixelArea, ReportFigure, TextAnchor};
+use super::{LabelRuns, WIDTH, legend};
 use crate::simulate::report::number_format;
-use crate::simulate::report::record::{LoadKind, LoadRecord, RunRecord, SiteTrace};
+use crate::simulate::report::record::{LoadKind, LoadUseStep, RunRecord, SiteTrace};
 use crate::simulate::report::step_function::column_means;
 use crate::simulate::report::summary::LoadShares;
 
@@ -29,16 +29,16 @@ const COLUMN: f64 = 2.0;
 const RIGHT: f64 = 14.0;
 
 /// Processors by kind in each column.
-type Stack = Vec<[f64; KINDS]>;
+type UtilizationStack = Vec<[f64; KINDS]>;
 
 /// The figure of a label's first run.
-pub(super) fn utilization_figure(group: &SvgGroup<'_>, name: &str) -> Figure {
+pub(super) fn utilization_figure(group: &LabelRuns<'_>, name: &str) -> ReportFigure {
     let run = group.shown_run();
     let title = describe_figure(group);
     let note = describe_run(group, WIDTH - LEFT - RIGHT);
     let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let top = legend::draw_legend(&mut drawing, &legend::load_entries(), 50.0, WIDTH);
-    let plot = Area {
+    let plot = PixelArea {
         left: LEFT,
         top: top + 28.0,
         width: WIDTH - LEFT - RIGHT,
@@ -76,7 +76,7 @@ fn draw_sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     for (index, site) in shown.iter().enumerate() {
         let row = index / IN_A_ROW;
         let column = index % IN_A_ROW;
-        let plot = Area {
+        let plot = PixelArea {
             left: column as f64 * width + LEFT,
             top: top + row as f64 * row_height + 28.0,
             width: width - LEFT,
@@ -88,7 +88,7 @@ fn draw_sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
 }
 
 /// Draws the panel of one site.
-fn draw_site(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
+fn draw_site(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: PixelArea) {
     let count = format!(
         ", {}",
         number_format::count_noun(site.processors.into(), "processor")
@@ -99,7 +99,7 @@ fn draw_site(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plo
         &site.load,
         run.span(),
         column_count(plot),
-        LoadRecord::by_kind,
+        LoadUseStep::by_kind,
     );
     draw_panel(drawing, plot, &heading, &stack, site.processors.into());
     let (unit, mut ticks) = time_axis(run, plot).ticks();
@@ -113,14 +113,14 @@ fn draw_site(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plo
 /// it, so that each area needs one outline only.
 fn draw_panel(
     drawing: &mut FigureDrawing,
-    plot: Area,
+    plot: PixelArea,
     heading: &str,
-    stack: &Stack,
+    stack: &UtilizationStack,
     processors: u64,
 ) {
     drawing.add_text(
         (plot.left, plot.top - 8.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "panel-title",
         heading,
     );
@@ -145,7 +145,7 @@ fn draw_panel(
 }
 
 /// The outline of an area that stands on the bottom of the plot.
-fn area_outline(shares: &[f64], plot: Area) -> PathText {
+fn area_outline(shares: &[f64], plot: PixelArea) -> PathText {
     let width = plot.width / shares.len().max(1) as f64;
     let mut path = PathText::default();
     path.move_to(plot.left, plot.bottom());
@@ -165,11 +165,11 @@ fn area_outline(shares: &[f64], plot: Area) -> PathText {
 }
 
 /// Processors of all sites by kind in each column.
-fn stack_of_all_sites(run: &RunRecord, plot: Area) -> Stack {
+fn stack_of_all_sites(run: &RunRecord, plot: PixelArea) -> UtilizationStack {
     let columns = column_count(plot);
     let mut total = vec![[0.0; KINDS]; columns];
     for site in &run.sites {
-        let stack = column_means(&site.load, run.span(), columns, LoadRecord::by_kind);
+        let stack = column_means(&site.load, run.span(), columns, LoadUseStep::by_kind);
         for (sum, part) in total.iter_mut().flatten().zip(stack.iter().flatten()) {
             *sum += part;
         }
@@ -178,22 +178,22 @@ fn stack_of_all_sites(run: &RunRecord, plot: Area) -> Stack {
 }
 
 /// Columns of a plot.
-fn column_count(plot: Area) -> usize {
+fn column_count(plot: PixelArea) -> usize {
     (plot.width / COLUMN) as usize
 }
 
 /// The time of the whole run.
-fn time_axis(run: &RunRecord, plot: Area) -> TimeAxis {
+fn time_axis(run: &RunRecord, plot: PixelArea) -> TimeAxis {
     TimeAxis::new(run.span(), run.span(), plot)
 }
 
 /// Ticks at quarters of the processors.
-fn share_ticks(plot: Area) -> Vec<Tick> {
+fn share_ticks(plot: PixelArea) -> Vec<AxisTick> {
     let steps = if plot.height < 120.0 { 2u32 } else { 4 };
     (0..=steps)
         .map(|n| {
             let share = f64::from(n) / f64::from(steps);
-            Tick {
+            AxisTick {
                 position: plot.bottom() - share * plot.height,
                 label: format!("{}", share * 100.0),
             }
@@ -202,7 +202,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// Describes what the figure shows.
-fn describe_figure(group: &SvgGroup<'_>) -> String {
+fn describe_figure(group: &LabelRuns<'_>) -> String {
     let load = LoadShares::of_all(group.shown_run());
     let grid = number_format::format_percent(load.grid_running);
     let local = number_format::format_percent(load.local);
@@ -213,7 +213,7 @@ fn describe_figure(group: &SvgGroup<'_>) -> String {
 }
 
 /// Describes the run and the method.
-fn describe_run(group: &SvgGroup<'_>, width: f64) -> String {
+fn describe_run(group: &LabelRuns<'_>, width: f64) -> String {
     let run = group.shown_run();
     let left_out = match run.sites.len().saturating_sub(PANELS) {
         0 => String::new(),

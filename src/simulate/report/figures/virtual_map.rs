@@ -1,7 +1,7 @@
 //! The virtual map of a job: sites as points, the job at the origin.
 
-use super::axes::{self, Tick};
-use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
+use super::axes::{self, AxisTick};
+use super::drawing::{FigureDrawing, PathText, PixelArea, ReportFigure, TextAnchor};
 
 const SIDE: f64 = 420.0;
 const WIDTH: f64 = 640.0;
@@ -25,9 +25,9 @@ pub struct MapPoint {
 }
 
 /// Draws the map of a job. `note`: what is left out, or nothing.
-pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
+pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> ReportFigure {
     let mut drawing = FigureDrawing::new(WIDTH, title, note);
-    let plot = Area {
+    let plot = PixelArea {
         left: 62.0,
         top: 56.0,
         width: SIDE,
@@ -41,14 +41,14 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     axes::draw_upright_lines(&mut drawing, plot, &across);
     axes::draw_base(&mut drawing, plot, &across);
     let below = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
-    drawing.add_text(below, Anchor::Middle, "note", "x: what the site lacks");
+    drawing.add_text(below, TextAnchor::Middle, "note", "x: what the site lacks");
     drawing.add_upward_text(
         (14.0, plot.top + plot.height / 2.0),
         "y: what the data costs",
     );
     drawing.add_text(
         (plot.left + 8.0, plot.bottom() - 8.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "note",
         "the job",
     );
@@ -66,7 +66,7 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
 fn draw_site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
     let mut square = PathText::default();
     let side = 2.0 * HALF;
-    square.add_rect_path(Area {
+    square.add_rect_path(PixelArea {
         left: at.0 - HALF,
         top: at.1 - HALF,
         width: side,
@@ -76,7 +76,7 @@ fn draw_site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
     drawing.add_path(class, &square, Some(&point.tip));
     drawing.add_text(
         (at.0 + HALF + 4.0, at.1 + 4.0),
-        Anchor::Start,
+        TextAnchor::Start,
         "tick",
         &point.name,
     );
@@ -94,11 +94,11 @@ pub(crate) fn round_up(greatest: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-fn axis_ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
+fn axis_ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<AxisTick> {
     (0..=STEPS)
         .map(|step: u32| {
             let share = f64::from(step) / f64::from(STEPS);
-            Tick {
+            AxisTick {
                 position: position(share),
                 label: crate::simulate::report::number_format::format_number(share * end),
             }

@@ -2,7 +2,7 @@
 
 use super::small;
 use crate::simulate::report::{
-    Difference, LabelComparison, LabelPair, Metric, RunSummary, Significance,
+    ComparisonMetric, LabelComparison, LabelPair, PairedDifference, RunSummary, Significance,
 };
 
 /// Runs of one label whose jobs waited so long on average, by seed.
@@ -20,7 +20,7 @@ fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
         .collect()
 }
 
-fn verdict(metric: Metric, comparison: &LabelComparison) -> Significance {
+fn verdict(metric: ComparisonMetric, comparison: &LabelComparison) -> Significance {
     comparison
         .metrics
         .iter()
@@ -53,10 +53,16 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
     }
     runs.extend(others);
     let comparison = LabelComparison::of_runs(&runs);
-    assert_eq!(verdict(Metric::MeanWait, &comparison), Significance::Better);
-    assert_eq!(verdict(Metric::JobsDone, &comparison), Significance::Worse);
     assert_eq!(
-        verdict(Metric::Utilization, &comparison),
+        verdict(ComparisonMetric::MeanWait, &comparison),
+        Significance::Better
+    );
+    assert_eq!(
+        verdict(ComparisonMetric::JobsDone, &comparison),
+        Significance::Worse
+    );
+    assert_eq!(
+        verdict(ComparisonMetric::Utilization, &comparison),
         Significance::NoDifferenceShown
     );
 }
@@ -109,7 +115,7 @@ fn each_difference_is_between_labels_that_differ_in_one_thing() {
     let waits: Vec<f64> = comparison.metrics[0]
         .differences
         .iter()
-        .map(|difference: &Difference| difference.interval.unwrap().mean)
+        .map(|difference: &PairedDifference| difference.interval.unwrap().mean)
         .collect();
     assert_eq!(waits, [10.0, 30.0, 60.0, 40.0, 140.0]);
 }

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use cospan_domain::units::Timestamp;
 
 use super::{JobEnding, RunJob, RunRecord};
-use sample::{Sample, sample};
+use sample::{SampleSettings, sample};
 
 /// A run of about an hour over three sites.
 fn small(label: &str, seed: u64) -> RunRecord {
-    sample(&Sample {
+    sample(&SampleSettings {
         label: label.to_owned(),
         seed,
         sites: vec![32, 24, 8],

@@ -6,7 +6,8 @@ use proptest::prelude::{any, prop_assert, proptest};
 use super::{empty, short_job, small};
 use crate::simulate::report::number_format;
 use crate::simulate::report::{
-    Distribution, GroupSummary, Interval, JobEnding, RunJob, RunRecord, RunSummary, quantile, t_975,
+    ConfidenceInterval, JobEnding, JobGroupSummary, RunJob, RunRecord, RunSummary,
+    ValueDistribution, quantile, t_975,
 };
 
 fn near(a: f64, b: f64) -> bool {
@@ -74,11 +75,15 @@ fn utilization_agrees_with_the_area_of_the_bars() {
 #[test]
 fn an_interval_is_what_the_textbook_says() {
     // Mean 5, squares 32, variance 32/7, error of the mean 0.755929, t(7) 2.3646.
-    let interval = Interval::of_values(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+    let interval =
+        ConfidenceInterval::of_values(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
     assert_eq!((interval.mean, interval.values), (5.0, 8));
     assert!((interval.half_width.unwrap() - 1.787_47).abs() < 1e-4);
-    assert_eq!(Interval::of_values(&[3.0]).unwrap().half_width, None);
-    assert_eq!(Interval::of_values(&[]), None);
+    assert_eq!(
+        ConfidenceInterval::of_values(&[3.0]).unwrap().half_width,
+        None
+    );
+    assert_eq!(ConfidenceInterval::of_values(&[]), None);
 }
 
 #[test]
@@ -108,12 +113,12 @@ fn quantiles_are_interpolated() {
     assert!(near(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.5));
     assert!(near(quantile(&[10.0, 20.0, 30.0], 0.95), 29.0));
     assert_eq!(quantile(&[], 0.5), 0.0);
-    assert_eq!(Distribution::of_unsorted(vec![4.0, 1.0]).max, 4.0);
+    assert_eq!(ValueDistribution::of_unsorted(vec![4.0, 1.0]).max, 4.0);
 }
 
 #[test]
 fn numbers_show_as_many_digits_as_they_are_worth() {
-    let of = |mean, half| Interval {
+    let of = |mean, half| ConfidenceInterval {
         mean,
         half_width: Some(half),
         values: 3,
@@ -154,7 +159,7 @@ proptest! {
     fn a_shift_moves_an_interval_and_leaves_its_width(values: Vec<u16>, shift in any::<u16>()) {
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
         let moved: Vec<f64> = values.iter().map(|value| value + f64::from(shift)).collect();
-        if let (Some(before), Some(after)) = (Interval::of_values(&values), Interval::of_values(&moved)) {
+        if let (Some(before), Some(after)) = (ConfidenceInterval::of_values(&values), ConfidenceInterval::of_values(&moved)) {
             prop_assert!((after.mean - before.mean - f64::from(shift)).abs() < 1e-6);
             let widths = (before.half_width.unwrap_or(0.0), after.half_width.unwrap_or(0.0));
             prop_assert!((widths.0 - widths.1).abs() < 1e-6);
@@ -177,10 +182,10 @@ fn jobs_are_told_apart_by_their_size_and_their_components() {
     };
     let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
     let summary = RunSummary::of_run(&RunRecord { jobs, ..empty() });
-    let told = |groups: &[GroupSummary]| -> Vec<(String, u64, u64, f64)> {
+    let told = |groups: &[JobGroupSummary]| -> Vec<(String, u64, u64, f64)> {
         groups
             .iter()
-            .map(|group: &GroupSummary| {
+            .map(|group: &JobGroupSummary| {
                 (
                     group.describe(),
                     group.jobs,

@@ -7,12 +7,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::simulate::report::{
-    Bar, JobEnding, LoadKind, LoadRecord, QueueStep, RunJob, RunRecord, SiteTrace,
+    GanttBar, JobEnding, LoadKind, LoadUseStep, QueueStep, RunJob, RunRecord, SiteTrace,
 };
 
 /// What to make up.
 #[derive(Debug, Clone)]
-pub(super) struct Sample {
+pub(super) struct SampleSettings {
     /// Label of the run.
     pub(super) label: String,
     /// Seed of the workload.
@@ -37,7 +37,7 @@ const NAMES: [&str; 6] = [
     "Twente",
 ];
 
-enum Event {
+enum SampleEvent {
     Submit(usize),
     LocalArrival(usize),
     Start(usize),
@@ -46,10 +46,10 @@ enum Event {
     Outage(usize),
 }
 
-struct SampleWorld {
+struct SampleSimulation {
     rng: StdRng,
     now: u64,
-    events: BTreeMap<(u64, u64), Event>,
+    events: BTreeMap<(u64, u64), SampleEvent>,
     sequence: u64,
     used: Vec<[u32; 4]>,
     placed: Vec<Vec<(usize, u32)>>,
@@ -59,8 +59,8 @@ struct SampleWorld {
 }
 
 /// Makes up a run.
-pub(super) fn sample(of: &Sample) -> RunRecord {
-    let mut world = SampleWorld::new(of);
+pub(super) fn sample(of: &SampleSettings) -> RunRecord {
+    let mut world = SampleSimulation::new(of);
     while let Some((&key, _)) = world.events.first_key_value() {
         let Some(event) = world.events.remove(&key) else {
             break;
@@ -83,14 +83,14 @@ pub(super) fn sample(of: &Sample) -> RunRecord {
     world.run
 }
 
-impl SampleWorld {
-    fn new(of: &Sample) -> Self {
+impl SampleSimulation {
+    fn new(of: &SampleSettings) -> Self {
         let mut rng = StdRng::seed_from_u64(of.seed);
         let length = of.jobs * of.gap_ms + 3_600_000;
         let site = |(index, processors): (usize, &u32)| SiteTrace {
             name: NAMES[index % NAMES.len()].to_owned(),
             processors: *processors,
-            load: vec![LoadRecord {
+            load: vec![LoadUseStep {
                 at: Timestamp(BEGAN),
                 running: 0,
                 held: 0,
@@ -135,17 +135,20 @@ impl SampleWorld {
             rng,
         };
         for index in 0..world.run.jobs.len() {
-            world.at(world.run.jobs[index].submitted.0, Event::Submit(index));
+            world.at(
+                world.run.jobs[index].submitted.0,
+                SampleEvent::Submit(index),
+            );
         }
         for site in 0..world.run.sites.len() {
-            world.at(BEGAN, Event::LocalArrival(site));
+            world.at(BEGAN, SampleEvent::LocalArrival(site));
             let first = length / 5 * (site as u64 + 1) / 2;
-            world.at(BEGAN + first, Event::Outage(site));
+            world.at(BEGAN + first, SampleEvent::Outage(site));
         }
         world
     }
 
-    fn at(&mut self, when: u64, event: Event) {
+    fn at(&mut self, when: u64, event: SampleEvent) {
         self.sequence += 1;
         self.events.insert((when, self.sequence), event);
     }
@@ -156,10 +159,10 @@ impl SampleWorld {
             .saturating_sub(self.used[site].iter().sum())
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: SampleEvent) {
         match event {
-            Event::Submit(job) => self.waiting.push_back(job),
-            Event::LocalArrival(site) => {
+            SampleEvent::Submit(job) => self.waiting.push_back(job),
+            SampleEvent::LocalArrival(site) => {
                 let hour = (self.now - BEGAN) / 3_600_000 % 24;
                 let gap = if (8..20).contains(&hour) {
                     300_000
@@ -167,18 +170,18 @@ impl SampleWorld {
                     900_000
                 };
                 let next = self.now + exponential(&mut self.rng, gap);
-                self.at(next, Event::LocalArrival(site));
+                self.at(next, SampleEvent::LocalArrival(site));
                 let wanted = self.rng.random_range(1..12);
                 let length = exponential(&mut self.rng, 1_800_000);
                 self.occupy(site, wanted, length, LoadKind::Local);
             }
-            Event::Outage(site) => {
+            SampleEvent::Outage(site) => {
                 let wanted = self.run.sites[site].processors / 6;
                 self.occupy(site, wanted, 1_500_000, LoadKind::Down);
             }
-            Event::Free(site, processors, kind) => self.change(site, kind, processors, false),
-            Event::Start(job) => self.start(job),
-            Event::End(job) => self.end(job),
+            SampleEvent::Free(site, processors, kind) => self.change(site, kind, processors, false),
+            SampleEvent::Start(job) => self.start(job),
+            SampleEvent::End(job) => self.end(job),
         }
     }
 
@@ -187,7 +190,7 @@ impl SampleWorld {
         if processors > 0 {
             self.change(site, kind, processors, true);
             self.bar(site, self.now, self.now + length, processors, kind, None);
-            self.at(self.now + length, Event::Free(site, processors, kind));
+            self.at(self.now + length, SampleEvent::Free(site, processors, kind));
         }
     }
 
@@ -249,7 +252,7 @@ impl SampleWorld {
         } else {
             900
         };
-        self.at(self.now + hold, Event::Start(job));
+        self.at(self.now + hold, SampleEvent::Start(job));
         true
     }
 
@@ -273,7 +276,7 @@ impl SampleWorld {
         let row = &mut self.run.jobs[job];
         row.started = Some(Timestamp(self.now));
         row.held_processor_ms = (self.now - held_from) * u64::from(row.processors);
-        self.at(self.now + length, Event::End(job));
+        self.at(self.now + length, SampleEvent::End(job));
     }
 
     fn end(&mut self, job: usize) {
@@ -297,7 +300,7 @@ impl SampleWorld {
             *used - processors
         };
         let [running, held, local, down] = self.used[site];
-        let step = LoadRecord {
+        let step = LoadUseStep {
             at: Timestamp(self.now),
             running,
             held,
@@ -316,7 +319,7 @@ impl SampleWorld {
         kind: LoadKind,
         id: Option<(u64, u32)>,
     ) {
-        self.run.sites[site].bars.push(Bar {
+        self.run.sites[site].bars.push(GanttBar {
             from: Timestamp(from),
             to: Timestamp(to),
             processors,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::super::Estimates;
+use super::super::EstimateSource;
 use super::*;
-use cospan_simulator::logs::{ComplaintKind, OnBad};
+use cospan_simulator::logs::{BadLineTreatment, LogComplaintKind};
 
 /// Jobs as (number, submitted, run time, processors, estimate), in seconds.
 fn log(rows: &[(u32, u64, i64, u32, i64)]) -> (TempDir, PathBuf) {
@@ -67,8 +67,8 @@ fn what_is_left_out_or_changed_is_counted_with_its_lines() {
     let complaints = planned(&WorkloadOptions::new(WorkloadSource::Log(file), 1)).complaints;
     let source = &complaints.source;
     let read = source.log.as_ref().unwrap();
-    assert_eq!(read.count(ComplaintKind::TooManyProcessors), 1);
-    assert_eq!(read.count(ComplaintKind::UnknownRunTime), 1);
+    assert_eq!(read.count(LogComplaintKind::TooManyProcessors), 1);
+    assert_eq!(read.count(LogComplaintKind::UnknownRunTime), 1);
     assert_eq!(source.estimates_missing, 1);
     assert_eq!(
         (source.estimates_too_short, source.run_times_raised),
@@ -91,7 +91,7 @@ fn what_is_left_out_or_changed_is_counted_with_its_lines() {
 #[test]
 fn estimates_that_are_not_used_are_not_complained_about() {
     let (_directory, file) = log(&ROWS);
-    for estimates in [Estimates::Exact, Estimates::Tsafrir] {
+    for estimates in [EstimateSource::Exact, EstimateSource::Tsafrir] {
         let plain = WorkloadOptions::new(WorkloadSource::Log(file.clone()), 1);
         let source = planned(&WorkloadOptions { estimates, ..plain })
             .complaints
@@ -115,7 +115,7 @@ fn a_split_makes_room_for_jobs_larger_than_any_site() {
     let (_directory, file) = log(&ROWS);
     let options = WorkloadOptions {
         split: WorkloadSplit::LargerThan(64),
-        estimates: Estimates::Exact,
+        estimates: EstimateSource::Exact,
         ..WorkloadOptions::new(WorkloadSource::Log(file), 1)
     };
     let Workload { jobs, complaints } = planned(&options);
@@ -130,7 +130,7 @@ fn estimates_are_so_many_times_as_long_and_run_times_stay() {
     let with = |estimates_times| {
         let options = WorkloadOptions::new(WorkloadSource::Log(file.clone()), 1);
         planned(&WorkloadOptions {
-            estimates: Estimates::Exact,
+            estimates: EstimateSource::Exact,
             estimates_times,
             ..options
         })
@@ -148,7 +148,7 @@ fn estimates_are_so_many_times_as_long_and_run_times_stay() {
 #[test]
 fn a_bad_line_is_refused_with_its_number_if_asked_for() {
     let (_directory, file) = log(&ROWS);
-    let on_bad = OnBad::Refuse;
+    let on_bad = BadLineTreatment::Refuse;
     let error = refused(&WorkloadOptions {
         on_bad,
         ..WorkloadOptions::new(WorkloadSource::Log(file), 1)

@@ -6,9 +6,9 @@ use cospan_domain::ids::LogicalName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::Bytes;
 
-use super::super::{Estimates, JOBS_MAX, OwnFiles};
+use super::super::{EstimateSource, JOBS_MAX, OwnFileSettings};
 use super::*;
-use cospan_simulator::logs::OnBad;
+use cospan_simulator::logs::BadLineTreatment;
 
 fn lublin(jobs: usize) -> WorkloadOptions {
     WorkloadOptions::new(WorkloadSource::Lublin { jobs }, 1)
@@ -71,7 +71,7 @@ fn the_seed_decides_everything() {
     let options = WorkloadOptions {
         split: WorkloadSplit::Random,
         inputs: ["a", "b"].map(|name| name.parse().unwrap()).into(),
-        estimates: Estimates::Tsafrir,
+        estimates: EstimateSource::Tsafrir,
         ..lublin(300)
     };
     assert_eq!(planned(&options), planned(&options));
@@ -89,7 +89,7 @@ fn another_option_leaves_what_it_is_not_about_as_it_was() {
         split: WorkloadSplit::Random,
         inputs: ["a", "b"].map(|name| name.parse().unwrap()).into(),
         priorities: vec![Priority::High, Priority::Low],
-        estimates: Estimates::Tsafrir,
+        estimates: EstimateSource::Tsafrir,
         ..poisson(300, &[4, 8])
     });
     for (plain, rich) in plain.iter().zip(&rich.jobs) {
@@ -124,7 +124,7 @@ fn a_size_in_components_is_kept_whatever_the_split() {
 fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
     let options = poisson(300, &[1]);
     let given = |replicas| {
-        let own = OwnFiles {
+        let own = OwnFileSettings {
             sizes: vec![Bytes(2), Bytes(4)],
             replicas,
         };
@@ -182,7 +182,7 @@ fn each_input_and_priority_is_drawn_equally_often() {
 fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
     for jobs in [1, 2, 5, 20] {
         for seed in 0..60 {
-            let estimates = Estimates::Tsafrir;
+            let estimates = EstimateSource::Tsafrir;
             let split = WorkloadSplit::LargerThan(32);
             for options in [
                 poisson(jobs, &[1]),
@@ -222,7 +222,7 @@ fn jobs_without_room_are_counted_and_named_or_refused() {
     );
 
     let error = refused(&WorkloadOptions {
-        on_bad: OnBad::Refuse,
+        on_bad: BadLineTreatment::Refuse,
         ..options.clone()
     });
     assert!(

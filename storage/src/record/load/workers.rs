@@ -9,11 +9,11 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::job_state::Job;
 use cospan_domain::units::Bytes;
 
-use super::super::common_texts::CommonTexts;
+use super::super::common_texts::LoadedCommonTexts;
 use super::super::frame::damaged_record;
-use super::super::job::Assembly;
-use super::super::spec_text::LastSpec;
-use crate::port::{Key, StoreError};
+use super::super::job::LoadedJobParts;
+use super::super::spec_text::LastReadSpec;
+use crate::port::{StoreError, StoreKey};
 
 /// Jobs that are handed over together.
 const BATCH: usize = 256;
@@ -23,28 +23,28 @@ const WAITING: usize = 8;
 /// The values of one job, and their keys.
 pub(super) struct JobValues {
     pub(super) id: JobId,
-    pub(super) assembly: Assembly,
-    pub(super) keys: Vec<Key>,
+    pub(super) assembly: LoadedJobParts,
+    pub(super) keys: Vec<StoreKey>,
 }
 
 /// The result of decoding: jobs, and the remains of others.
 #[derive(Default)]
-pub(super) struct Decoded {
+pub(super) struct DecodedJobs {
     pub(super) jobs: Vec<Job>,
-    pub(super) remains: Vec<Key>,
+    pub(super) remains: Vec<StoreKey>,
     /// Jobs whose specifications were cut, with the request of their texts.
     pub(super) waiting: Vec<(JobId, JobValues)>,
 }
 
 /// The memory that jobs take, and may take together.
 #[derive(Debug)]
-pub(super) struct MemoryRoom {
+pub(super) struct JobMemoryBudget {
     most: Bytes,
     bytes: AtomicU64,
     jobs: AtomicU64,
 }
 
-impl MemoryRoom {
+impl JobMemoryBudget {
     pub(super) fn new(most: Bytes) -> Self {
         Self {
             most,
@@ -78,7 +78,7 @@ impl MemoryRoom {
     }
 }
 
-impl Default for MemoryRoom {
+impl Default for JobMemoryBudget {
     fn default() -> Self {
         Self::new(Bytes(u64::MAX))
     }
@@ -86,33 +86,37 @@ impl Default for MemoryRoom {
 
 /// Decodes one job after the other. Jobs without room are counted and left out.
 #[derive(Default)]
-pub(super) struct Decoder {
-    last: LastSpec,
-    room: Arc<MemoryRoom>,
+pub(super) struct JobDecoder {
+    last: LastReadSpec,
+    room: Arc<JobMemoryBudget>,
 }
 
-impl Decoder {
-    pub(super) fn with_room(room: Arc<MemoryRoom>) -> Self {
+impl JobDecoder {
+    pub(super) fn with_room(room: Arc<JobMemoryBudget>) -> Self {
         Self {
             room,
             ..Self::default()
         }
     }
 
-    pub(super) fn take_job(&mut self, part: JobValues, to: &mut Decoded) -> Result<(), StoreError> {
+    pub(super) fn take_job(
+        &mut self,
+        part: JobValues,
+        to: &mut DecodedJobs,
+    ) -> Result<(), StoreError> {
         if let Some(first) = part.assembly.request_of_texts(part.id)? {
             to.waiting.push((first, part));
             return Ok(());
         }
-        self.complete_job(part, &mut CommonTexts::default(), to)
+        self.complete_job(part, &mut LoadedCommonTexts::default(), to)
     }
 
     /// Decodes a job whose texts are there.
     pub(super) fn complete_job(
         &mut self,
         part: JobValues,
-        texts: &mut CommonTexts,
-        to: &mut Decoded,
+        texts: &mut LoadedCommonTexts,
+        to: &mut DecodedJobs,
     ) -> Result<(), StoreError> {
         match part.assembly.build_job(part.id, &mut self.last, texts)? {
             Some(job) if self.room.admits(&job) => to.jobs.push(job),
@@ -123,29 +127,29 @@ impl Decoder {
     }
 }
 
-type DecodeOutcome = Result<Vec<Decoded>, StoreError>;
+type DecodeOutcome = Result<Vec<DecodedJobs>, StoreError>;
 
-struct WorkerLane {
+struct DecodeWorker {
     batches: SyncSender<Vec<JobValues>>,
     thread: JoinHandle<DecodeOutcome>,
 }
 
 /// Threads that take batches in turn.
-pub(super) struct Workers {
-    lanes: Vec<WorkerLane>,
+pub(super) struct DecodeWorkerPool {
+    lanes: Vec<DecodeWorker>,
     batch: Vec<JobValues>,
     sent: usize,
 }
 
-impl Workers {
+impl DecodeWorkerPool {
     /// Starts them.
-    pub(super) fn start(count: usize, room: &Arc<MemoryRoom>) -> Self {
+    pub(super) fn start(count: usize, room: &Arc<JobMemoryBudget>) -> Self {
         Self {
             lanes: (0..count.max(1))
                 .map(|_| {
                     let (batches, received) = sync_channel(WAITING);
-                    let decoder = Decoder::with_room(room.clone());
-                    WorkerLane {
+                    let decoder = JobDecoder::with_room(room.clone());
+                    DecodeWorker {
                         batches,
                         thread: std::thread::spawn(move || serve_batches(&received, decoder)),
                     }
@@ -172,10 +176,10 @@ impl Workers {
     }
 
     /// Returns everything decoded, in the order in which it was taken.
-    pub(super) fn join_workers(mut self) -> Result<Decoded, StoreError> {
+    pub(super) fn join_workers(mut self) -> Result<DecodedJobs, StoreError> {
         self.send();
         let mut lanes = Vec::with_capacity(self.lanes.len());
-        for WorkerLane { batches, thread } in self.lanes {
+        for DecodeWorker { batches, thread } in self.lanes {
             drop(batches);
             lanes.push(
                 thread
@@ -186,7 +190,7 @@ impl Workers {
                     .into_iter(),
             );
         }
-        let mut all = Decoded::default();
+        let mut all = DecodedJobs::default();
         let count = lanes.len();
         for turn in 0..self.sent {
             let decoded = lanes[turn % count].next().unwrap_or_default();
@@ -198,10 +202,10 @@ impl Workers {
     }
 }
 
-fn serve_batches(batches: &Receiver<Vec<JobValues>>, mut decoder: Decoder) -> DecodeOutcome {
+fn serve_batches(batches: &Receiver<Vec<JobValues>>, mut decoder: JobDecoder) -> DecodeOutcome {
     let mut all = Vec::new();
     for batch in batches {
-        let mut decoded = Decoded::default();
+        let mut decoded = DecodedJobs::default();
         batch
             .into_iter()
             .try_for_each(|part| decoder.take_job(part, &mut decoded))?;

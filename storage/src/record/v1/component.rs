@@ -7,7 +7,7 @@ use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::job_state::{self, AttemptEnding, AttemptState, RestartStep as DomainStep};
 use cospan_domain::placed::{self, PlacementRule, ReasonCode as DomainCode};
 
-use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{TextValue, WireConversion, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content, QueueLimits};
 
 wire_struct!(Component = job_state::Component {
@@ -16,7 +16,7 @@ wire_struct!(Component = job_state::Component {
     attempt: u32,
     given_back: bool,
     charge: Option<Charge>,
-    avoid: Vec<Text<SiteName>>,
+    avoid: Vec<TextValue<SiteName>>,
     collected: Vec<Collected>,
     began: Option<Began>,
     restart: Option<Restart>,
@@ -26,9 +26,9 @@ wire_struct!(Component = job_state::Component {
     origins: Vec<Origin>,
 });
 
-wire_struct!(Origin = job_state::AttemptOrigin { instance: Text<InstanceId>, last: u32 });
+wire_struct!(Origin = job_state::ImportedAttempts { instance: TextValue<InstanceId>, last: u32 });
 
-wire_struct!(Restart = job_state::Restart {
+wire_struct!(Restart = job_state::ComponentRestart {
     step: RestartStep,
     since: u64;
     tries: u32,
@@ -42,17 +42,17 @@ wire_enum!(
     }
 );
 
-wire_struct!(Began = job_state::Began { site: Text<SiteName>, attempt: u32; at: Option<u64> });
+wire_struct!(Began = job_state::BegunAttempt { site: TextValue<SiteName>, attempt: u32; at: Option<u64> });
 
 wire_struct!(Placement = placed::Placement {
-    site: Text<SiteName>,
+    site: TextValue<SiteName>,
     transfer_time: u64;
     sources: Vec<Source>,
     share: Option<u32>,
     acquisition: Acquisition,
 });
 wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits), Reserved(Promised) });
-wire_struct!(Promised = acquisition::ReservationUse {
+wire_struct!(Promised = acquisition::UsedReservation {
     serial: u32,
     from: u64,
     to: u64;
@@ -65,8 +65,8 @@ impl Default for Acquisition {
     }
 }
 
-wire_struct!(PlacedBy = placed::PlacedBy {
-    policy: Text<PolicyName>,
+wire_struct!(PlacedBy = placed::PlacementOrigin {
+    policy: TextValue<PolicyName>,
     rule: Rule;
     refused: Option<DominantRefusal>,
 });
@@ -132,7 +132,7 @@ wire_enum!(
 
 wire_struct!(Source = placed::ContentSource {
     content: Content,
-    from: Text<SiteName>;
+    from: TextValue<SiteName>;
     chunk: Option<Chunk>,
 });
 
@@ -140,14 +140,14 @@ wire_enum!(Run = AttemptState {
     Idle,
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
-    Submitted { lrm_id: Text<LrmId>, at: u64, absences: u8, waits: Option<Waits> },
-    AtGate { lrm_id: Text<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
-    Opened { lrm_id: Text<LrmId>, host: Arc<str>, at: u64 },
-    Running { lrm_id: Text<LrmId>, host: Arc<str>, since: u64 },
+    Submitted { lrm_id: TextValue<LrmId>, at: u64, absences: u8, waits: Option<Waits> },
+    AtGate { lrm_id: TextValue<LrmId>, host: Arc<str>, since: u64, clock: Option<i64> },
+    Opened { lrm_id: TextValue<LrmId>, host: Arc<str>, at: u64 },
+    Running { lrm_id: TextValue<LrmId>, host: Arc<str>, since: u64 },
     Ended { how: Ending, at: u64 },
 });
 
-wire_struct!(Waits = job_state::Waits { since: u64; expected_start: Option<u64>, told_at: Option<u64> });
+wire_struct!(Waits = job_state::SiteQueueWait { since: u64; expected_start: Option<u64>, told_at: Option<u64> });
 
 wire_enum!(Ending = AttemptEnding {
     Succeeded,
@@ -158,8 +158,8 @@ wire_enum!(Ending = AttemptEnding {
     Abandoned,
 });
 
-wire_struct!(Charge = job_state::SiteCharge { site: Text<SiteName>, attempt: u32, detail: Arc<str> });
-wire_struct!(Collected = job_state::Collected { ; content: Option<Content>, done: bool });
+wire_struct!(Charge = job_state::SiteCharge { site: TextValue<SiteName>, attempt: u32, detail: Arc<str> });
+wire_struct!(Collected = job_state::OutputCollection { ; content: Option<Content>, done: bool });
 
 /// Returns an upper bound of the bytes that a component takes as written; fast.
 pub(crate) fn max_written_bytes(component: &job_state::Component) -> usize {
@@ -209,7 +209,7 @@ impl Component {
         let signed = self.origins.last().map_or(0, |origin| origin.last);
         if self.attempt > signed {
             self.origins.push(Origin {
-                instance: Text(instance),
+                instance: TextValue(instance),
                 last: self.attempt,
             });
         }
@@ -230,7 +230,7 @@ mod tests {
     use cospan_domain::ids::{Attempt, Digest};
     use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 
-    use super::super::Convert;
+    use super::super::WireConversion;
     use super::*;
 
     fn text(length: usize) -> Arc<str> {
@@ -246,7 +246,7 @@ mod tests {
         };
         let offset = Bytes(u64::MAX);
         let length = Bytes(u64::MAX);
-        let chunk = Some(cospan_domain::content::Chunk {
+        let chunk = Some(cospan_domain::content::FileChunk {
             of: content,
             offset,
             length,
@@ -256,7 +256,7 @@ mod tests {
             from: site('a'),
             chunk,
         };
-        let collected = job_state::Collected {
+        let collected = job_state::OutputCollection {
             content: Some(content),
             done: true,
         };
@@ -264,7 +264,7 @@ mod tests {
         job_state::Component {
             placement: Some(placed::Placement {
                 share: Some(u32::MAX),
-                acquisition: DomainAcquisition::Queue(acquisition::QueueLimits {
+                acquisition: DomainAcquisition::Queue(acquisition::QueueTimeLimits {
                     deadline: DurationMs(u64::MAX),
                     max_hold: DurationMs(u64::MAX),
                 }),
@@ -282,7 +282,7 @@ mod tests {
             }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
-            began: Some(job_state::Began {
+            began: Some(job_state::BegunAttempt {
                 site: site('b'),
                 attempt,
                 at: Some(Timestamp(u64::MAX)),
@@ -290,14 +290,14 @@ mod tests {
             start_by: Some(Timestamp(u64::MAX)),
             not_before: Some(Timestamp(u64::MAX)),
             held_since: Some(Timestamp(u64::MAX)),
-            restart: Some(job_state::Restart {
+            restart: Some(job_state::ComponentRestart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),
                 tries: u32::MAX,
                 not_before: Timestamp(u64::MAX),
             }),
             origins: vec![
-                job_state::AttemptOrigin {
+                job_state::ImportedAttempts {
                     instance: InstanceId::from_random(1),
                     last: attempt
                 };
@@ -324,7 +324,7 @@ mod tests {
                     lrm_id: lrm_id.clone(),
                     at,
                     absences: u8::MAX,
-                    waits: Some(job_state::Waits {
+                    waits: Some(job_state::SiteQueueWait {
                         since: at,
                         expected_start: Some(at),
                         told_at: Some(at),

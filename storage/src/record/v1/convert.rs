@@ -6,15 +6,15 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cospan_domain::acquisition::Score;
+use cospan_domain::acquisition::BenchmarkScore;
 use cospan_domain::ids::{
     Attempt, AttemptTag, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId,
     KeyName, LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName,
     TargetName,
 };
-use cospan_domain::reservation::Serial;
-use cospan_domain::site::site_state::NotificationId;
-use cospan_domain::transfer::copy_state::Nonce;
+use cospan_domain::reservation::ReservationSerial;
+use cospan_domain::site::site_state::SiteNotificationId;
+use cospan_domain::transfer::copy_state::TryNonce;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) type RecordProblem = String;
 
 /// A domain type with a form in the store.
-pub(crate) trait Convert<W>: Sized {
+pub(crate) trait WireConversion<W>: Sized {
     /// Returns the form in the store.
     fn to_wire(&self) -> W;
 
@@ -33,7 +33,7 @@ pub(crate) trait Convert<W>: Sized {
 
 macro_rules! as_itself {
     ($($type:ty),*) => {$(
-        impl Convert<$type> for $type {
+        impl WireConversion<$type> for $type {
             fn to_wire(&self) -> $type {
                 self.clone()
             }
@@ -48,7 +48,7 @@ as_itself!(u8, u32, u64, i64, bool, Arc<str>);
 
 macro_rules! as_number {
     ($($type:ident($number:ty)),*) => {$(
-        impl Convert<$number> for $type {
+        impl WireConversion<$number> for $type {
             fn to_wire(&self) -> $number {
                 self.0
             }
@@ -59,7 +59,7 @@ macro_rules! as_number {
         }
     )*};
 }
-impl Convert<u32> for usize {
+impl WireConversion<u32> for usize {
     fn to_wire(&self) -> u32 {
         u32::try_from(*self).unwrap_or(u32::MAX)
     }
@@ -78,22 +78,22 @@ as_number!(
     ClockSkew(i64),
     DurationMs(u64),
     Bytes(u64),
-    Nonce(u64),
-    NotificationId(u64),
-    Serial(u32),
-    Score(u64)
+    TryNonce(u64),
+    SiteNotificationId(u64),
+    ReservationSerial(u32),
+    BenchmarkScore(u64)
 );
 
 /// A name, written as text and read without a detour.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text<T>(pub(crate) T);
+pub(crate) struct TextValue<T>(pub(crate) T);
 
-impl<T: Clone> Convert<Text<T>> for T {
-    fn to_wire(&self) -> Text<T> {
-        Text(self.clone())
+impl<T: Clone> WireConversion<TextValue<T>> for T {
+    fn to_wire(&self) -> TextValue<T> {
+        TextValue(self.clone())
     }
 
-    fn from_wire(wire: Text<T>) -> Result<Self, RecordProblem> {
+    fn from_wire(wire: TextValue<T>) -> Result<Self, RecordProblem> {
         Ok(wire.0)
     }
 }
@@ -125,25 +125,25 @@ names! {
     String TargetName
 }
 
-impl<T: TextForm> Serialize for Text<T> {
+impl<T: TextForm> Serialize for TextValue<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.0.write(to)
     }
 }
 
-impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for TextValue<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct NameVisitor<T>(PhantomData<T>);
 
         impl<T: FromStr<Err: Display>> Visitor<'_> for NameVisitor<T> {
-            type Value = Text<T>;
+            type Value = TextValue<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
-                text.parse().map(Text).map_err(E::custom)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextValue<T>, E> {
+                text.parse().map(TextValue).map_err(E::custom)
             }
         }
 
@@ -151,7 +151,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-impl<T: Convert<W>, W> Convert<Option<W>> for Option<T> {
+impl<T: WireConversion<W>, W> WireConversion<Option<W>> for Option<T> {
     fn to_wire(&self) -> Option<W> {
         self.as_ref().map(T::to_wire)
     }
@@ -163,7 +163,7 @@ impl<T: Convert<W>, W> Convert<Option<W>> for Option<T> {
 
 macro_rules! as_list {
     ($($list:ident[$($item:ident)?]);*) => {$(
-        impl<T: Convert<W> $(+ $item)?, W> Convert<Vec<W>> for $list<T> {
+        impl<T: WireConversion<W> $(+ $item)?, W> WireConversion<Vec<W>> for $list<T> {
             fn to_wire(&self) -> Vec<W> {
                 self.iter().map(T::to_wire).collect()
             }
@@ -176,7 +176,7 @@ macro_rules! as_list {
 }
 as_list!(VecDeque[]; BTreeSet[Ord]);
 
-impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
+impl<T: WireConversion<W>, W> WireConversion<Vec<W>> for Vec<T> {
     fn to_wire(&self) -> Vec<W> {
         self.iter().map(T::to_wire).collect()
     }
@@ -191,7 +191,9 @@ impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
     }
 }
 
-impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap<K, V> {
+impl<K: WireConversion<A> + Ord, V: WireConversion<B>, A, B> WireConversion<Vec<(A, B)>>
+    for BTreeMap<K, V>
+{
     fn to_wire(&self) -> Vec<(A, B)> {
         self.iter()
             .map(|(key, value)| (key.to_wire(), value.to_wire()))
@@ -205,7 +207,7 @@ impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap
     }
 }
 
-impl<T: Convert<A>, U: Convert<B>, A, B> Convert<(A, B)> for (T, U) {
+impl<T: WireConversion<A>, U: WireConversion<B>, A, B> WireConversion<(A, B)> for (T, U) {
     fn to_wire(&self) -> (A, B) {
         (self.0.to_wire(), self.1.to_wire())
     }
@@ -235,18 +237,18 @@ macro_rules! wire_struct {
             )*)?
         }
 
-        impl crate::record::v1::Convert<$name> for $domain {
+        impl crate::record::v1::WireConversion<$name> for $domain {
             fn to_wire(&self) -> $name {
                 $name {
-                    $($field: crate::record::v1::Convert::to_wire(&self.$field),)*
-                    $($($extra: crate::record::v1::Convert::to_wire(&self.$extra),)*)?
+                    $($field: crate::record::v1::WireConversion::to_wire(&self.$field),)*
+                    $($($extra: crate::record::v1::WireConversion::to_wire(&self.$extra),)*)?
                 }
             }
 
             fn from_wire(wire: $name) -> Result<Self, crate::record::v1::RecordProblem> {
                 Ok(Self {
-                    $($field: crate::record::v1::Convert::from_wire(wire.$field)?,)*
-                    $($($extra: crate::record::v1::Convert::from_wire(wire.$extra)?,)*)?
+                    $($field: crate::record::v1::WireConversion::from_wire(wire.$field)?,)*
+                    $($($extra: crate::record::v1::WireConversion::from_wire(wire.$extra)?,)*)?
                 })
             }
         }
@@ -267,15 +269,15 @@ macro_rules! wire_enum {
             $($variant $({ $($field: $type),* })? $(($inner))?),*
         }
 
-        impl crate::record::v1::Convert<$name> for $domain {
+        impl crate::record::v1::WireConversion<$name> for $domain {
             fn to_wire(&self) -> $name {
                 match self {
                     $($domain::$variant
                         $({ $($field),* })?
                         $((wire_inner!($inner => inner)))?
                     => $name::$variant
-                        $({ $($field: crate::record::v1::Convert::to_wire($field)),* })?
-                        $((<_ as crate::record::v1::Convert<$inner>>::to_wire(inner)))?
+                        $({ $($field: crate::record::v1::WireConversion::to_wire($field)),* })?
+                        $((<_ as crate::record::v1::WireConversion<$inner>>::to_wire(inner)))?
                     ),*
                 }
             }
@@ -286,8 +288,8 @@ macro_rules! wire_enum {
                         $({ $($field),* })?
                         $((wire_inner!($inner => inner)))?
                     => $domain::$variant
-                        $({ $($field: crate::record::v1::Convert::from_wire($field)?),* })?
-                        $((<_ as crate::record::v1::Convert<$inner>>::from_wire(inner)?))?
+                        $({ $($field: crate::record::v1::WireConversion::from_wire($field)?),* })?
+                        $((<_ as crate::record::v1::WireConversion<$inner>>::from_wire(inner)?))?
                     ),*
                 })
             }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
-use cospan_domain::transfer::copy_state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
+use cospan_domain::transfer::copy_state::{self, CopyPhase as DomainPhase, CopyUsage};
 use cospan_domain::transfer::file_place::FilePlace as DomainPlace;
 
-use super::convert::{Text, wire_enum, wire_struct};
+use super::convert::{TextValue, wire_enum, wire_struct};
 use super::spec::{Chunk, Content};
 
 wire_struct!(CopyRecord = copy_state::CopyRecord {
     content: Content,
-    site: Text<SiteName>,
+    site: TextValue<SiteName>,
     usage: Usage,
     phase: CopyPhase;
     chunk: Option<Chunk>,
@@ -20,7 +20,7 @@ wire_struct!(CopyRecord = copy_state::CopyRecord {
     leftovers: Vec<(u64, Source)>,
 });
 
-wire_enum!(Usage = DomainUsage { Needed, Unneeded { since: u64 } });
+wire_enum!(Usage = CopyUsage { Needed, Unneeded { since: u64 } });
 
 wire_enum!(CopyPhase = DomainPhase {
     Absent,
@@ -32,37 +32,37 @@ wire_enum!(CopyPhase = DomainPhase {
 });
 
 wire_struct!(
-    Try = copy_state::Try {
+    Try = copy_state::CopyTry {
         source: Source,
         nonce: u64
     }
 );
-wire_struct!(Source = copy_state::TrySource { site: Text<SiteName>, place: StoredFilePlace });
+wire_struct!(Source = copy_state::CopyTrySource { site: TextValue<SiteName>, place: StoredFilePlace });
 
-wire_struct!(Trouble = copy_state::CopyTrouble {
+wire_struct!(Trouble = copy_state::CopyFaults {
     ;
     tries: u32,
     destination: u32,
-    excluded: Vec<Text<SiteName>>,
+    excluded: Vec<TextValue<SiteName>>,
     last_error: Option<Arc<str>>,
     at_destination: bool,
 });
 
 impl Default for Trouble {
     fn default() -> Self {
-        super::Convert::to_wire(&copy_state::CopyTrouble::default())
+        super::WireConversion::to_wire(&copy_state::CopyFaults::default())
     }
 }
 
 /// A place of a file at a site; an output is named by its attempt's tag and path.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum StoredFilePlace {
-    Store(Text<Digest>),
-    User(Text<RelPath>),
-    Output(Text<AttemptTag>, Text<RelPath>),
+    Store(TextValue<Digest>),
+    User(TextValue<RelPath>),
+    Output(TextValue<AttemptTag>, TextValue<RelPath>),
 }
 
-impl super::Convert<StoredFilePlace> for DomainPlace {
+impl super::WireConversion<StoredFilePlace> for DomainPlace {
     fn to_wire(&self) -> StoredFilePlace {
         match self {
             DomainPlace::Store(digest) => StoredFilePlace::Store(digest.to_wire()),
@@ -74,13 +74,16 @@ impl super::Convert<StoredFilePlace> for DomainPlace {
     }
 
     fn from_wire(wire: StoredFilePlace) -> Result<Self, super::RecordProblem> {
-        use super::Convert;
+        use super::WireConversion;
         Ok(match wire {
-            StoredFilePlace::Store(digest) => DomainPlace::Store(Convert::from_wire(digest)?),
-            StoredFilePlace::User(path) => DomainPlace::User(Convert::from_wire(path)?),
-            StoredFilePlace::Output(tag, path) => {
-                DomainPlace::Output(Convert::from_wire(tag)?, Convert::from_wire(path)?)
+            StoredFilePlace::Store(digest) => {
+                DomainPlace::Store(WireConversion::from_wire(digest)?)
             }
+            StoredFilePlace::User(path) => DomainPlace::User(WireConversion::from_wire(path)?),
+            StoredFilePlace::Output(tag, path) => DomainPlace::Output(
+                WireConversion::from_wire(tag)?,
+                WireConversion::from_wire(path)?,
+            ),
         })
     }
 }

@@ -6,7 +6,7 @@ use cospan_domain::ids::{KeyName, LrmId, SiteName, TargetName};
 use cospan_domain::job::job_event::{self, JobEventKind};
 
 use super::component::{Charge, Ending, PlacedBy, Placement};
-use super::convert::{Text, wire_enum, wire_struct};
+use super::convert::{TextValue, wire_enum, wire_struct};
 use super::job_head::{AbortCause, AfterAbort};
 use super::reservation::{
     Anew, Coallocation, Failure, Outcome, ReservationWish, Split, Unreserved,
@@ -33,20 +33,20 @@ wire_enum!(Happened = JobEventKind {
         lead: u64,
         split: Option<Split>,
     },
-    ReservationAnswered { site: Text<SiteName>, outcome: Outcome },
-    ReservationChanged { wish: Option<ReservationWish>, by: Text<KeyName> },
-    ReservationMoveSought { wish: ReservationWish, wanted: Coallocation, by: Text<KeyName> },
+    ReservationAnswered { site: TextValue<SiteName>, outcome: Outcome },
+    ReservationChanged { wish: Option<ReservationWish>, by: TextValue<KeyName> },
+    ReservationMoveSought { wish: ReservationWish, wanted: Coallocation, by: TextValue<KeyName> },
     ReservationForwardSought {
         wanted: Coallocation,
-        freed: Vec<Text<SiteName>>,
+        freed: Vec<TextValue<SiteName>>,
         anew: Option<Anew>,
     },
     ReservationMoved,
     ReservationStayed { failure: Failure, next: Option<u64> },
     UnreservedChosen { claimed: Vec<Unreserved> },
-    ReservationWithheld { site: Text<SiteName>, most: u32, next: Option<u64> },
+    ReservationWithheld { site: TextValue<SiteName>, most: u32, next: Option<u64> },
     StartAnnounced,
-    NoticeTold { notice: u32, target: Text<TargetName>, problem: Option<Arc<str>> },
+    NoticeTold { notice: u32, target: TextValue<TargetName>, problem: Option<Arc<str>> },
     ReservationForgone { failure: Failure, next: Option<u64> },
     StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
@@ -60,7 +60,7 @@ wire_enum!(Happened = JobEventKind {
     ComponentFailed { component: u32, why: AbortCause, next_claim: u64 },
     ClaimReturned,
     AttemptRenewed { component: u32 },
-    AttemptSubmitted { component: u32, lrm_id: Text<LrmId> },
+    AttemptSubmitted { component: u32, lrm_id: TextValue<LrmId> },
     SubmissionUncertain { component: u32, settled_at: u64 },
     AttemptAbsent { component: u32, counts: bool, look_at: u64 },
     AttemptSeen { component: u32 },
@@ -82,15 +82,15 @@ wire_enum!(Happened = JobEventKind {
     RoundAborted { why: AbortCause, then: AfterAbort },
     AbortRedirected { then: AfterAbort },
     JobRequeued { not_before: u64 },
-    PriorityChanged { to: Priority, by: Option<Text<KeyName>> },
-    JobFrozen { by: Text<KeyName> },
-    JobThawed { by: Text<KeyName> },
+    PriorityChanged { to: Priority, by: Option<TextValue<KeyName>> },
+    JobFrozen { by: TextValue<KeyName> },
+    JobThawed { by: TextValue<KeyName> },
     JobHeld { reason: Arc<str> },
-    JobReleased { by: Text<KeyName> },
+    JobReleased { by: TextValue<KeyName> },
     JobFinished,
     JobFailed { reason: Arc<str> },
-    JobCancelled { by: Text<KeyName> },
-    EndTold { target: Text<TargetName>, problem: Option<Arc<str>> },
+    JobCancelled { by: TextValue<KeyName> },
+    EndTold { target: TextValue<TargetName>, problem: Option<Arc<str>> },
 });
 
 impl JobEvent {

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use cospan_domain::boxed_default::Sparse;
+use cospan_domain::boxed_default::BoxedUnlessDefault;
 use cospan_domain::ids::Round;
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName, TargetName};
 use cospan_domain::job::job_state::{
-    self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job, JobPhase,
+    self, AbortCause as DomainAbortCause, AbortConsequence, Component, Job, JobPhase,
 };
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
 use super::component::PlacedBy;
-use super::convert::{Convert, RecordProblem, Text, is_default, wire_enum, wire_struct};
+use super::convert::{
+    RecordProblem, TextValue, WireConversion, is_default, wire_enum, wire_struct,
+};
 use super::reservation::{Reservation, Wish};
 use super::spec::Priority;
 
 /// The head. `components` is their number; they are in blocks of their own.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct JobHead {
-    owner: Text<KeyName>,
+pub(crate) struct StoredJobHead {
+    owner: TextValue<KeyName>,
     submitted_at: u64,
     priority: Priority,
     phase: Phase,
@@ -34,7 +36,7 @@ pub(crate) struct JobHead {
     #[serde(default, skip_serializing_if = "is_default")]
     idempotency: Option<Idempotency>,
     #[serde(default, skip_serializing_if = "is_default")]
-    frozen_by: Option<Text<KeyName>>,
+    frozen_by: Option<TextValue<KeyName>>,
     #[serde(default, skip_serializing_if = "is_default")]
     held: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -54,10 +56,10 @@ pub(crate) struct JobHead {
     #[serde(default, skip_serializing_if = "is_default")]
     wish: Option<Wish>,
     #[serde(default, skip_serializing_if = "is_default")]
-    told: Vec<Text<TargetName>>,
+    told: Vec<TextValue<TargetName>>,
 }
 
-impl JobHead {
+impl StoredJobHead {
     /// Makes the head of a job.
     pub(crate) fn from_job(job: &Job) -> Self {
         Self {
@@ -96,31 +98,31 @@ impl JobHead {
             id,
             spec,
             components,
-            owner: Convert::from_wire(self.owner)?,
-            idempotency: Convert::from_wire(self.idempotency)?,
-            submitted_at: Convert::from_wire(self.submitted_at)?,
-            priority: Convert::from_wire(self.priority)?,
-            frozen_by: Convert::from_wire(self.frozen_by)?,
+            owner: WireConversion::from_wire(self.owner)?,
+            idempotency: WireConversion::from_wire(self.idempotency)?,
+            submitted_at: WireConversion::from_wire(self.submitted_at)?,
+            priority: WireConversion::from_wire(self.priority)?,
+            frozen_by: WireConversion::from_wire(self.frozen_by)?,
             held: self.held,
-            phase: Convert::from_wire(self.phase)?,
+            phase: WireConversion::from_wire(self.phase)?,
             round: Round(self.round),
             inputs_here: self.inputs_here,
-            start_at: Convert::from_wire(self.start_at)?,
-            setbacks: Convert::from_wire(self.setbacks)?,
-            next_claim: Convert::from_wire(self.next_claim)?,
-            preempting: Convert::from_wire(self.preempting)?,
+            start_at: WireConversion::from_wire(self.start_at)?,
+            setbacks: WireConversion::from_wire(self.setbacks)?,
+            next_claim: WireConversion::from_wire(self.next_claim)?,
+            preempting: WireConversion::from_wire(self.preempting)?,
             promoted: self.promoted,
-            instants: Convert::from_wire(self.instants)?,
-            placed_by: Convert::from_wire(self.placed_by)?,
-            reservation: Convert::from_wire(self.reservation)?,
-            wish: Convert::from_wire(self.wish.unwrap_or(Wish::AsSubmitted))?,
-            told: Convert::from_wire(self.told)?,
+            instants: WireConversion::from_wire(self.instants)?,
+            placed_by: WireConversion::from_wire(self.placed_by)?,
+            reservation: WireConversion::from_wire(self.reservation)?,
+            wish: WireConversion::from_wire(self.wish.unwrap_or(Wish::AsSubmitted))?,
+            told: WireConversion::from_wire(self.told)?,
             revision: self.revision,
         })
     }
 }
 
-wire_struct!(Idempotency = job_state::Idempotency { key: Text<IdempotencyKey>, body: Text<Digest> });
+wire_struct!(Idempotency = job_state::SubmissionIdempotency { key: TextValue<IdempotencyKey>, body: TextValue<Digest> });
 
 wire_enum!(Phase = JobPhase {
     Queued { since: u64, not_before: u64 },
@@ -132,7 +134,7 @@ wire_enum!(Phase = JobPhase {
     Aborting { since: u64, why: AbortCause, then: AfterAbort },
     Finished { at: u64 },
     Failed { at: u64, reason: Arc<str> },
-    Cancelled { at: u64, by: Text<KeyName> },
+    Cancelled { at: u64, by: TextValue<KeyName> },
 });
 
 wire_enum!(AbortCause = DomainAbortCause {
@@ -144,24 +146,24 @@ wire_enum!(AbortCause = DomainAbortCause {
     Application { component: u32, detail: Arc<str> },
     Cancelled,
     Preempted { by: u64 },
-    Drained { site: Text<SiteName> },
+    Drained { site: TextValue<SiteName> },
     Barred { component: u32, detail: Arc<str> },
-    ReservationChanged { by: Text<KeyName> },
+    ReservationChanged { by: TextValue<KeyName> },
 });
 
-wire_enum!(AfterAbort = DomainAfterAbort {
+wire_enum!(AfterAbort = AbortConsequence {
     Requeue { not_before: u64 },
     Fail { reason: Arc<str> },
-    Cancel { by: Text<KeyName> },
+    Cancel { by: TextValue<KeyName> },
 });
 
 #[rustfmt::skip]
-wire_struct!(Setbacks = job_state::Setbacks {
+wire_struct!(Setbacks = job_state::SetbackCounts {
     ; claims: u32, rounds: u32, site_errors: u32, own_errors: u32, inputs: u32,
     missed_starts: u32, preemptions: u32, incidents: u32,
 });
 
-wire_struct!(Instants = job_state::Instants {
+wire_struct!(Instants = job_state::JobInstants {
     ;
     first_placed: Option<u64>,
     placed: Option<u64>,
@@ -178,24 +180,24 @@ wire_struct!(Instants = job_state::Instants {
     transfer_volume: u64,
 });
 
-impl Convert<Instants> for Sparse<job_state::Instants> {
+impl WireConversion<Instants> for BoxedUnlessDefault<job_state::JobInstants> {
     fn to_wire(&self) -> Instants {
         (**self).to_wire()
     }
 
     fn from_wire(wire: Instants) -> Result<Self, RecordProblem> {
-        Ok(job_state::Instants::from_wire(wire)?.into())
+        Ok(job_state::JobInstants::from_wire(wire)?.into())
     }
 }
 
 impl Default for Setbacks {
     fn default() -> Self {
-        job_state::Setbacks::default().to_wire()
+        job_state::SetbackCounts::default().to_wire()
     }
 }
 
 impl Default for Instants {
     fn default() -> Self {
-        job_state::Instants::default().to_wire()
+        job_state::JobInstants::default().to_wire()
     }
 }

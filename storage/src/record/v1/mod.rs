@@ -15,4 +15,4 @@ mod reservation;
 pub(crate) mod site;
 pub(crate) mod spec;
 
-pub(crate) use convert::{Convert, RecordProblem};
+pub(crate) use convert::{RecordProblem, WireConversion};

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cospan_domain::job::spec::{self, Executable as DomainExecutable, PackedPiece};
+use cospan_domain::job::spec::{self, ExecutableSource, ProgramPiece};
 use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::convert::{Convert, RecordProblem};
+use super::convert::{RecordProblem, WireConversion};
 use super::spec::{ComponentSpec, Executable, JobSpec, Override, StoredProgram};
 
 /// The only field of a word that is stored elsewhere.
@@ -23,7 +23,7 @@ pub(crate) enum StoredWord {
     Common(u32),
 }
 
-impl Convert<StoredWord> for Arc<str> {
+impl WireConversion<StoredWord> for Arc<str> {
     fn to_wire(&self) -> StoredWord {
         StoredWord::Text(self.clone())
     }
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for StoredWord {
 
 /// The words of a program in the pieces in which they are shared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Packed {
+pub(crate) struct StoredProgramWords {
     arguments: u32,
     setup: u32,
     directory: bool,
@@ -93,22 +93,22 @@ enum StoredPiece {
 }
 
 /// Several pieces stay separate, so that shared pieces of jobs can be recognised.
-impl Convert<StoredProgram> for spec::PackedProgram {
+impl WireConversion<StoredProgram> for spec::PackedProgram {
     fn to_wire(&self) -> StoredProgram {
         if self.pieces().len() <= 1 {
             return self.unpack().to_wire();
         }
         let counts = self.word_counts();
-        let packed = Packed {
+        let packed = StoredProgramWords {
             arguments: counts.arguments,
             setup: counts.setup,
             directory: counts.has_directory,
             pieces: self
                 .pieces()
                 .iter()
-                .map(|piece: &PackedPiece| match piece {
-                    PackedPiece::Short(text) => StoredPiece::Short(text.to_wire()),
-                    PackedPiece::Long(text) => StoredPiece::Long(text.to_wire()),
+                .map(|piece: &ProgramPiece| match piece {
+                    ProgramPiece::Short(text) => StoredPiece::Short(text.to_wire()),
+                    ProgramPiece::Long(text) => StoredPiece::Long(text.to_wire()),
                 })
                 .collect(),
         };
@@ -119,7 +119,7 @@ impl Convert<StoredProgram> for spec::PackedProgram {
         let Some(packed) = wire.packed.take() else {
             return Ok(spec::Program::from_wire(wire)?.into());
         };
-        let counts = spec::WordCounts {
+        let counts = spec::ProgramWordCounts {
             arguments: packed.arguments,
             setup: packed.setup,
             has_directory: packed.directory,
@@ -129,15 +129,16 @@ impl Convert<StoredProgram> for spec::PackedProgram {
             .into_iter()
             .map(piece_from_wire)
             .collect::<Result<_, _>>()?;
-        let executable = <DomainExecutable as Convert<Executable>>::from_wire(wire.executable)?;
+        let executable =
+            <ExecutableSource as WireConversion<Executable>>::from_wire(wire.executable)?;
         spec::PackedProgram::from_pieces(executable, counts, pieces).map_err(str::to_owned)
     }
 }
 
-fn piece_from_wire(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
+fn piece_from_wire(wire: StoredPiece) -> Result<ProgramPiece, RecordProblem> {
     Ok(match wire {
-        StoredPiece::Short(word) => PackedPiece::Short(Convert::from_wire(word)?),
-        StoredPiece::Long(word) => PackedPiece::Long(Convert::from_wire(word)?),
+        StoredPiece::Short(word) => ProgramPiece::Short(WireConversion::from_wire(word)?),
+        StoredPiece::Long(word) => ProgramPiece::Long(WireConversion::from_wire(word)?),
     })
 }
 

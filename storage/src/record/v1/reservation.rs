@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquisition::{self, Objective as DomainObjective};
+use cospan_domain::acquisition::{self, RankingObjective};
 use cospan_domain::ids::{SiteName, TargetName};
-use cospan_domain::job::job_state::{self, NoticeKind as DomainNoticeKind, TermsChange};
+use cospan_domain::job::job_state::{self, StartNoticeKind, TermsChange};
 use cospan_domain::reservation::coallocation::{
-    self, Augmenting as DomainAugmenting, Placing as DomainPlacing, Probing as DomainProbing,
-    ReservationOutcome, SearchFailure, SearchStep,
+    self, AugmentingCall, PlacingCall, RankingCall, ReservationOutcome, ReservationSearchFailure,
+    ReservationSearchStep,
 };
 use cospan_domain::reservation::{self, CandidateState, agreement};
 
 use super::component::Placement;
-use super::convert::{Convert, RecordProblem, Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{
+    RecordProblem, TextValue, WireConversion, wire_enum, wire_inner, wire_struct,
+};
 use super::spec::Resources;
 
 wire_struct!(ReservationWish = acquisition::ReservationTerms {
@@ -44,9 +46,9 @@ wire_struct!(Reservation = job_state::JobReservations {
     split: Option<Split>,
     refusals: u32,
 });
-wire_struct!(Split = job_state::JobSplit { shape: u32; refused: u32, is_last: bool });
-wire_struct!(Anew = job_state::Anew { placements: Vec<Vec<Placement>>, split: Split });
-wire_struct!(Notices = job_state::Notices {;
+wire_struct!(Split = job_state::JobDivision { shape: u32; refused: u32, is_last: bool });
+wire_struct!(Anew = job_state::AlternativeDivision { placements: Vec<Vec<Placement>>, split: Split });
+wire_struct!(Notices = job_state::StartNotices {;
     announced: Option<u64>,
     owed: Vec<StartNotice>,
     last: u32,
@@ -54,7 +56,7 @@ wire_struct!(Notices = job_state::Notices {;
 
 impl Default for Notices {
     fn default() -> Self {
-        job_state::Notices::default().to_wire()
+        job_state::StartNotices::default().to_wire()
     }
 }
 
@@ -63,22 +65,22 @@ wire_struct!(StartNotice = job_state::StartNotice {
     kind: NoticeKind,
     at: u64,
     start: u64,
-    told: Vec<Text<TargetName>>,
+    told: Vec<TextValue<TargetName>>,
 });
 wire_enum!(
-    NoticeKind = DomainNoticeKind {
+    NoticeKind = StartNoticeKind {
         StartsSoon,
         StartMoved
     }
 );
 wire_struct!(
-    Unreserved = job_state::Unreserved {
+    Unreserved = job_state::UnreservedComponent {
         component: u32,
         placement: Placement
     }
 );
 
-impl Convert<Reservation> for Box<job_state::JobReservations> {
+impl WireConversion<Reservation> for Box<job_state::JobReservations> {
     fn to_wire(&self) -> Reservation {
         (**self).to_wire()
     }
@@ -93,13 +95,13 @@ wire_struct!(Other = job_state::Rescheduling {
     anew: Option<Anew>,
 });
 
-impl Convert<Anew> for Box<job_state::Anew> {
+impl WireConversion<Anew> for Box<job_state::AlternativeDivision> {
     fn to_wire(&self) -> Anew {
         (**self).to_wire()
     }
 
     fn from_wire(wire: Anew) -> Result<Self, RecordProblem> {
-        job_state::Anew::from_wire(wire).map(Box::new)
+        job_state::AlternativeDivision::from_wire(wire).map(Box::new)
     }
 }
 
@@ -114,7 +116,7 @@ wire_struct!(Coallocation = coallocation::Coallocation {
     rankings: Vec<Ranking>,
 });
 
-wire_struct!(Ranking = reservation::Ranking {
+wire_struct!(Ranking = reservation::SiteRanking {
     objective: Objective,
     since: u64,
     stage_out: u64,
@@ -122,14 +124,14 @@ wire_struct!(Ranking = reservation::Ranking {
     candidates: Vec<Candidate>,
 });
 wire_struct!(Candidate = reservation::ReservationCandidate {
-    site: Text<SiteName>;
+    site: TextValue<SiteName>;
     stage_in: Option<u64>,
     execution: Option<u64>,
     expected: Option<u64>,
     found: Found,
 });
 wire_enum!(
-    Objective = DomainObjective {
+    Objective = RankingObjective {
         EarliestStart,
         EarliestCompletion
     }
@@ -150,11 +152,11 @@ impl Default for Found {
 
 impl Default for Objective {
     fn default() -> Self {
-        DomainObjective::default().to_wire()
+        RankingObjective::default().to_wire()
     }
 }
 
-wire_struct!(Preferences = acquisition::Preferences {
+wire_struct!(Preferences = acquisition::RankingPreferences {
     ;
     objective: Objective,
     benchmarks: Vec<Benchmark>,
@@ -162,13 +164,13 @@ wire_struct!(Preferences = acquisition::Preferences {
     stage_in: Option<u64>,
     stage_out: Option<u64>,
 });
-wire_struct!(Benchmark = acquisition::Benchmark { name: Arc<str>, reference: u64, run_time: u64 });
+wire_struct!(Benchmark = acquisition::JobBenchmark { name: Arc<str>, reference: u64, run_time: u64 });
 
 wire_struct!(Part = coallocation::CoallocationPart {
     component: u32,
     resources: Resources,
     length: u64,
-    sites: Vec<Text<SiteName>>;
+    sites: Vec<TextValue<SiteName>>;
     offset: u64,
 });
 
@@ -184,9 +186,9 @@ wire_struct!(Search = reservation::ReservationSearch {
     given_up: bool,
 });
 
-wire_struct!(Held = reservation::PartReservation { site: Text<SiteName>, serial: u32, start: u64 });
+wire_struct!(Held = reservation::PartReservation { site: TextValue<SiteName>, serial: u32, start: u64 });
 
-wire_enum!(Step = SearchStep {
+wire_enum!(Step = ReservationSearchStep {
     Rank { granted: Vec<Held>, at: Probing },
     Place { part: u32, at: Placing, refused: Option<u64> },
     Augment { turn: u32, at: Augmenting },
@@ -196,20 +198,20 @@ wire_enum!(Step = SearchStep {
     Confirmed,
 });
 
-wire_enum!(Probing = DomainProbing { Create(u32), Cancel(u32), Confirm, Release });
+wire_enum!(Probing = RankingCall { Create(u32), Cancel(u32), Confirm, Release });
 
-wire_enum!(Placing = DomainPlacing { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
+wire_enum!(Placing = PlacingCall { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
 
-wire_enum!(Augmenting = DomainAugmenting {
+wire_enum!(Augmenting = AugmentingCall {
     Create(Path),
     HandOver { rest: Vec<u32>, taker: u32, giver: u32, carried: Held },
     Cancel(Held),
 });
 
-wire_struct!(Path = coallocation::Path { takers: Vec<u32>, last: u32, end: Text<SiteName> });
+wire_struct!(Path = coallocation::AugmentingPath { takers: Vec<u32>, last: u32, end: TextValue<SiteName> });
 
 wire_enum!(
-    Failure = SearchFailure {
+    Failure = ReservationSearchFailure {
         Never,
         NoCommonStart,
         WindowsTried,

@@ -5,20 +5,16 @@ use std::sync::Arc;
 use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::site::barred_owners_record;
 use cospan_domain::site::failure::FailureClass as DomainClass;
-use cospan_domain::site::joint_reservation::{self, JointState};
-use cospan_domain::site::shared_reservation::{
-    self, SharedEnd as DomainEnd, SharedStage as DomainStage,
-};
-use cospan_domain::site::site_state::{
-    self, Breaker as DomainBreaker, NotificationKind as DomainKind,
-};
+use cospan_domain::site::joint_reservation::{self, JointReservationState};
+use cospan_domain::site::shared_reservation::{self, SharedReservationEnd, SharedReservationStage};
+use cospan_domain::site::site_state::{self, Breaker as DomainBreaker, SiteNotificationKind};
 
-use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{TextValue, wire_enum, wire_inner, wire_struct};
 use super::reservation::StartWindow;
 use super::spec::Resources;
 
 wire_struct!(SiteRecord = site_state::SiteRecord {
-    site: Text<SiteName>,
+    site: TextValue<SiteName>,
     consecutive_errors: u32,
     breaker: Breaker;
     operator: Operator,
@@ -30,16 +26,16 @@ wire_struct!(SiteRecord = site_state::SiteRecord {
     erring_jobs: Vec<u64>,
     shared: Vec<SharedReservation>,
     last_shared: u32,
-    accused: Option<Text<KeyName>>,
-    reopened_by: Option<Text<KeyName>>,
+    accused: Option<TextValue<KeyName>>,
+    reopened_by: Option<TextValue<KeyName>>,
     own_probe: Option<OwnProbe>,
     last_own_probe: u32,
     kept_off: Vec<KeptOff>,
 });
 
-wire_struct!(OwnProbe = barred_owners_record::OwnProbe { number: u32, owner: Text<KeyName>, since: u64 });
-wire_struct!(KeptOff = barred_owners_record::KeptOff {
-    owner: Text<KeyName>,
+wire_struct!(OwnProbe = barred_owners_record::OwnProbe { number: u32, owner: TextValue<KeyName>, since: u64 });
+wire_struct!(KeptOff = barred_owners_record::BarredOwner {
+    owner: TextValue<KeyName>,
     since: u64,
     until: u64,
     times: u32,
@@ -48,7 +44,7 @@ wire_struct!(KeptOff = barred_owners_record::KeptOff {
 wire_struct!(SharedReservation = shared_reservation::SharedReservation {
     wish: SharedWish,
     serial: u32,
-    by: Text<KeyName>,
+    by: TextValue<KeyName>,
     stage: SharedStage;
     granted: Option<u64>,
     used: bool,
@@ -56,31 +52,31 @@ wire_struct!(SharedReservation = shared_reservation::SharedReservation {
     extension: u32,
 });
 wire_struct!(
-    Together = joint_reservation::JointPart {
+    Together = joint_reservation::JointPartState {
         root: u32,
         tries: u32,
         accord: Accord
     }
 );
 wire_enum!(
-    Accord = JointState {
+    Accord = JointReservationState {
         Looking,
         Agreed,
         Kept
     }
 );
-wire_struct!(SharedWish = shared_reservation::SharedTerms {
-    name: Text<ReservationName>,
+wire_struct!(SharedWish = shared_reservation::SharedReservationTerms {
+    name: TextValue<ReservationName>,
     resources: Resources,
     window: StartWindow,
     length: u64;
-    allowed: Vec<Text<KeyName>>,
+    allowed: Vec<TextValue<KeyName>>,
     lead: u64,
     margin: u64,
-    parts: Vec<(Text<SiteName>, Resources)>,
+    parts: Vec<(TextValue<SiteName>, Resources)>,
     tolerance: u64,
 });
-wire_enum!(SharedStage = DomainStage {
+wire_enum!(SharedStage = SharedReservationStage {
     Asked,
     Granted,
     Confirmed,
@@ -88,12 +84,12 @@ wire_enum!(SharedStage = DomainStage {
     Releasing(SharedEnd),
     Ended(SharedEnd),
 });
-wire_enum!(SharedEnd = DomainEnd {
+wire_enum!(SharedEnd = SharedReservationEnd {
     Refused { next: Option<u64> },
     WrongStart,
     Lost,
     NoShow,
-    Cancelled { by: Text<KeyName> },
+    Cancelled { by: TextValue<KeyName> },
     AskedAnew,
 });
 
@@ -111,7 +107,7 @@ wire_enum!(Breaker = DomainBreaker {
     HalfOpen { since: u64, allowed: u32, running: Vec<AttemptId>, trips: u32 },
 });
 
-wire_struct!(Operator = site_state::Operator {
+wire_struct!(Operator = site_state::OperatorSettings {
     ;
     draining: Option<Order>,
     frozen: Option<Order>,
@@ -122,15 +118,15 @@ wire_struct!(Operator = site_state::Operator {
 
 impl Default for Operator {
     fn default() -> Self {
-        super::Convert::to_wire(&site_state::Operator::default())
+        super::WireConversion::to_wire(&site_state::OperatorSettings::default())
     }
 }
 
-wire_struct!(Order = site_state::IssuedBy { by: Text<KeyName>, at: u64 });
-wire_struct!(Window = site_state::Window { from: u64, until: u64, by: Text<KeyName>, reason: Arc<str> });
-wire_struct!(Forced = site_state::Forced { usable: bool, until: u64, by: Text<KeyName> });
+wire_struct!(Order = site_state::CommandOrigin { by: TextValue<KeyName>, at: u64 });
+wire_struct!(Window = site_state::MaintenanceWindow { from: u64, until: u64, by: TextValue<KeyName>, reason: Arc<str> });
+wire_struct!(Forced = site_state::ForcedState { usable: bool, until: u64, by: TextValue<KeyName> });
 
-wire_struct!(ErrorDetail = site_state::ErrorDetail {
+wire_struct!(ErrorDetail = site_state::SiteErrorRecord {
     attempt: AttemptId,
     class: FailureClass,
     at: u64,
@@ -150,7 +146,7 @@ wire_enum!(
     }
 );
 
-wire_struct!(Notification = site_state::Notification {
+wire_struct!(Notification = site_state::SiteNotification {
     id: u64,
     kind: NotificationKind,
     at: u64,
@@ -159,7 +155,7 @@ wire_struct!(Notification = site_state::Notification {
 });
 
 wire_enum!(
-    NotificationKind = DomainKind {
+    NotificationKind = SiteNotificationKind {
         Unusable,
         ProbeFailed,
         Usable,

@@ -3,29 +3,29 @@
 use std::sync::Arc;
 
 use cospan_domain::acquisition::{self, AcquisitionMode as DomainMode};
-use cospan_domain::bid::{Weight, WeightError, Weights};
-use cospan_domain::boxed_default::Sparse;
+use cospan_domain::bid::{DimensionWeight, DimensionWeightError, DimensionWeights};
+use cospan_domain::boxed_default::BoxedUnlessDefault;
 use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, ReservationName, RunnerName, SiteName,
     TargetName,
 };
-use cospan_domain::job::chunk::Feed as DomainFeed;
-use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
-use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
+use cospan_domain::job::chunk::InputPortion;
+use cospan_domain::job::spec::{self, ExecutableSource, OutputDestination};
 use cospan_domain::job::spec::{OverrideScope, RequestType};
+use cospan_domain::job::spec::{Priority as DomainPriority, UnreachableAction};
 use cospan_domain::labels::{self, LabelRule};
 use cospan_domain::resources;
-use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
+use cospan_domain::runner::{self, PayloadSignal, RestartScope as DomainScope};
 
 use super::convert::{
-    Convert, RecordProblem, Text, is_default, wire_enum, wire_inner, wire_struct,
+    RecordProblem, TextValue, WireConversion, is_default, wire_enum, wire_inner, wire_struct,
 };
-use super::program_words::{Packed, StoredWord};
+use super::program_words::{StoredProgramWords, StoredWord};
 use super::reservation::{Preferences, ReservationWish};
 
-type Pairs = Vec<(Arc<str>, StoredWord)>;
-type Texts = Vec<StoredWord>;
+type WordPairs = Vec<(Arc<str>, StoredWord)>;
+type WordList = Vec<StoredWord>;
 
 wire_struct!(JobSpec = spec::JobSpec {
     request: Request,
@@ -36,7 +36,7 @@ wire_struct!(JobSpec = spec::JobSpec {
     on_unreachable: OnUnreachable;
     max_retries: u32,
     name: Option<Arc<str>>,
-    policy: Option<Text<PolicyName>>,
+    policy: Option<TextValue<PolicyName>>,
     max_placement_tries: Option<u32>,
     max_claim_tries: Option<u32>,
     run: RunOptions,
@@ -44,22 +44,22 @@ wire_struct!(JobSpec = spec::JobSpec {
 
 wire_struct!(RunOptions = runner::RunOptions {
     ;
-    runner: Option<Text<RunnerName>>,
+    runner: Option<TextValue<RunnerName>>,
     task: Option<Task>,
     warning: Option<Warning>,
-    notify: Vec<Text<TargetName>>,
+    notify: Vec<TextValue<TargetName>>,
     restart_scope: RestartScope,
     acquisition: AcquisitionOptions,
     weights: Option<Vec<(Arc<str>, u32)>>,
     reservation: Option<ReservationWish>,
     preferences: Option<Preferences>,
-    within: Option<Text<ReservationName>>,
+    within: Option<TextValue<ReservationName>>,
     molding: Molding,
 });
 
-wire_struct!(Molding = acquisition::Molding {; overhead: u32, shapes: Vec<OtherShape> });
+wire_struct!(Molding = acquisition::MoldingOptions {; overhead: u32, shapes: Vec<OtherShape> });
 wire_struct!(
-    OtherShape = acquisition::OtherShape {
+    OtherShape = acquisition::AlternativeShape {
         processors: u32,
         run_time: u64
     }
@@ -67,11 +67,11 @@ wire_struct!(
 
 impl Default for Molding {
     fn default() -> Self {
-        acquisition::Molding::default().to_wire()
+        acquisition::MoldingOptions::default().to_wire()
     }
 }
 
-impl Convert<RunOptions> for Sparse<runner::RunOptions> {
+impl WireConversion<RunOptions> for BoxedUnlessDefault<runner::RunOptions> {
     fn to_wire(&self) -> RunOptions {
         (**self).to_wire()
     }
@@ -82,7 +82,7 @@ impl Convert<RunOptions> for Sparse<runner::RunOptions> {
 }
 
 /// Pairs of the name of a dimension and its weight in thousandths.
-impl Convert<Vec<(Arc<str>, u32)>> for Weights {
+impl WireConversion<Vec<(Arc<str>, u32)>> for DimensionWeights {
     fn to_wire(&self) -> Vec<(Arc<str>, u32)> {
         self.by_name()
             .map(|(name, weight)| (name.into(), weight.thousandths()))
@@ -90,12 +90,12 @@ impl Convert<Vec<(Arc<str>, u32)>> for Weights {
     }
 
     fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, RecordProblem> {
-        let named: Result<Vec<(Arc<str>, Weight)>, WeightError> = wire
+        let named: Result<Vec<(Arc<str>, DimensionWeight)>, DimensionWeightError> = wire
             .into_iter()
-            .map(|(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?)))
+            .map(|(name, thousandths)| Ok((name, DimensionWeight::from_thousandths(thousandths)?)))
             .collect();
         let weights = named.and_then(|named| {
-            Weights::from_named(named.iter().map(|(name, weight)| (&**name, *weight)))
+            DimensionWeights::from_named(named.iter().map(|(name, weight)| (&**name, *weight)))
         });
         weights.map_err(|error| error.to_string())
     }
@@ -106,7 +106,7 @@ wire_struct!(AcquisitionOptions = acquisition::AcquisitionOptions {
     limits: QueueLimits,
 });
 wire_struct!(
-    QueueLimits = acquisition::QueueLimits {
+    QueueLimits = acquisition::QueueTimeLimits {
         deadline: u64,
         max_hold: u64
     }
@@ -133,7 +133,7 @@ impl Default for AcquisitionMode {
 
 impl Default for QueueLimits {
     fn default() -> Self {
-        acquisition::QueueLimits::default().to_wire()
+        acquisition::QueueTimeLimits::default().to_wire()
     }
 }
 
@@ -149,16 +149,16 @@ wire_struct!(Task = runner::SweepTask {
     index: u32,
     count: u32;
     at_once: Option<u32>,
-    values: Pairs,
+    values: WordPairs,
 });
 wire_struct!(
-    Warning = runner::Warning {
+    Warning = runner::EndWarning {
         signal: Signal,
         before: u64
     }
 );
 wire_enum!(
-    Signal = DomainSignal {
+    Signal = PayloadSignal {
         Usr1,
         Usr2,
         Term,
@@ -174,7 +174,7 @@ impl Default for RunOptions {
 }
 
 wire_enum!(Request = RequestType { Fixed, NonFixed, Flexible(Flexible) });
-wire_struct!(Flexible = spec::Flexible {
+wire_struct!(Flexible = spec::FlexibleBounds {
     min_component_size: u32;
     max_components: Option<u32>,
     splits: Vec<Vec<u32>>,
@@ -187,17 +187,17 @@ wire_enum!(
         SuperHigh
     }
 );
-wire_enum!(OnUnreachable = DomainOnUnreachable { Wait, RerunAfter(u64) });
+wire_enum!(OnUnreachable = UnreachableAction { Wait, RerunAfter(u64) });
 
 wire_struct!(ComponentSpec = spec::ComponentSpec {
-    name: Text<ComponentName>,
+    name: TextValue<ComponentName>,
     resources: Resources,
     program: StoredProgram;
-    site: Option<Text<SiteName>>,
+    site: Option<TextValue<SiteName>>,
     constraints: Vec<Constraint>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    at: Vec<(StoredScope, Override)>,
+    at: Vec<(StoredOverrideScope, Override)>,
     restart: Option<Override>,
     start_after: u64,
 });
@@ -207,7 +207,7 @@ wire_struct!(Resources = resources::Resources {
     others: Vec<(Arc<str>, u64)>,
 });
 
-wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
+wire_struct!(Constraint = labels::LabelConstraint { key: Arc<str>, rule: Rule });
 wire_enum!(Rule = LabelRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>), AtLeast(u64) });
 
 /// A program, with its words separate or packed.
@@ -215,19 +215,19 @@ wire_enum!(Rule = LabelRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>
 pub(crate) struct StoredProgram {
     pub(crate) executable: Executable,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) arguments: Texts,
+    pub(crate) arguments: WordList,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) environment: Pairs,
+    pub(crate) environment: WordPairs,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) directory: Option<Text<RelPath>>,
+    pub(crate) directory: Option<TextValue<RelPath>>,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) setup: Texts,
+    pub(crate) setup: WordList,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) packed: Option<Packed>,
+    pub(crate) packed: Option<StoredProgramWords>,
 }
 
 impl StoredProgram {
-    pub(crate) fn from_pieces(executable: Executable, packed: Packed) -> Self {
+    pub(crate) fn from_pieces(executable: Executable, packed: StoredProgramWords) -> Self {
         let arguments = Vec::new();
         let environment = Vec::new();
         let setup = Vec::new();
@@ -242,7 +242,7 @@ impl StoredProgram {
     }
 }
 
-impl Convert<StoredProgram> for spec::Program {
+impl WireConversion<StoredProgram> for spec::Program {
     fn to_wire(&self) -> StoredProgram {
         StoredProgram {
             executable: self.executable.to_wire(),
@@ -256,32 +256,32 @@ impl Convert<StoredProgram> for spec::Program {
 
     fn from_wire(wire: StoredProgram) -> Result<Self, RecordProblem> {
         Ok(Self {
-            executable: Convert::from_wire(wire.executable)?,
-            arguments: Convert::from_wire(wire.arguments)?,
-            environment: Convert::from_wire(wire.environment)?,
-            directory: Convert::from_wire(wire.directory)?,
-            setup: Convert::from_wire(wire.setup)?,
+            executable: WireConversion::from_wire(wire.executable)?,
+            arguments: WireConversion::from_wire(wire.arguments)?,
+            environment: WireConversion::from_wire(wire.environment)?,
+            directory: WireConversion::from_wire(wire.directory)?,
+            setup: WireConversion::from_wire(wire.setup)?,
         })
     }
 }
 
-impl Convert<Override> for Box<spec::Override> {
+impl WireConversion<Override> for Box<spec::ProgramOverride> {
     fn to_wire(&self) -> Override {
         (**self).to_wire()
     }
 
     fn from_wire(wire: Override) -> Result<Self, RecordProblem> {
-        spec::Override::from_wire(wire).map(Box::new)
+        spec::ProgramOverride::from_wire(wire).map(Box::new)
     }
 }
 
-wire_enum!(Executable = DomainExecutable { AtSite(Arc<str>), Staged(FileRef) });
-wire_struct!(FileRef = spec::FileRef { name: Text<LogicalName>; bound: Option<Content> });
-wire_struct!(Content = content::Content { digest: Text<Digest>, size: u64 });
-wire_struct!(Input = spec::Input { file: FileRef, path: Text<RelPath>; feed: Feed });
-wire_enum!(Feed = DomainFeed { Whole, Chunk });
+wire_enum!(Executable = ExecutableSource { AtSite(Arc<str>), Staged(FileRef) });
+wire_struct!(FileRef = spec::FileReference { name: TextValue<LogicalName>; bound: Option<Content> });
+wire_struct!(Content = content::Content { digest: TextValue<Digest>, size: u64 });
+wire_struct!(Input = spec::InputSpec { file: FileRef, path: TextValue<RelPath>; feed: Feed });
+wire_enum!(Feed = InputPortion { Whole, Chunk });
 wire_struct!(
-    Chunk = content::Chunk {
+    Chunk = content::FileChunk {
         of: Content,
         offset: u64,
         length: u64
@@ -290,49 +290,53 @@ wire_struct!(
 
 impl Default for Feed {
     fn default() -> Self {
-        super::Convert::to_wire(&DomainFeed::default())
+        super::WireConversion::to_wire(&InputPortion::default())
     }
 }
 
-wire_struct!(Output = spec::OutputSpec { path: Text<RelPath>; collect: Collect });
-wire_enum!(Collect = DomainCollect { Fetch, ToSite { site: Text<SiteName>, register: Text<LogicalName> } });
+wire_struct!(Output = spec::OutputSpec { path: TextValue<RelPath>; collect: Collect });
+wire_enum!(Collect = OutputDestination { Fetch, ToSite { site: TextValue<SiteName>, register: TextValue<LogicalName> } });
 
 impl Default for Collect {
     fn default() -> Self {
-        super::Convert::to_wire(&DomainCollect::Fetch)
+        super::WireConversion::to_wire(&OutputDestination::Fetch)
     }
 }
 
 /// The sites for which an override holds; a label's key and value as a pair.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum StoredScope {
+pub(crate) enum StoredOverrideScope {
     Label(Arc<str>, Arc<str>),
-    Site(Text<SiteName>),
+    Site(TextValue<SiteName>),
 }
 
-impl super::Convert<StoredScope> for OverrideScope {
-    fn to_wire(&self) -> StoredScope {
+impl super::WireConversion<StoredOverrideScope> for OverrideScope {
+    fn to_wire(&self) -> StoredOverrideScope {
         match self {
-            OverrideScope::Label(key, value) => StoredScope::Label(key.clone(), value.clone()),
-            OverrideScope::Site(site) => StoredScope::Site(site.to_wire()),
+            OverrideScope::Label(key, value) => {
+                StoredOverrideScope::Label(key.clone(), value.clone())
+            }
+            OverrideScope::Site(site) => StoredOverrideScope::Site(site.to_wire()),
         }
     }
 
-    fn from_wire(wire: StoredScope) -> Result<Self, super::RecordProblem> {
+    fn from_wire(wire: StoredOverrideScope) -> Result<Self, super::RecordProblem> {
         Ok(match wire {
-            StoredScope::Label(key, value) => OverrideScope::Label(key, value),
-            StoredScope::Site(site) => OverrideScope::Site(super::Convert::from_wire(site)?),
+            StoredOverrideScope::Label(key, value) => OverrideScope::Label(key, value),
+            StoredOverrideScope::Site(site) => {
+                OverrideScope::Site(super::WireConversion::from_wire(site)?)
+            }
         })
     }
 }
 
 // Differences at certain sites. No arguments and an empty list of them differ.
-wire_struct!(Override = spec::Override {
+wire_struct!(Override = spec::ProgramOverride {
     ;
     executable: Option<Executable>,
-    arguments: Option<Texts>,
-    environment: Pairs,
-    setup: Texts,
-    directory: Option<Text<RelPath>>,
-    lrm_options: Texts,
+    arguments: Option<WordList>,
+    environment: WordPairs,
+    setup: WordList,
+    directory: Option<TextValue<RelPath>>,
+    lrm_options: WordList,
 });

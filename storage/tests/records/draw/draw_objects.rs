@@ -4,20 +4,20 @@ use std::collections::{BTreeSet, VecDeque};
 
 use cospan_domain::catalogue::file_state::{CatalogueEntry, FileRecord};
 use cospan_domain::ids::{Attempt, AttemptTag, InstanceId, JobId, KeyName, SiteName};
-use cospan_domain::reservation::{Serial, StartWindow};
+use cospan_domain::reservation::{ReservationSerial, StartWindow};
 use cospan_domain::resources::Resources;
-use cospan_domain::site::barred_owners_record::{KeptOff, OwnProbe};
+use cospan_domain::site::barred_owners_record::{BarredOwner, OwnProbe};
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::joint_reservation::{JointPart, JointState};
+use cospan_domain::site::joint_reservation::{JointPartState, JointReservationState};
 use cospan_domain::site::shared_reservation::{
-    SharedEnd, SharedReservation, SharedStage, SharedTerms,
+    SharedReservation, SharedReservationEnd, SharedReservationStage, SharedReservationTerms,
 };
 use cospan_domain::site::site_state::{
-    AttemptId, Breaker, ErrorDetail, Forced, IssuedBy, Notification, NotificationId,
-    NotificationKind, Operator, SiteRecord, Window,
+    AttemptId, Breaker, CommandOrigin, ForcedState, MaintenanceWindow, OperatorSettings,
+    SiteErrorRecord, SiteNotification, SiteNotificationId, SiteNotificationKind, SiteRecord,
 };
 use cospan_domain::transfer::copy_state::{
-    CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, TrySource, Usage,
+    CopyFaults, CopyPhase, CopyRecord, CopyTry, CopyTrySource, CopyUsage, TryNonce,
 };
 use cospan_domain::transfer::file_place::FilePlace;
 use cospan_domain::units::DurationMs;
@@ -41,31 +41,31 @@ impl Draw {
         }
     }
 
-    fn copy_source(&mut self) -> TrySource {
-        TrySource {
+    fn copy_source(&mut self) -> CopyTrySource {
+        CopyTrySource {
             site: self.name(),
             place: self.file_place(),
         }
     }
 
-    fn order(&mut self) -> Try {
-        Try {
+    fn order(&mut self) -> CopyTry {
+        CopyTry {
             source: self.copy_source(),
-            nonce: Nonce(self.n64()),
+            nonce: TryNonce(self.n64()),
         }
     }
 
     pub(crate) fn copy(&mut self) -> CopyRecord {
         let since = self.at();
         let at = self.at();
-        let nonce = Nonce(self.n64());
+        let nonce = TryNonce(self.n64());
         CopyRecord {
             content: self.content(),
             chunk: self.maybe(Self::chunk),
             site: self.name(),
             usage: self
                 .maybe(Self::at)
-                .map_or(Usage::Needed, |since| Usage::Unneeded { since }),
+                .map_or(CopyUsage::Needed, |since| CopyUsage::Unneeded { since }),
             phase: match self.below(6) {
                 0 => CopyPhase::Absent,
                 1 => CopyPhase::Waiting {
@@ -86,7 +86,7 @@ impl Draw {
                 4 => CopyPhase::Ready { at, nonce },
                 _ => CopyPhase::Deleting { since, nonce },
             },
-            trouble: CopyTrouble {
+            trouble: CopyFaults {
                 tries: self.n32(),
                 destination: self.n32(),
                 excluded: self.some(Self::name::<SiteName>),
@@ -94,7 +94,7 @@ impl Draw {
                 at_destination: self.coin(),
             },
             latest: self.maybe(Self::order),
-            leftovers: self.some(|draw| (Nonce(draw.n64()), draw.copy_source())),
+            leftovers: self.some(|draw| (TryNonce(draw.n64()), draw.copy_source())),
         }
     }
 
@@ -108,8 +108,8 @@ impl Draw {
         }
     }
 
-    fn order_of(&mut self) -> IssuedBy {
-        IssuedBy {
+    fn order_of(&mut self) -> CommandOrigin {
+        CommandOrigin {
             by: self.name(),
             at: self.at(),
         }
@@ -139,16 +139,16 @@ impl Draw {
                     }
                 }
             },
-            operator: Operator {
+            operator: OperatorSettings {
                 draining: self.maybe(Self::order_of),
                 frozen: self.maybe(Self::order_of),
-                windows: self.some(|draw| Window {
+                windows: self.some(|draw| MaintenanceWindow {
                     from: draw.at(),
                     until: draw.at(),
                     by: draw.name(),
                     reason: draw.text(),
                 }),
-                forced: self.maybe(|draw| Forced {
+                forced: self.maybe(|draw| ForcedState {
                     usable: draw.coin(),
                     until: draw.at(),
                     by: draw.name(),
@@ -157,17 +157,17 @@ impl Draw {
             },
             erring_jobs: self.some(|draw| JobId(draw.n64())),
             counted: self.some(Self::attempt),
-            recent_errors: self.some::<VecDeque<_>, _>(|draw| ErrorDetail {
+            recent_errors: self.some::<VecDeque<_>, _>(|draw| SiteErrorRecord {
                 attempt: draw.attempt(),
                 class: draw.one(&FailureClass::ALL),
                 at: draw.at(),
                 detail: draw.text(),
             }),
             owed: self.some(Self::notification),
-            last_notification: NotificationId(self.n64()),
+            last_notification: SiteNotificationId(self.n64()),
             notifications_dropped: self.n64(),
             shared: self.some(Self::shared),
-            last_shared: Serial(self.n32()),
+            last_shared: ReservationSerial(self.n32()),
             accused: self.maybe(Self::name),
             reopened_by: self.maybe(Self::name),
             own_probe: self.maybe(|draw| OwnProbe {
@@ -176,7 +176,7 @@ impl Draw {
                 since: draw.at(),
             }),
             last_own_probe: Attempt(self.n32()),
-            kept_off: self.some(|draw| KeptOff {
+            kept_off: self.some(|draw| BarredOwner {
                 owner: draw.name(),
                 since: draw.at(),
                 until: draw.at(),
@@ -188,17 +188,17 @@ impl Draw {
     fn shared(&mut self) -> SharedReservation {
         let length = DurationMs(self.n64());
         let end = match self.below(6) {
-            0 => SharedEnd::Refused {
+            0 => SharedReservationEnd::Refused {
                 next: self.maybe(Self::at),
             },
-            1 => SharedEnd::WrongStart,
-            2 => SharedEnd::Lost,
-            3 => SharedEnd::NoShow,
-            4 => SharedEnd::AskedAnew,
-            _ => SharedEnd::Cancelled { by: self.name() },
+            1 => SharedReservationEnd::WrongStart,
+            2 => SharedReservationEnd::Lost,
+            3 => SharedReservationEnd::NoShow,
+            4 => SharedReservationEnd::AskedAnew,
+            _ => SharedReservationEnd::Cancelled { by: self.name() },
         };
         SharedReservation {
-            wish: SharedTerms {
+            wish: SharedReservationTerms {
                 name: self.name(),
                 allowed: self.some(Self::name::<KeyName>),
                 resources: Resources::processors(self.n32()),
@@ -209,29 +209,33 @@ impl Draw {
                 parts: self.some(|draw| (draw.name(), Resources::processors(draw.n32()))),
                 tolerance: DurationMs(self.n64()),
             },
-            serial: Serial(self.n32()),
+            serial: ReservationSerial(self.n32()),
             by: self.name(),
             granted: self.maybe(Self::at),
             used: self.coin(),
-            together: self.maybe(|draw| JointPart {
-                root: Serial(draw.n32()),
+            together: self.maybe(|draw| JointPartState {
+                root: ReservationSerial(draw.n32()),
                 tries: draw.n32(),
-                accord: draw.one(&[JointState::Looking, JointState::Agreed, JointState::Kept]),
+                accord: draw.one(&[
+                    JointReservationState::Looking,
+                    JointReservationState::Agreed,
+                    JointReservationState::Kept,
+                ]),
             }),
             extension: self.n32(),
             stage: match self.below(6) {
-                0 => SharedStage::Asked,
-                1 => SharedStage::Granted,
-                2 => SharedStage::Confirmed,
-                3 => SharedStage::Extending { length },
-                4 => SharedStage::Releasing(end),
-                _ => SharedStage::Ended(end),
+                0 => SharedReservationStage::Asked,
+                1 => SharedReservationStage::Granted,
+                2 => SharedReservationStage::Confirmed,
+                3 => SharedReservationStage::Extending { length },
+                4 => SharedReservationStage::Releasing(end),
+                _ => SharedReservationStage::Ended(end),
             },
         }
     }
 
-    fn notification(&mut self) -> Notification {
-        use NotificationKind::{
+    fn notification(&mut self) -> SiteNotification {
+        use SiteNotificationKind::{
             Answering, CredentialsExpired, NoShow, ProbeFailed, ReservationLost, Unreachable,
             Unusable, Usable,
         };
@@ -245,8 +249,8 @@ impl Draw {
             NoShow,
             ReservationLost,
         ];
-        Notification {
-            id: NotificationId(self.n64()),
+        SiteNotification {
+            id: SiteNotificationId(self.n64()),
             kind: self.one(&kinds),
             at: self.at(),
             text: self.text(),

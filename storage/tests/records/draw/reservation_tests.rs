@@ -1,18 +1,20 @@
 //! Draws the reservations of a job: a search at any step.
 
 use cospan_domain::acquisition::{
-    Benchmark, Objective, Preferences, ReservationTerms, ReservationUse, Score,
+    BenchmarkScore, JobBenchmark, RankingObjective, RankingPreferences, ReservationTerms,
+    UsedReservation,
 };
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::job_event::JobEventKind;
 use cospan_domain::job::job_state::{
-    Anew, JobReservations, JobSplit, NoticeKind, Notices, Rescheduling, StartNotice, TermsChange,
-    Unreserved,
+    AlternativeDivision, JobDivision, JobReservations, Rescheduling, StartNotice, StartNoticeKind,
+    StartNotices, TermsChange, UnreservedComponent,
 };
 use cospan_domain::placed::Placement;
 use cospan_domain::reservation::{
-    CandidateState, Coallocation, CoallocationPart, Ranking, ReservationCandidate,
-    ReservationOutcome, ReservationSearch, SearchFailure, SearchState, Serial, StartWindow,
+    CandidateState, Coallocation, CoallocationPart, ReservationCandidate, ReservationOutcome,
+    ReservationSearch, ReservationSearchFailure, ReservationSearchState, ReservationSerial,
+    SiteRanking, StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -40,11 +42,11 @@ impl Draw {
         }
     }
 
-    pub(super) fn promised(&mut self) -> ReservationUse {
+    pub(super) fn promised(&mut self) -> UsedReservation {
         let from = self.at();
         let to = self.at();
-        ReservationUse {
-            serial: Serial(self.n32()),
+        UsedReservation {
+            serial: ReservationSerial(self.n32()),
             from,
             to,
             shared: self.coin(),
@@ -78,17 +80,17 @@ impl Draw {
         }
     }
 
-    fn split(&mut self) -> JobSplit {
-        JobSplit {
+    fn split(&mut self) -> JobDivision {
+        JobDivision {
             shape: self.n32(),
             refused: self.n32(),
             is_last: self.coin(),
         }
     }
 
-    fn anew(&mut self) -> Anew {
+    fn anew(&mut self) -> AlternativeDivision {
         let placements = self.some(|draw| draw.some(Self::placement));
-        Anew {
+        AlternativeDivision {
             placements,
             split: self.split(),
         }
@@ -126,11 +128,11 @@ impl Draw {
                 problem: self.maybe(Self::text),
             },
             4 => JobEventKind::ReservationForgone {
-                failure: SearchFailure::NoCommonStart,
+                failure: ReservationSearchFailure::NoCommonStart,
                 next: self.maybe(Self::at),
             },
             _ => JobEventKind::ReservationStayed {
-                failure: SearchFailure::NoCommonStart,
+                failure: ReservationSearchFailure::NoCommonStart,
                 next: self.maybe(Self::at),
             },
         }
@@ -185,11 +187,14 @@ impl Draw {
         }
     }
 
-    fn objective(&mut self) -> Objective {
-        self.one(&[Objective::EarliestStart, Objective::EarliestCompletion])
+    fn objective(&mut self) -> RankingObjective {
+        self.one(&[
+            RankingObjective::EarliestStart,
+            RankingObjective::EarliestCompletion,
+        ])
     }
 
-    fn ranking(&mut self, part: &CoallocationPart) -> Ranking {
+    fn ranking(&mut self, part: &CoallocationPart) -> SiteRanking {
         let candidates = part.sites.iter().map(|site| ReservationCandidate {
             site: site.clone(),
             stage_in: self.maybe(|draw| DurationMs(u64::from(draw.n32()))),
@@ -204,7 +209,7 @@ impl Draw {
             },
         });
         let candidates = candidates.collect();
-        Ranking {
+        SiteRanking {
             objective: self.objective(),
             since: Timestamp(u64::from(self.n32())),
             stage_out: DurationMs(self.n64()),
@@ -213,13 +218,13 @@ impl Draw {
         }
     }
 
-    pub(super) fn preferences(&mut self) -> Preferences {
-        let benchmarks = self.some(|draw| Benchmark {
+    pub(super) fn preferences(&mut self) -> RankingPreferences {
+        let benchmarks = self.some(|draw| JobBenchmark {
             name: draw.text(),
-            reference: Score(draw.n64()),
+            reference: BenchmarkScore(draw.n64()),
             run_time: DurationMs(draw.n64()),
         });
-        Preferences {
+        RankingPreferences {
             objective: self.objective(),
             benchmarks,
             run_time: self.maybe(|draw| DurationMs(draw.n64())),
@@ -229,9 +234,10 @@ impl Draw {
     }
 
     fn search(&mut self) -> ReservationSearch {
-        let mut search = ReservationSearch::after_serial(self.wanted(), Serial(self.n32() / 2));
+        let mut search =
+            ReservationSearch::after_serial(self.wanted(), ReservationSerial(self.n32() / 2));
         for _ in 0..self.below(12) {
-            if let SearchState::Asks(_) = search.standing() {
+            if let ReservationSearchState::Asks(_) = search.standing() {
                 let outcome = self.outcome(search.window);
                 search.record_outcome(outcome);
             }
@@ -242,27 +248,27 @@ impl Draw {
         search
     }
 
-    fn notices(&mut self) -> Notices {
+    fn notices(&mut self) -> StartNotices {
         let owed = self.some(|draw| StartNotice {
             id: draw.n32(),
             kind: if draw.coin() {
-                NoticeKind::StartsSoon
+                StartNoticeKind::StartsSoon
             } else {
-                NoticeKind::StartMoved
+                StartNoticeKind::StartMoved
             },
             at: draw.at(),
             start: draw.at(),
             told: draw.some(Self::name),
         });
-        Notices {
+        StartNotices {
             announced: self.maybe(Self::at),
             owed,
             last: self.n32(),
         }
     }
 
-    fn unreserved(&mut self) -> Unreserved {
-        Unreserved {
+    fn unreserved(&mut self) -> UnreservedComponent {
+        UnreservedComponent {
             component: ComponentIndex(self.n32()),
             placement: self.placement(),
         }

@@ -1,24 +1,25 @@
 //! Draws how a job is run.
 
 use cospan_domain::acquisition::{
-    Acquisition, AcquisitionMode, AcquisitionOptions, Molding, OtherShape, QueueLimits,
+    Acquisition, AcquisitionMode, AcquisitionOptions, AlternativeShape, MoldingOptions,
+    QueueTimeLimits,
 };
-use cospan_domain::bid::{Weight, Weights};
+use cospan_domain::bid::{DimensionWeight, DimensionWeights};
 use cospan_domain::ids::JobId;
-use cospan_domain::job::job_state::Waits;
-use cospan_domain::runner::{RestartScope, RunOptions, Signal, SweepTask, Warning};
+use cospan_domain::job::job_state::SiteQueueWait;
+use cospan_domain::runner::{EndWarning, PayloadSignal, RestartScope, RunOptions, SweepTask};
 use cospan_domain::units::DurationMs;
 
 use super::Draw;
 
 impl Draw {
     pub(super) fn run_options(&mut self) -> RunOptions {
-        const SIGNALS: [Signal; 5] = [
-            Signal::Usr1,
-            Signal::Usr2,
-            Signal::Term,
-            Signal::Int,
-            Signal::Hup,
+        const SIGNALS: [PayloadSignal; 5] = [
+            PayloadSignal::Usr1,
+            PayloadSignal::Usr2,
+            PayloadSignal::Term,
+            PayloadSignal::Int,
+            PayloadSignal::Hup,
         ];
         RunOptions {
             runner: self.maybe(Self::name),
@@ -29,7 +30,7 @@ impl Draw {
                 at_once: draw.maybe(Self::n32),
                 values: draw.pairs(),
             }),
-            warning: self.maybe(|draw| Warning {
+            warning: self.maybe(|draw| EndWarning {
                 signal: draw.one(&SIGNALS),
                 before: DurationMs(draw.n64()),
             }),
@@ -43,9 +44,9 @@ impl Draw {
             reservation: self.maybe(Self::wish),
             preferences: self.maybe(Self::preferences),
             within: self.maybe(Self::name),
-            molding: Molding {
+            molding: MoldingOptions {
                 overhead: self.n32(),
-                shapes: self.some(|draw| OtherShape {
+                shapes: self.some(|draw| AlternativeShape {
                     processors: draw.n32(),
                     run_time: DurationMs(draw.n64()),
                 }),
@@ -53,15 +54,16 @@ impl Draw {
         }
     }
 
-    fn weights(&mut self) -> Weights {
-        let named = Weights::default();
+    fn weights(&mut self) -> DimensionWeights {
+        let named = DimensionWeights::default();
         let drawn = named.by_name().map(|(name, _)| {
             (
                 name,
-                Weight::from_thousandths(self.n32() % 1_000_001).unwrap_or(Weight::ONE),
+                DimensionWeight::from_thousandths(self.n32() % 1_000_001)
+                    .unwrap_or(DimensionWeight::ONE),
             )
         });
-        Weights::from_named(drawn).unwrap_or_default()
+        DimensionWeights::from_named(drawn).unwrap_or_default()
     }
 
     pub(super) fn acquisition(&mut self) -> Acquisition {
@@ -72,15 +74,15 @@ impl Draw {
         }
     }
 
-    fn queue_limits(&mut self) -> QueueLimits {
-        QueueLimits {
+    fn queue_limits(&mut self) -> QueueTimeLimits {
+        QueueTimeLimits {
             deadline: DurationMs(self.n64()),
             max_hold: DurationMs(self.n64()),
         }
     }
 
-    pub(super) fn waits(&mut self) -> Waits {
-        Waits {
+    pub(super) fn waits(&mut self) -> SiteQueueWait {
+        SiteQueueWait {
             since: self.at(),
             expected_start: self.maybe(Self::at),
             told_at: self.maybe(Self::at),

@@ -7,8 +7,8 @@ fn window(from: u64, to: u64) -> StartWindow {
 }
 
 /// The paper's example (section 3.2.4).
-fn co_1() -> (Tables, Coallocation) {
-    let tables = Tables::new(&[
+fn co_1() -> (LedgerSites, Coallocation) {
+    let tables = LedgerSites::new(&[
         ("R1", 2, &[(2, 7, 11)]),
         ("R2", 1, &[(1, 15, 19)]),
         ("R3", 2, &[(1, 0, 9), (1, 0, 15)]),
@@ -26,7 +26,7 @@ fn co_1() -> (Tables, Coallocation) {
 fn co_1_the_papers_example_takes_three_windows_and_one_path() {
     let (mut tables, job) = co_1();
     let (search, standing) = tables.run(job);
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(
         starts(&search),
         expected(&[("R1", 11), ("R4", 8), ("R3", 9)])
@@ -58,7 +58,7 @@ fn co_1_the_papers_example_takes_three_windows_and_one_path() {
 fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
     let mut tables = co_2_tables();
     let (search, standing) = tables.run(co_2_job());
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(
         starts(&search),
         expected(&[("R2", 0), ("R3", 0), ("R1", 0)])
@@ -74,8 +74,8 @@ fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
     );
 }
 
-fn co_2_tables() -> Tables {
-    Tables::new(&[("R1", 1, &[]), ("R2", 1, &[]), ("R3", 1, &[])])
+fn co_2_tables() -> LedgerSites {
+    LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[]), ("R3", 1, &[])])
 }
 
 fn co_2_job() -> Coallocation {
@@ -95,38 +95,48 @@ fn in_words(ask: &ReservationCall) -> String {
 
 #[test]
 fn co_3_what_is_never_possible_fails_in_the_first_window() {
-    let mut tables = Tables::new(&[("R1", 2, &[]), ("R2", 2, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 2, &[]), ("R2", 2, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(4, 60, &["R1"]), part(2, 60, &["R2"])]));
-    assert_eq!(standing, SearchState::Failed(SearchFailure::Never));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::Never)
+    );
     assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
 }
 
 #[test]
 fn co_4_no_part_ever_starts_after_the_latest_start() {
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 22)])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 22)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 60, &["R1"]), part(1, 60, &["R2"])]));
-    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
+    );
     assert_eq!((search.windows_tried, search.window), (2, window(15, 20)));
     assert!(tables.is_empty());
 }
 
 #[test]
 fn co_5_the_window_slides_and_takes_reservations_along() {
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 12)])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 12)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 7), ("R2", 12)]));
     assert_eq!((search.windows_tried, search.window), (2, window(7, 12)));
     let first = search.reserved()[0].clone().unwrap().serial;
-    assert_eq!(first, Serial(1), "it was modified, not made anew");
+    assert_eq!(
+        first,
+        ReservationSerial(1),
+        "it was modified, not made anew"
+    );
 }
 
 #[test]
 fn co_6_a_reservation_that_is_still_inside_is_left_alone() {
-    let mut tables = Tables::new(&[("R1", 1, &[(1, 0, 4)]), ("R2", 1, &[(1, 0, 7)])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[(1, 0, 4)]), ("R2", 1, &[(1, 0, 7)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 4), ("R2", 7)]));
     let second = tables.asked.iter().filter(|(at, _)| *at == window(2, 7));
     let changes = second.filter(|(_, ask)| {
@@ -138,9 +148,9 @@ fn co_6_a_reservation_that_is_still_inside_is_left_alone() {
 
 #[test]
 fn co_7_one_site_may_hold_several_reservations_of_a_job() {
-    let mut tables = Tables::new(&[("R1", 4, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 4, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(2, 60, &["R1"]), part(2, 60, &["R1"])]));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 0), ("R1", 0)]));
     assert!(
         !tables
@@ -152,25 +162,28 @@ fn co_7_one_site_may_hold_several_reservations_of_a_job() {
 
 #[test]
 fn co_8_a_path_that_fails_says_when_it_may_succeed() {
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 9)])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 9)])]);
     let (search, standing) = tables.run(job(
         20,
         vec![part(1, 60, &["R1", "R2"]), part(1, 60, &["R1"])],
     ));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R2", 9), ("R1", 4)]));
     assert_eq!((search.windows_tried, search.window), (2, window(4, 9)));
 }
 
 #[test]
 fn co_9_a_hint_that_is_not_after_the_window_still_moves_it_on() {
-    let mut tables = Tables::new(&[("R1", 1, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[])]);
     let early = ReservationOutcome::Refused {
         next: Some(Timestamp(NINE + 3)),
     };
     let (search, standing) =
         tables.run_with(job(20, vec![part(1, 60, &["R1"])]), |_, _, _, _| early);
-    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
+    );
     assert_eq!(
         search.windows_tried,
         1 + 15,
@@ -202,5 +215,5 @@ fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
         .filter(|(_, ask)| in_words(ask) == "change R2 to J1")
         .count();
     assert_eq!(last, 1, "the search goes on without R2");
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
 }

@@ -16,17 +16,17 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-struct Case {
-    tables: Tables,
+struct CoallocationCase {
+    tables: LedgerSites,
     job: Coallocation,
 }
 
 /// Two or three parts; on three sites that all may share, or on two sites each of their own.
-fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
+fn draw(seed: u64, is_shared: bool, tolerance: u64) -> CoallocationCase {
     let mut draw = numbers(seed);
     let names = ["A", "B", "C", "D", "E", "F"];
     let sites = if is_shared { 3 } else { 6 };
-    let all: Vec<(u32, Vec<Taken>)> = (0..sites)
+    let all: Vec<(u32, Vec<TakenProcessors>)> = (0..sites)
         .map(|_| {
             let processors = 1 + draw(3) as u32;
             let mut taken = Vec::new();
@@ -60,8 +60,8 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
     });
     let mut job = job(latest, parts.collect());
     sort_largest_first(&mut job.parts, "memory_mb");
-    Case {
-        tables: Tables::new(&sites),
+    CoallocationCase {
+        tables: LedgerSites::new(&sites),
         job: Coallocation {
             tolerance: DurationMs(tolerance),
             ..job
@@ -70,7 +70,7 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
 }
 
 /// The least latest start of all co-allocations that there are.
-fn best(case: &Case) -> Option<u64> {
+fn best(case: &CoallocationCase) -> Option<u64> {
     let StartWindow { earliest, latest } = case.job.window;
     let windows = earliest.0..=latest.0;
     let ends = windows.filter(|end| {
@@ -86,7 +86,7 @@ fn best(case: &Case) -> Option<u64> {
 }
 
 /// Whether the parts from this one on have places with starts in the window.
-fn fits(tables: &Tables, job: &Coallocation, index: usize, window: StartWindow) -> bool {
+fn fits(tables: &LedgerSites, job: &Coallocation, index: usize, window: StartWindow) -> bool {
     let Some(part) = job.parts.get(index) else {
         return true;
     };
@@ -95,7 +95,7 @@ fn fits(tables: &Tables, job: &Coallocation, index: usize, window: StartWindow) 
         starts().any(|start| {
             let mut tables = tables.clone();
             let window_of_part = StartWindow::exactly(Timestamp(start));
-            let serial = Serial(index as u32);
+            let serial = ReservationSerial(index as u32);
             let ask = ReservationCall::Create {
                 site: site.clone(),
                 serial,
@@ -108,7 +108,7 @@ fn fits(tables: &Tables, job: &Coallocation, index: usize, window: StartWindow) 
     })
 }
 
-struct Count {
+struct SearchCounts {
     possible: u32,
     missed: u32,
     /// Of the missed: the window that ends at the best start was never tried.
@@ -116,8 +116,8 @@ struct Count {
     later: u32,
 }
 
-fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
-    let mut count = Count {
+fn compare(cases: u64, is_shared: bool, tolerance: u64) -> SearchCounts {
+    let mut count = SearchCounts {
         possible: 0,
         missed: 0,
         slid_over: 0,
@@ -137,7 +137,7 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
         let last = starts.iter().max();
         count.possible += u32::from(best.is_some());
         match (standing, best) {
-            (SearchState::Confirmed, Some(best)) => {
+            (ReservationSearchState::Confirmed, Some(best)) => {
                 let first = *first.unwrap();
                 let last = *last.unwrap();
                 assert_eq!(starts.len(), case.job.parts.len());
@@ -148,7 +148,7 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
                 // It takes any start within the first window that works.
                 count.later += u32::from(last > best.max(NINE + tolerance));
             }
-            (SearchState::Failed(_), best) => {
+            (ReservationSearchState::Failed(_), best) => {
                 assert!(case.tables.is_empty(), "{seed}");
                 count.missed += u32::from(best.is_some());
                 let ends: Vec<u64> = case
@@ -168,7 +168,7 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
 #[test]
 fn parts_that_share_no_site_start_exactly_if_they_can_and_then_earliest() {
     for tolerance in [0, 1, 3] {
-        let Count {
+        let SearchCounts {
             possible,
             missed,
             later,
@@ -186,7 +186,7 @@ fn parts_that_share_no_site_start_exactly_if_they_can_and_then_earliest() {
 #[test]
 fn of_parts_that_share_sites_few_starts_are_missed() {
     for tolerance in [0, 1, 3] {
-        let Count {
+        let SearchCounts {
             possible, missed, ..
         } = compare(300, true, tolerance);
         assert!(
@@ -200,10 +200,10 @@ fn of_parts_that_share_sites_few_starts_are_missed() {
 fn of_the_paths_in_a_window_only_the_first_is_tried() {
     // J1 could make room at R1 by going to R3, but R2 comes before that in its order.
     let parts = vec![part(1, 60, &["R1", "R2", "R3"]), part(1, 60, &["R1"])];
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 99)]), ("R3", 1, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 99)]), ("R3", 1, &[])]);
     let job = job(20, parts);
     assert!(
-        best(&Case {
+        best(&CoallocationCase {
             tables: tables.clone(),
             job: job.clone()
         })
@@ -211,7 +211,7 @@ fn of_the_paths_in_a_window_only_the_first_is_tried() {
     );
     assert_eq!(
         tables.run(job).1,
-        SearchState::Failed(SearchFailure::NoCommonStart)
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
     );
 }
 
@@ -223,9 +223,9 @@ fn two_parts_one_after_the_other_in_the_wrong_order_are_missed() {
         tolerance: DurationMs(1),
         ..job(20, parts)
     };
-    let mut tables = Tables::new(&[("R1", 1, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[])]);
     assert_eq!(
-        best(&Case {
+        best(&CoallocationCase {
             tables: tables.clone(),
             job: job.clone()
         }),
@@ -233,6 +233,6 @@ fn two_parts_one_after_the_other_in_the_wrong_order_are_missed() {
     );
     assert_eq!(
         tables.run(job).1,
-        SearchState::Failed(SearchFailure::NoCommonStart)
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
     );
 }

@@ -6,8 +6,8 @@ fn two() -> Vec<CoallocationPart> {
     vec![part(1, 30, &["R1", "R2"]), part(1, 30, &["R2"])]
 }
 
-fn tables() -> Tables {
-    Tables::new(&[("R1", 1, &[(1, 0, 3)]), ("R2", 1, &[(1, 0, 12)])])
+fn tables() -> LedgerSites {
+    LedgerSites::new(&[("R1", 1, &[(1, 0, 3)]), ("R2", 1, &[(1, 0, 12)])])
 }
 
 #[test]
@@ -39,7 +39,10 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
         };
         tables.answer(job, &wrong)
     });
-    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
+    );
     assert!(search.owned_reservations().next().is_none() && tables.is_empty());
 }
 
@@ -56,7 +59,7 @@ fn all_are_released_if_one_is_gone_when_they_are_confirmed() {
         });
         assert_eq!(
             standing,
-            SearchState::Failed(SearchFailure::LostAtTheEnd),
+            ReservationSearchState::Failed(ReservationSearchFailure::LostAtTheEnd),
             "{at}"
         );
         assert!(tables.is_empty(), "{at}");
@@ -72,7 +75,7 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
         let mut search = ReservationSearch::new(job(20, two()));
         let mut asked = 0;
         let standing = loop {
-            let SearchState::Asks(ask) = search.standing() else {
+            let ReservationSearchState::Asks(ask) = search.standing() else {
                 break search.standing();
             };
             if asked == steps {
@@ -84,7 +87,7 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
         };
         assert_eq!(
             standing,
-            SearchState::Failed(SearchFailure::GivenUp),
+            ReservationSearchState::Failed(ReservationSearchFailure::GivenUp),
             "after {steps}"
         );
         assert!(tables.is_empty(), "after {steps}");
@@ -105,7 +108,7 @@ fn asking_everything_twice_leads_to_the_same_reservations() {
         );
         again
     });
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(found, expected);
 }
 
@@ -116,7 +119,10 @@ fn no_more_windows_are_tried_than_the_job_allows() {
         windows_max: 1,
         ..job(20, two())
     });
-    assert_eq!(standing, SearchState::Failed(SearchFailure::WindowsTried));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::WindowsTried)
+    );
     assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
 }
@@ -127,9 +133,9 @@ fn parts_start_at_their_offsets_from_the_common_start() {
         offset: DurationMs(10),
         ..part(1, 30, &["R2"])
     };
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 18)])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 18)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), late]));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 3), ("R2", 18)]));
 }
 
@@ -139,9 +145,9 @@ fn a_hand_over_between_offsets_changes_the_start_too() {
         offset: DurationMs(10),
         ..part(1, 30, &["R1"])
     };
-    let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[])]);
+    let mut tables = LedgerSites::new(&[("R1", 1, &[]), ("R2", 1, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1", "R2"]), late]));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R2", 0), ("R1", 10)]));
 }
 

@@ -11,8 +11,8 @@ use super::*;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::reservation::agreement::StartWindow;
 use crate::reservation::reservation_ledger::ReservationLedger;
-use crate::reservation::reservation_tag::Serial;
-use crate::reservation::timeline::{Amounts, FOREVER, Span, Timeline};
+use crate::reservation::reservation_tag::ReservationSerial;
+use crate::reservation::timeline::{FOREVER, ResourceAmounts, TimeSpan, Timeline};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -46,23 +46,23 @@ pub(super) fn job(latest: u64, parts: Vec<CoallocationPart>) -> Coallocation {
 }
 
 /// Processors that others have, from and to some minutes past nine.
-type Taken = (u32, u64, u64);
+type TakenProcessors = (u32, u64, u64);
 
 /// Sites, and what they were asked.
 #[derive(Clone)]
-pub(super) struct Tables {
-    pub(super) ledgers: BTreeMap<SiteName, ReservationLedger<Serial>>,
+pub(super) struct LedgerSites {
+    pub(super) ledgers: BTreeMap<SiteName, ReservationLedger<ReservationSerial>>,
     pub(super) asked: Vec<(StartWindow, ReservationCall)>,
 }
 
-impl Tables {
-    pub(super) fn new(sites: &[(&str, u32, &[Taken])]) -> Self {
-        let ledger = |processors: u32, taken: &[Taken]| {
+impl LedgerSites {
+    pub(super) fn new(sites: &[(&str, u32, &[TakenProcessors])]) -> Self {
+        let ledger = |processors: u32, taken: &[TakenProcessors]| {
             let capacity = Resources::processors(processors);
             let mut timeline = Timeline::new(Timestamp(0), &capacity).unwrap();
             for (processors, from, to) in taken {
-                let span = Span::new(Timestamp(NINE + from), Timestamp(NINE + to));
-                timeline.book(span, &Amounts::processors(*processors));
+                let span = TimeSpan::new(Timestamp(NINE + from), Timestamp(NINE + to));
+                timeline.book(span, &ResourceAmounts::processors(*processors));
             }
             ReservationLedger::new(timeline)
         };
@@ -85,21 +85,23 @@ impl Tables {
     }
 
     /// All reservations, by serial.
-    pub(super) fn leases(&self) -> BTreeMap<Serial, (SiteName, Timestamp)> {
+    pub(super) fn leases(&self) -> BTreeMap<ReservationSerial, (SiteName, Timestamp)> {
         self.ledgers
             .iter()
-            .flat_map(|(name, ledger): (&SiteName, &ReservationLedger<Serial>)| {
-                let name = name.clone();
-                let leases = ledger
-                    .leases()
-                    .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
-                leases.collect::<Vec<_>>()
-            })
+            .flat_map(
+                |(name, ledger): (&SiteName, &ReservationLedger<ReservationSerial>)| {
+                    let name = name.clone();
+                    let leases = ledger
+                        .leases()
+                        .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
+                    leases.collect::<Vec<_>>()
+                },
+            )
             .collect()
     }
 
     /// Runs a search to its end. After each step the sites hold exactly what it answers for.
-    pub(super) fn run(&mut self, job: Coallocation) -> (ReservationSearch, SearchState) {
+    pub(super) fn run(&mut self, job: Coallocation) -> (ReservationSearch, ReservationSearchState) {
         self.run_with(job, |tables, _, job, ask| tables.answer(job, ask))
     }
 
@@ -112,9 +114,9 @@ impl Tables {
             &Coallocation,
             &ReservationCall,
         ) -> ReservationOutcome,
-    ) -> (ReservationSearch, SearchState) {
+    ) -> (ReservationSearch, ReservationSearchState) {
         let mut search = ReservationSearch::new(job.clone());
-        while let SearchState::Asks(ask) = search.standing() {
+        while let ReservationSearchState::Asks(ask) = search.standing() {
             self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
             search.record_outcome(outcome);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::acquisition::Objective;
-use crate::reservation::candidates::{CandidateState, Ranking, ReservationCandidate};
+use crate::acquisition::RankingObjective;
+use crate::reservation::candidates::{CandidateState, ReservationCandidate, SiteRanking};
 
 /// A site of one processor: its name, from when on it is free, stage-in, run time.
 type OneProcessorSite = (&'static str, u64, u64, Option<u64>);
@@ -16,7 +16,7 @@ const THREE: [OneProcessorSite; 3] = [
     ("C", 0, 3, Some(60)),
 ];
 
-fn ranking(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Ranking {
+fn ranking(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) -> SiteRanking {
     let candidates = sites
         .iter()
         .map(|(name, _, stage_in, run)| ReservationCandidate {
@@ -28,7 +28,7 @@ fn ranking(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Ranki
         });
     let since = Timestamp(NINE);
     let stage_out = DurationMs(1);
-    Ranking {
+    SiteRanking {
         objective,
         since,
         stage_out,
@@ -37,19 +37,19 @@ fn ranking(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Ranki
     }
 }
 
-fn tables(sites: &[OneProcessorSite]) -> Tables {
-    let taken: Vec<(&str, [Taken; 1])> = sites
+fn tables(sites: &[OneProcessorSite]) -> LedgerSites {
+    let taken: Vec<(&str, [TakenProcessors; 1])> = sites
         .iter()
         .map(|(name, free, ..)| (*name, [(1, 0, *free)]))
         .collect();
-    let sites: Vec<(&str, u32, &[Taken])> = taken
+    let sites: Vec<(&str, u32, &[TakenProcessors])> = taken
         .iter()
         .map(|(name, taken)| (*name, 1, taken.as_slice()))
         .collect();
-    Tables::new(&sites)
+    LedgerSites::new(&sites)
 }
 
-fn ranked(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Coallocation {
+fn ranked(objective: RankingObjective, most: u32, sites: &[OneProcessorSite]) -> Coallocation {
     let names: Vec<&str> = sites.iter().map(|(name, ..)| *name).collect();
     let rankings = vec![ranking(objective, most, sites)];
     Coallocation {
@@ -59,20 +59,20 @@ fn ranked(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Coallo
 }
 
 fn kept(
-    objective: Objective,
+    objective: RankingObjective,
     most: u32,
     sites: &[OneProcessorSite],
-) -> (ReservationSearch, Tables) {
+) -> (ReservationSearch, LedgerSites) {
     let mut tables = tables(sites);
     let (search, standing) = tables.run(ranked(objective, most, sites));
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(tables.leases().len(), 1, "all but the best went back");
     (search, tables)
 }
 
 #[test]
 fn the_site_that_completes_first_is_kept_though_others_start_before() {
-    let (search, _) = kept(Objective::EarliestCompletion, 9, &THREE);
+    let (search, _) = kept(RankingObjective::EarliestCompletion, 9, &THREE);
     assert_eq!(starts(&search), expected(&[("A", 12)]));
     let found = search.job.rankings[0]
         .candidates
@@ -83,7 +83,7 @@ fn the_site_that_completes_first_is_kept_though_others_start_before() {
         found.eq(granted),
         "C is free at once, but not asked before its input is there"
     );
-    let (search, _) = kept(Objective::EarliestStart, 9, &THREE);
+    let (search, _) = kept(RankingObjective::EarliestStart, 9, &THREE);
     assert_eq!(
         starts(&search),
         expected(&[("B", 3)]),
@@ -94,11 +94,11 @@ fn the_site_that_completes_first_is_kept_though_others_start_before() {
 #[test]
 fn starts_alone_decide_where_nothing_is_known_of_the_run() {
     let unknown = THREE.map(|(name, free, stage_in, _)| (name, free, stage_in, None));
-    let (search, _) = kept(Objective::EarliestCompletion, 9, &unknown);
+    let (search, _) = kept(RankingObjective::EarliestCompletion, 9, &unknown);
     assert_eq!(starts(&search), expected(&[("B", 3)]));
     assert_eq!(
         search.job.rankings[0].effective_objective(),
-        Objective::EarliestStart
+        RankingObjective::EarliestStart
     );
 }
 
@@ -106,7 +106,7 @@ fn starts_alone_decide_where_nothing_is_known_of_the_run() {
 fn no_more_sites_grant_than_are_to_be_compared() {
     let late = ("Z", 200, 0, Some(1));
     let sites = [late, THREE[2], THREE[1], THREE[0]];
-    let (search, tables) = kept(Objective::EarliestCompletion, 2, &sites);
+    let (search, tables) = kept(RankingObjective::EarliestCompletion, 2, &sites);
     assert_eq!(
         starts(&search),
         expected(&[("B", 3)]),
@@ -127,8 +127,11 @@ fn no_more_sites_grant_than_are_to_be_compared() {
 fn without_a_grant_the_earliest_that_was_named_is_said() {
     let slow = ("C", 0, 61, Some(1));
     let sites = [("A", 200, 0, Some(1)), slow];
-    let (search, standing) = tables(&sites).run(ranked(Objective::EarliestStart, 2, &sites));
-    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
+    let (search, standing) = tables(&sites).run(ranked(RankingObjective::EarliestStart, 2, &sites));
+    assert_eq!(
+        standing,
+        ReservationSearchState::Failed(ReservationSearchFailure::NoCommonStart)
+    );
     assert_eq!(
         search.best,
         Some(Timestamp(NINE + 61)),
@@ -143,7 +146,7 @@ fn without_a_grant_the_earliest_that_was_named_is_said() {
 #[test]
 fn what_is_lost_when_it_is_to_be_kept_makes_way_to_the_next_best() {
     let mut tables = tables(&THREE);
-    let job = ranked(Objective::EarliestCompletion, 9, &THREE);
+    let job = ranked(RankingObjective::EarliestCompletion, 9, &THREE);
     let (search, standing) = tables.run_with(job, |tables, _, job, ask| {
         if let ReservationCall::Confirm { site, serial } = ask
             && site.as_str() == "A"
@@ -152,7 +155,7 @@ fn what_is_lost_when_it_is_to_be_kept_makes_way_to_the_next_best() {
         }
         tables.answer(job, ask)
     });
-    assert_eq!(standing, SearchState::Confirmed);
+    assert_eq!(standing, ReservationSearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("B", 3)]));
     assert_eq!(
         search.job.rankings[0].candidates[0].found,
@@ -189,7 +192,7 @@ fn trouble() -> impl Strategy<Value = SearchFault> {
 }
 
 fn answered(
-    tables: &mut Tables,
+    tables: &mut LedgerSites,
     job: &Coallocation,
     ask: &ReservationCall,
     trouble: SearchFault,
@@ -250,12 +253,12 @@ proptest! {
         most in 1..5_u32,
         by_start in any::<bool>(),
     ) {
-        let objective = if by_start { Objective::EarliestStart } else { Objective::EarliestCompletion };
+        let objective = if by_start { RankingObjective::EarliestStart } else { RankingObjective::EarliestCompletion };
         let mut tables = tables(&THREE);
         let mut search = ReservationSearch::new(ranked(objective, most, &THREE));
         let mut troubles = troubles.into_iter();
         let mut given_up = false;
-        while let SearchState::Asks(ask) = search.standing() {
+        while let ReservationSearchState::Asks(ask) = search.standing() {
             let trouble = troubles.next().unwrap_or(SearchFault::None);
             if matches!(trouble, SearchFault::GivenUp) {
                 search.give_up();
@@ -270,15 +273,15 @@ proptest! {
         let left = tables.leases().len();
         let ranking = &search.job.rankings[0];
         match search.standing() {
-            SearchState::Confirmed => {
+            ReservationSearchState::Confirmed => {
                 prop_assert_eq!(left, 1);
                 prop_assert!(!given_up);
                 let best = ranking.candidates_best_first().0[0];
                 let kept = search.reserved()[0].as_ref().unwrap();
                 prop_assert_eq!(&ranking.candidates[best].site, &kept.site);
             }
-            SearchState::Failed(_) => prop_assert_eq!(left, 0),
-            SearchState::Asks(_) => unreachable!(),
+            ReservationSearchState::Failed(_) => prop_assert_eq!(left, 0),
+            ReservationSearchState::Asks(_) => unreachable!(),
         }
     }
 }

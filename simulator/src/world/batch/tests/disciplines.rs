@@ -3,7 +3,7 @@
 use proptest::prelude::proptest;
 use proptest::test_runner::Config;
 
-use super::super::Discipline;
+use super::super::QueueDiscipline;
 use super::trace::{orderly, same_as_reference, unruly};
 
 proptest! {
@@ -11,12 +11,12 @@ proptest! {
 
     #[test]
     fn fcfs_starts_what_the_reference_starts(trace in unruly()) {
-        same_as_reference(Discipline::Fcfs, &trace);
+        same_as_reference(QueueDiscipline::Fcfs, &trace);
     }
 
     #[test]
     fn easy_starts_what_the_reference_starts(trace in unruly()) {
-        same_as_reference(Discipline::Easy, &trace);
+        same_as_reference(QueueDiscipline::Easy, &trace);
     }
 }
 
@@ -25,11 +25,11 @@ proptest! {
 
     #[test]
     fn conservative_starts_what_the_reference_starts(trace in unruly()) {
-        same_as_reference(Discipline::Conservative, &trace);
+        same_as_reference(QueueDiscipline::Conservative, &trace);
     }
 
     #[test]
     fn conservative_compresses_like_the_reference(trace in orderly()) {
-        same_as_reference(Discipline::Conservative, &trace);
+        same_as_reference(QueueDiscipline::Conservative, &trace);
     }
 }

@@ -2,9 +2,9 @@
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::super::{BatchSystem, Discipline, LrmJobId, SubmitError};
+use super::super::{BatchSubmitError, BatchSystem, LrmJobId, QueueDiscipline};
 
-fn site(discipline: Discipline) -> BatchSystem {
+fn site(discipline: QueueDiscipline) -> BatchSystem {
     BatchSystem::new(discipline, 2, 4)
 }
 
@@ -27,10 +27,10 @@ fn started(site: &mut BatchSystem, now: u64) -> Vec<u64> {
 
 #[test]
 fn a_job_larger_than_the_site_is_refused() {
-    let refused = site(Discipline::Fcfs).submit(LrmJobId(1), 9, DurationMs(1), Timestamp(0));
+    let refused = site(QueueDiscipline::Fcfs).submit(LrmJobId(1), 9, DurationMs(1), Timestamp(0));
     assert_eq!(
         refused,
-        Err(SubmitError::TooLarge {
+        Err(BatchSubmitError::TooLarge {
             id: LrmJobId(1),
             processors: 9,
             total: 8
@@ -40,17 +40,17 @@ fn a_job_larger_than_the_site_is_refused() {
 
 #[test]
 fn a_number_in_use_is_refused_and_free_again_after_the_end() {
-    let mut site = site(Discipline::Fcfs);
+    let mut site = site(QueueDiscipline::Fcfs);
     submit(&mut site, 1, 1, 10, 0);
     let again = |site: &mut BatchSystem| site.submit(LrmJobId(1), 1, DurationMs(10), Timestamp(0));
     assert_eq!(
         again(&mut site),
-        Err(SubmitError::AlreadyKnown { id: LrmJobId(1) })
+        Err(BatchSubmitError::AlreadyKnown { id: LrmJobId(1) })
     );
     started(&mut site, 0);
     assert_eq!(
         again(&mut site),
-        Err(SubmitError::AlreadyKnown { id: LrmJobId(1) })
+        Err(BatchSubmitError::AlreadyKnown { id: LrmJobId(1) })
     );
     assert!(site.end_job(LrmJobId(1), Timestamp(5)));
     assert_eq!(again(&mut site), Ok(()));
@@ -58,7 +58,7 @@ fn a_number_in_use_is_refused_and_free_again_after_the_end() {
 
 #[test]
 fn ending_an_unknown_job_changes_nothing() {
-    let mut site = site(Discipline::Easy);
+    let mut site = site(QueueDiscipline::Easy);
     assert!(!site.end_job(LrmJobId(7), Timestamp(0)));
     assert_eq!(
         (site.idle(), site.used(), site.queued(), site.running()),
@@ -68,7 +68,7 @@ fn ending_an_unknown_job_changes_nothing() {
 
 #[test]
 fn easy_lets_a_job_overtake_only_if_the_head_is_not_put_off() {
-    let mut site = site(Discipline::Easy);
+    let mut site = site(QueueDiscipline::Easy);
     submit(&mut site, 1, 6, 100, 0);
     submit(&mut site, 2, 8, 100, 0);
     submit(&mut site, 3, 2, 101, 0);
@@ -79,7 +79,7 @@ fn easy_lets_a_job_overtake_only_if_the_head_is_not_put_off() {
 
 #[test]
 fn easy_lets_a_long_job_overtake_on_processors_that_the_head_leaves() {
-    let mut site = site(Discipline::Easy);
+    let mut site = site(QueueDiscipline::Easy);
     submit(&mut site, 1, 6, 100, 0);
     submit(&mut site, 2, 7, 100, 0);
     submit(&mut site, 3, 2, 1000, 0);
@@ -98,13 +98,13 @@ fn conservative_protects_a_job_that_easy_would_put_off() {
         submit(&mut site, 4, 2, 1000, 0);
         started(&mut site, 0)
     };
-    assert_eq!(starts_at_once(Discipline::Easy), [1, 4]);
-    assert_eq!(starts_at_once(Discipline::Conservative), [1]);
+    assert_eq!(starts_at_once(QueueDiscipline::Easy), [1, 4]);
+    assert_eq!(starts_at_once(QueueDiscipline::Conservative), [1]);
 }
 
 #[test]
 fn a_number_that_is_handed_out_again_at_once_has_one_reservation() {
-    let mut site = site(Discipline::Conservative);
+    let mut site = site(QueueDiscipline::Conservative);
     submit(&mut site, 1, 8, 10, 0);
     assert_eq!(started(&mut site, 0), [1]);
     submit(&mut site, 2, 8, 10, 0);
@@ -118,7 +118,7 @@ fn a_number_that_is_handed_out_again_at_once_has_one_reservation() {
 
 #[test]
 fn a_failing_node_kills_the_jobs_on_it_and_spares_the_others() {
-    let mut site = site(Discipline::Fcfs);
+    let mut site = site(QueueDiscipline::Fcfs);
     for id in 1..=4 {
         submit(&mut site, id, 2, 100, 0);
     }
@@ -135,7 +135,11 @@ fn a_failing_node_kills_the_jobs_on_it_and_spares_the_others() {
 
 #[test]
 fn a_draining_site_starts_nothing_until_it_resumes() {
-    for discipline in [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative] {
+    for discipline in [
+        QueueDiscipline::Fcfs,
+        QueueDiscipline::Easy,
+        QueueDiscipline::Conservative,
+    ] {
         let mut site = site(discipline);
         site.start_drain();
         submit(&mut site, 1, 1, 100, 0);
@@ -147,7 +151,7 @@ fn a_draining_site_starts_nothing_until_it_resumes() {
 
 #[test]
 fn a_job_past_its_estimate_is_taken_to_end_a_second_ahead() {
-    for discipline in [Discipline::Easy, Discipline::Conservative] {
+    for discipline in [QueueDiscipline::Easy, QueueDiscipline::Conservative] {
         let mut site = site(discipline);
         submit(&mut site, 1, 7, 100, 0);
         submit(&mut site, 2, 8, 100, 0);
@@ -171,14 +175,18 @@ fn a_head_wider_than_the_nodes_in_service_holds_up_fcfs_only() {
         site.node_up(1, Timestamp(50));
         (first, started(&mut site, 50))
     };
-    assert_eq!(overtakes(Discipline::Fcfs), (vec![], vec![1]));
-    assert_eq!(overtakes(Discipline::Easy), (vec![2], vec![1]));
-    assert_eq!(overtakes(Discipline::Conservative), (vec![2], vec![1]));
+    assert_eq!(overtakes(QueueDiscipline::Fcfs), (vec![], vec![1]));
+    assert_eq!(overtakes(QueueDiscipline::Easy), (vec![2], vec![1]));
+    assert_eq!(overtakes(QueueDiscipline::Conservative), (vec![2], vec![1]));
 }
 
 #[test]
 fn extreme_numbers_are_taken_calmly() {
-    for discipline in [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative] {
+    for discipline in [
+        QueueDiscipline::Fcfs,
+        QueueDiscipline::Easy,
+        QueueDiscipline::Conservative,
+    ] {
         let mut site = BatchSystem::new(discipline, 3, u32::MAX);
         submit(&mut site, 1, u32::MAX, u64::MAX, 9);
         submit(&mut site, 2, 0, 0, u64::MAX);

@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-use super::super::{BatchSystem, Discipline, LrmJobId};
+use super::super::{BatchSystem, LrmJobId, QueueDiscipline};
 use super::trace::{
-    Happening, NODES, PER_NODE, Site, TOTAL, Trace, TraceAction, orderly, play, unruly,
+    EventTrace, NODES, PER_NODE, TOTAL, TestedBatchSystem, TraceAction, TraceEvent, orderly, play,
+    unruly,
 };
 
-fn any_discipline() -> impl Strategy<Value = Discipline> {
+fn any_discipline() -> impl Strategy<Value = QueueDiscipline> {
     prop_oneof![
-        Just(Discipline::Fcfs),
-        Just(Discipline::Easy),
-        Just(Discipline::Conservative),
+        Just(QueueDiscipline::Fcfs),
+        Just(QueueDiscipline::Easy),
+        Just(QueueDiscipline::Conservative),
     ]
 }
 
-fn deeds(discipline: Discipline, trace: &Trace) -> Vec<TraceAction> {
+fn deeds(discipline: QueueDiscipline, trace: &EventTrace) -> Vec<TraceAction> {
     play(trace, &mut BatchSystem::new(discipline, NODES, PER_NODE))
 }
 
@@ -31,27 +32,27 @@ fn starts(deeds: &[TraceAction]) -> Vec<(u64, LrmJobId)> {
 }
 
 /// A site that checks after every scheduling that nothing is over-subscribed.
-struct Watched(BatchSystem, RefCell<BTreeMap<LrmJobId, u32>>);
+struct CheckedBatchSystem(BatchSystem, RefCell<BTreeMap<LrmJobId, u32>>);
 
-impl Site for Watched {
+impl TestedBatchSystem for CheckedBatchSystem {
     fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, now: u64) {
         self.1.borrow_mut().insert(id, processors);
-        Site::submit(&mut self.0, id, processors, estimate, now);
+        TestedBatchSystem::submit(&mut self.0, id, processors, estimate, now);
     }
     fn end(&mut self, id: LrmJobId, now: u64) -> bool {
-        Site::end(&mut self.0, id, now)
+        TestedBatchSystem::end(&mut self.0, id, now)
     }
     fn node_down(&mut self, node: u32, now: u64) -> Vec<LrmJobId> {
-        Site::node_down(&mut self.0, node, now)
+        TestedBatchSystem::node_down(&mut self.0, node, now)
     }
     fn node_up(&mut self, node: u32, now: u64) -> bool {
-        Site::node_up(&mut self.0, node, now)
+        TestedBatchSystem::node_up(&mut self.0, node, now)
     }
     fn drain(&mut self, drained: bool) {
-        Site::drain(&mut self.0, drained);
+        TestedBatchSystem::drain(&mut self.0, drained);
     }
     fn schedule(&mut self, now: u64) -> Vec<LrmJobId> {
-        let started = Site::schedule(&mut self.0, now);
+        let started = TestedBatchSystem::schedule(&mut self.0, now);
         let up = self.0.nodes.processors_in_service();
         let sizes = self.1.borrow();
         let running = sizes.iter().filter(|(id, _)| self.0.is_running(**id));
@@ -68,7 +69,7 @@ impl Site for Watched {
         started
     }
     fn expected_start(&self, id: LrmJobId) -> Option<u64> {
-        Site::expected_start(&self.0, id)
+        TestedBatchSystem::expected_start(&self.0, id)
     }
 }
 
@@ -78,7 +79,7 @@ proptest! {
         trace in unruly(), discipline in any_discipline(),
     ) {
         let site = BatchSystem::new(discipline, NODES, PER_NODE);
-        play(&trace, &mut Watched(site, RefCell::default()));
+        play(&trace, &mut CheckedBatchSystem(site, RefCell::default()));
     }
 
     #[test]
@@ -88,7 +89,7 @@ proptest! {
 
     #[test]
     fn fcfs_never_overtakes(trace in unruly()) {
-        let ids: Vec<_> = starts(&deeds(Discipline::Fcfs, &trace)).iter().map(|s| s.1).collect();
+        let ids: Vec<_> = starts(&deeds(QueueDiscipline::Fcfs, &trace)).iter().map(|s| s.1).collect();
         prop_assert!(ids.is_sorted());
     }
 
@@ -97,7 +98,7 @@ proptest! {
     fn no_job_starts_later_than_it_was_first_expected_to(
         trace in orderly(), easy in proptest::bool::ANY,
     ) {
-        let discipline = if easy { Discipline::Easy } else { Discipline::Conservative };
+        let discipline = if easy { QueueDiscipline::Easy } else { QueueDiscipline::Conservative };
         let mut first: BTreeMap<LrmJobId, u64> = BTreeMap::new();
         for deed in deeds(discipline, &trace) {
             match deed {
@@ -118,9 +119,9 @@ proptest! {
 
     #[test]
     fn conservative_gives_every_job_a_reservation_at_once(trace in orderly()) {
-        let submits = trace.iter().filter(|(_, h)| matches!(h, Happening::Submit { .. })).count();
+        let submits = trace.iter().filter(|(_, h)| matches!(h, TraceEvent::Submit { .. })).count();
         let mut known = 0;
-        for deed in deeds(Discipline::Conservative, &trace) {
+        for deed in deeds(QueueDiscipline::Conservative, &trace) {
             if let TraceAction::Expects(_, expected) = deed {
                 let all_known = expected.len() == known;
                 prop_assert!(all_known || expected.last().is_some_and(Option::is_some));

@@ -1,11 +1,11 @@
 //! The disciplines written for certainty, not speed: lists, and a profile that
 //! is counted afresh for every question.
 
-use super::super::{Discipline, LrmJobId};
-use super::trace::Site;
+use super::super::{LrmJobId, QueueDiscipline};
+use super::trace::TestedBatchSystem;
 
 #[derive(Debug, Clone)]
-struct Job {
+struct ReferenceJob {
     id: LrmJobId,
     processors: u32,
     estimate: u64,
@@ -19,21 +19,21 @@ struct Job {
 
 /// A batch system of lists.
 #[derive(Debug)]
-pub(super) struct Reference {
-    discipline: Discipline,
+pub(super) struct ReferenceBatchSystem {
+    discipline: QueueDiscipline,
     nodes: u32,
     per_node: u32,
     down: Vec<u32>,
-    queue: Vec<Job>,
-    running: Vec<Job>,
+    queue: Vec<ReferenceJob>,
+    running: Vec<ReferenceJob>,
     draining: bool,
     fresh: Vec<LrmJobId>,
     void: bool,
     shadow: Option<(LrmJobId, Option<u64>)>,
 }
 
-impl Reference {
-    pub(super) fn new(discipline: Discipline, nodes: u32, per_node: u32) -> Self {
+impl ReferenceBatchSystem {
+    pub(super) fn new(discipline: QueueDiscipline, nodes: u32, per_node: u32) -> Self {
         Self {
             discipline,
             nodes,
@@ -104,7 +104,7 @@ impl Reference {
         all
     }
 
-    fn earliest(&self, job: &Job, now: u64) -> Option<u64> {
+    fn earliest(&self, job: &ReferenceJob, now: u64) -> Option<u64> {
         let instants = self.instants(now);
         let fits = |start: u64| {
             let during = instants
@@ -217,9 +217,9 @@ impl Reference {
     }
 }
 
-impl Site for Reference {
+impl TestedBatchSystem for ReferenceBatchSystem {
     fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, _now: u64) {
-        self.queue.push(Job {
+        self.queue.push(ReferenceJob {
             id,
             processors,
             estimate,
@@ -264,16 +264,16 @@ impl Site for Reference {
 
     fn schedule(&mut self, now: u64) -> Vec<LrmJobId> {
         let quiet = self.queue.is_empty() || self.idle() == 0;
-        if self.draining || (quiet && self.discipline != Discipline::Conservative) {
+        if self.draining || (quiet && self.discipline != QueueDiscipline::Conservative) {
             return Vec::new();
         }
         for job in self.running.iter_mut().filter(|job| job.end < now) {
             job.end = now + 1000;
         }
         match self.discipline {
-            Discipline::Fcfs => self.start_in_order(now),
-            Discipline::Easy => self.easy(now),
-            Discipline::Conservative => {
+            QueueDiscipline::Fcfs => self.start_in_order(now),
+            QueueDiscipline::Easy => self.easy(now),
+            QueueDiscipline::Conservative => {
                 self.reserve(now);
                 self.start_reserved(now)
             }

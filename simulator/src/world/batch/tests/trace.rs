@@ -6,8 +6,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof};
 
-use super::super::{BatchSystem, Discipline, LrmJobId, SubmitError};
-use super::reference::Reference;
+use super::super::{BatchSubmitError, BatchSystem, LrmJobId, QueueDiscipline};
+use super::reference::ReferenceBatchSystem;
 
 /// Nodes of the site in a trace.
 pub(super) const NODES: u32 = 4;
@@ -17,7 +17,7 @@ pub(super) const PER_NODE: u32 = 3;
 pub(super) const TOTAL: u32 = NODES * PER_NODE;
 
 /// What may happen to a batch system.
-pub(super) trait Site {
+pub(super) trait TestedBatchSystem {
     fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, now: u64);
     fn end(&mut self, id: LrmJobId, now: u64) -> bool;
     fn node_down(&mut self, node: u32, now: u64) -> Vec<LrmJobId>;
@@ -27,9 +27,9 @@ pub(super) trait Site {
     fn expected_start(&self, id: LrmJobId) -> Option<u64>;
 }
 
-impl Site for BatchSystem {
+impl TestedBatchSystem for BatchSystem {
     fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, now: u64) {
-        let done: Result<(), SubmitError> =
+        let done: Result<(), BatchSubmitError> =
             BatchSystem::submit(self, id, processors, DurationMs(estimate), Timestamp(now));
         done.unwrap();
     }
@@ -65,7 +65,7 @@ impl Site for BatchSystem {
 
 /// One happening.
 #[derive(Debug, Clone)]
-pub(super) enum Happening {
+pub(super) enum TraceEvent {
     Submit {
         processors: u32,
         estimate: u64,
@@ -86,14 +86,14 @@ pub(super) enum Happening {
 }
 
 /// Happenings, each with the time since the one before it.
-pub(super) type Trace = Vec<(u64, Happening)>;
+pub(super) type EventTrace = Vec<(u64, TraceEvent)>;
 
-fn submission(overruns: bool) -> impl Strategy<Value = Happening> {
+fn submission(overruns: bool) -> impl Strategy<Value = TraceEvent> {
     let top = if overruns { 3000_u64 } else { 1000 };
     (1..=TOTAL, 1..40_u64, 1..=top).prop_map(|(processors, estimate, share)| {
         let estimate = estimate * 100;
         let share = share;
-        Happening::Submit {
+        TraceEvent::Submit {
             processors,
             estimate,
             run: (estimate * share / 1000).max(1),
@@ -102,18 +102,18 @@ fn submission(overruns: bool) -> impl Strategy<Value = Happening> {
 }
 
 /// Traces in which jobs end by their estimates and nothing fails.
-pub(super) fn orderly() -> impl Strategy<Value = Trace> {
+pub(super) fn orderly() -> impl Strategy<Value = EventTrace> {
     vec((0..2000_u64, submission(false)), 1..60)
 }
 
 /// Traces with everything in them.
-pub(super) fn unruly() -> impl Strategy<Value = Trace> {
+pub(super) fn unruly() -> impl Strategy<Value = EventTrace> {
     let happening = prop_oneof![
         12 => submission(true),
-        2 => (0..60_u64).prop_map(|job| Happening::Cancel { job }),
-        1 => (0..NODES).prop_map(|node| Happening::NodeDown { node }),
-        1 => (0..NODES).prop_map(|node| Happening::NodeUp { node }),
-        1 => any::<bool>().prop_map(|drained| Happening::Drain { drained }),
+        2 => (0..60_u64).prop_map(|job| TraceEvent::Cancel { job }),
+        1 => (0..NODES).prop_map(|node| TraceEvent::NodeDown { node }),
+        1 => (0..NODES).prop_map(|node| TraceEvent::NodeUp { node }),
+        1 => any::<bool>().prop_map(|drained| TraceEvent::Drain { drained }),
     ];
     vec((0..1200_u64, happening), 1..80)
 }
@@ -129,7 +129,7 @@ pub(super) enum TraceAction {
 }
 
 /// Plays a trace until the site is empty or nothing more can happen.
-pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<TraceAction> {
+pub(super) fn play(trace: &EventTrace, site: &mut impl TestedBatchSystem) -> Vec<TraceAction> {
     let mut deeds = Vec::new();
     let mut runs = Vec::new();
     let mut ends: BTreeMap<(u64, LrmJobId), ()> = BTreeMap::new();
@@ -170,15 +170,15 @@ pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<TraceAction> {
 }
 
 fn happen(
-    happening: &Happening,
+    happening: &TraceEvent,
     now: u64,
-    site: &mut impl Site,
+    site: &mut impl TestedBatchSystem,
     runs: &mut Vec<u64>,
     ends: &mut BTreeMap<(u64, LrmJobId), ()>,
     deeds: &mut Vec<TraceAction>,
 ) {
     match *happening {
-        Happening::Submit {
+        TraceEvent::Submit {
             processors,
             estimate,
             run,
@@ -186,27 +186,27 @@ fn happen(
             site.submit(LrmJobId(runs.len() as u64), processors, estimate, now);
             runs.push(run);
         }
-        Happening::Cancel { job } => {
+        TraceEvent::Cancel { job } => {
             let id = LrmJobId(job);
             deeds.push(TraceAction::Cancelled(now, id, site.end(id, now)));
             ends.retain(|(_, ending), ()| *ending != id);
         }
-        Happening::NodeDown { node } => {
+        TraceEvent::NodeDown { node } => {
             for id in site.node_down(node, now) {
                 ends.retain(|(_, ending), ()| *ending != id);
                 deeds.push(TraceAction::Killed(now, id));
             }
         }
-        Happening::NodeUp { node } => {
+        TraceEvent::NodeUp { node } => {
             site.node_up(node, now);
         }
-        Happening::Drain { drained } => site.drain(drained),
+        TraceEvent::Drain { drained } => site.drain(drained),
     }
 }
 
 /// Plays a trace on both; they must do the same.
-pub(super) fn same_as_reference(discipline: Discipline, trace: &Trace) {
+pub(super) fn same_as_reference(discipline: QueueDiscipline, trace: &EventTrace) {
     let mut fast = BatchSystem::new(discipline, NODES, PER_NODE);
-    let mut slow = Reference::new(discipline, NODES, PER_NODE);
+    let mut slow = ReferenceBatchSystem::new(discipline, NODES, PER_NODE);
     assert_eq!(play(trace, &mut fast), play(trace, &mut slow));
 }

@@ -1,0 +1,160 @@
+//! Inspections that callers wait for: one agent reads for all who ask about the same place, and
+//! ends when the last of them is gone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cospan_domain::transfer::file_place::FilePlace;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+
+use super::file_area::FileArea;
+use super::inspect::InspectionStatus;
+use crate::port::{InspectedFile, InspectionProgress, SiteError};
+
+/// The first pause between two looks at an inspection: short ones are over at once.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+const LOOK_MAX: Duration = Duration::from_millis(500);
+
+/// A site whose files this machine has. A clone is another handle of the same site.
+pub(crate) trait FileAreaAccess: Clone + Send + Sync + 'static {
+    /// Returns what is known of its files in memory.
+    fn known_area(&self) -> &FileArea;
+
+    /// Does something with its files, off the control thread. A call that has begun is carried
+    /// through.
+    fn call_area<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&FileArea) -> Result<T, SiteError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, SiteError>> + Send;
+}
+
+/// The callers that wait for inspections, by the place that is read.
+#[derive(Debug, Default)]
+pub(super) struct InspectionWaiters(Mutex<BTreeMap<FilePlace, PlaceWaiters>>);
+
+#[derive(Debug, Default)]
+struct PlaceWaiters {
+    /// Callers share it. Whoever ends the agent has it alone, so that nobody joins an agent that
+    /// is ending.
+    line: Arc<RwLock<()>>,
+    so_far: InspectionProgress,
+}
+
+impl InspectionWaiters {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FilePlace, PlaceWaiters>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line_of(&self, place: &FilePlace) -> Arc<RwLock<()>> {
+        self.lock().entry(place.clone()).or_default().line.clone()
+    }
+
+    fn note_progress(&self, place: &FilePlace, so_far: InspectionProgress) {
+        if let Some(readers) = self.lock().get_mut(place) {
+            readers.so_far = so_far;
+        }
+    }
+
+    /// Returns how far the inspection of a place is, if somebody waits for one.
+    pub(super) fn read_so_far(&self, place: &FilePlace) -> Option<InspectionProgress> {
+        self.lock().get(place).map(|readers| readers.so_far)
+    }
+
+    /// Forgets a place for which nobody waits.
+    fn forget_unused(&self, place: &FilePlace) {
+        let mut places = self.lock();
+        if places
+            .get(place)
+            .is_some_and(|readers| Arc::strong_count(&readers.line) == 1)
+        {
+            places.remove(place);
+        }
+    }
+}
+
+/// Waits for the agent that reads a file, as long as that takes.
+pub(crate) async fn inspect_file(
+    calls: &impl FileAreaAccess,
+    place: &FilePlace,
+) -> Result<InspectedFile, SiteError> {
+    let line = calls.known_area().readers.line_of(place);
+    let mut caller = WaitingInspectionCaller {
+        calls: calls.clone(),
+        place: place.clone(),
+        share: Some(line.read_owned().await),
+    };
+    let result = caller.await_result().await;
+    caller.share = None;
+    end_unless_awaited(calls.clone(), place.clone()).await?;
+    result
+}
+
+/// Ends the agent, or drops its result, unless another caller waits for the same.
+async fn end_unless_awaited(calls: impl FileAreaAccess, place: FilePlace) -> Result<(), SiteError> {
+    let readers = &calls.known_area().readers;
+    let Ok(alone) = readers.line_of(&place).try_write_owned() else {
+        return Ok(());
+    };
+    let forgotten = place.clone();
+    let ended = calls
+        .call_area(move |area| area.forget_inspect(&forgotten))
+        .await;
+    drop(alone);
+    readers.forget_unused(&place);
+    ended
+}
+
+/// A caller that waits. If it is dropped so, the agent ends with its last caller.
+struct WaitingInspectionCaller<C: FileAreaAccess> {
+    calls: C,
+    place: FilePlace,
+    /// A share in the line of the place; `None` once it has its result.
+    share: Option<OwnedRwLockReadGuard<()>>,
+}
+
+impl<C: FileAreaAccess> WaitingInspectionCaller<C> {
+    async fn await_result(&self) -> Result<InspectedFile, SiteError> {
+        let place = self.place.clone();
+        self.calls
+            .call_area(move |area| area.start_inspect(&place))
+            .await?;
+        let mut pause = LOOK_MIN;
+        loop {
+            let place = self.place.clone();
+            let status = self
+                .calls
+                .call_area(move |area| area.inspect_status(&place))
+                .await?;
+            match status {
+                InspectionStatus::Running(so_far) => {
+                    let readers = &self.calls.known_area().readers;
+                    readers.note_progress(&self.place, so_far);
+                }
+                InspectionStatus::Done(inspected) => return Ok(inspected),
+                InspectionStatus::Failed(error) => return Err(error),
+                // Another process that inspected the same file took its result.
+                InspectionStatus::Absent => {
+                    let why = "the inspection is over; ask again".to_owned();
+                    return Err(SiteError::NotSent(why));
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = LOOK_MAX.min(pause * 2);
+        }
+    }
+}
+
+impl<C: FileAreaAccess> Drop for WaitingInspectionCaller<C> {
+    fn drop(&mut self) {
+        if self.share.take().is_none() {
+            return;
+        }
+        // Without a runtime the process is ending, and the agent with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // An agent that cannot be ended now ends with this process.
+            let ending = end_unless_awaited(self.calls.clone(), self.place.clone());
+            runtime.spawn(async { drop(ending.await) });
+        }
+    }
+}
