@@ -395,9 +395,9 @@ fn make_agent(
     // A line of `squeue` has it between bars.
     let root = &config.root;
     if !root.is_absolute()
-        || !root
+        || root
             .to_str()
-            .is_some_and(|root: &str| !root.contains(|c: char| c.is_control() || c == '|'))
+            .is_none_or(|root: &str| root.contains(|c: char| c.is_control() || c == '|'))
     {
         let why =
             format!("the root {root:?} is not absolute, has a bar, or is no text of one line");

@@ -231,7 +231,6 @@ fn what_a_payload_left_in_a_root_takes_out_that_site_alone_until_it_is_mended() 
     for (leave, word) in cases {
         let left = leave();
         server.start().unwrap();
-        let begun = Instant::now();
         until_site_tells(&server, "s1", "unreachable", &[word]);
         run_a_job(&server);
         drop(left);

@@ -131,7 +131,7 @@ impl RateSums {
         }
     }
 
-    fn to_measured(&self) -> MeasuredBandwidth {
+    fn to_measured(self) -> MeasuredBandwidth {
         let rate = (self.bytes * 8_000).checked_div(self.ms).unwrap_or(0);
         let bandwidth = BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
         MeasuredBandwidth {

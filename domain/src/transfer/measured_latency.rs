@@ -103,7 +103,7 @@ impl SiteLatencies {
 }
 
 impl LatencySums {
-    fn to_latency(&self) -> MeasuredLatency {
+    fn to_latency(self) -> MeasuredLatency {
         let half = self.us.checked_div(2 * self.weight).unwrap_or(0);
         let latency = DurationUs(u64::try_from(half).unwrap_or(u64::MAX));
         MeasuredLatency {

@@ -341,10 +341,10 @@ impl SiteFileCalls for FakeSite {
         if inside.store.contains(&order.content.digest) {
             return Ok(());
         }
-        if !inside
+        if inside
             .copies
             .get(&order.nonce)
-            .is_some_and(|copy: &FakeCopy| !copy.stopped)
+            .is_none_or(|copy: &FakeCopy| copy.stopped)
         {
             let copy = FakeCopy {
                 order: order.clone(),

@@ -5,11 +5,11 @@ use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::history::SitePairHistory;
 use crate::placement::placement_plan::PlacementPlan;
+use crate::placement::placement_request::PlacementRequest;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::RemainingResources;
-use crate::placement::placement_request::PlacementRequest;
-use crate::placement::site_search::{SiteChoice, PlacementSearch};
+use crate::placement::site_search::{PlacementSearch, SiteChoice};
 
 /// The Close-to-Files policy. It places each component, the largest first, on the first site by
 /// name that has its files; else on the pair of execution and file site in the history table whose

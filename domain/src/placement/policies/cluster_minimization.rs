@@ -7,11 +7,11 @@ use super::worst_fit::place_worst_fit;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
+use crate::placement::placement_request::PlacementRequest;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::RemainingResources;
-use crate::placement::placement_request::PlacementRequest;
-use crate::placement::site_search::{SiteChoice, PlacementSearch};
+use crate::placement::site_search::{PlacementSearch, SiteChoice};
 
 /// The Cluster Minimization policy. It orders sites by decreasing usable processors, once, and
 /// places each component, the largest first, on the first of them that still takes it.
@@ -41,7 +41,12 @@ impl Policy for ClusterMinimization {
             return place_worst_fit(request, context);
         }
         let order = order_by_usable(context.remaining);
-        place_in_order(&PlacementSearch::new(request, context.grid), context, &order, PlacementRule::FirstInOrder)
+        place_in_order(
+            &PlacementSearch::new(request, context.grid),
+            context,
+            &order,
+            PlacementRule::FirstInOrder,
+        )
     }
 }
 
@@ -64,7 +69,9 @@ pub(super) fn place_in_order(
     rule: PlacementRule,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_with(search, |search, component, remaining| {
-        let site = order.iter().find(|&&site| search.fits(component, site, remaining));
+        let site = order
+            .iter()
+            .find(|&&site| search.fits(component, site, remaining));
         site.copied().map(|site| SiteChoice::site(site, rule))
     })
 }

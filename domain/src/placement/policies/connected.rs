@@ -7,19 +7,19 @@
 //! site can lead away from it; so all sets are searched for a better one, within bounds.
 
 use super::cluster_minimization::{order_by_usable, place_in_order};
-use super::flexible::{FlexibleSplitBounds, FlexibleCandidate, place_flexible};
+use super::flexible::{FlexibleCandidate, FlexibleSplitBounds, place_flexible};
 use super::worst_fit::place_worst_fit;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
+use crate::placement::bounded_split::split_largest_first;
 use crate::placement::grid::GridSnapshot;
-use crate::placement::site_group::{SiteGroup, SiteGroupSearch};
 use crate::placement::placement_plan::PlacementPlan;
+use crate::placement::placement_request::PlacementRequest;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::{PlacementRefusal, SilentObserver};
 use crate::placement::remaining::RemainingResources;
-use crate::placement::placement_request::PlacementRequest;
+use crate::placement::site_group::{SiteGroup, SiteGroupSearch};
 use crate::placement::site_search::PlacementSearch;
-use crate::placement::bounded_split::split_largest_first;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,11 @@ impl Policy for ConnectedClusterMinimization {
     }
 
     fn effort(&self, request: &PlacementRequest) -> u32 {
-        if request.components().len() > 1 { SEARCH } else { 1 }
+        if request.components().len() > 1 {
+            SEARCH
+        } else {
+            1
+        }
     }
 
     fn serves(&self, request: &RequestType) -> bool {
@@ -72,7 +76,9 @@ impl Policy for ConnectedClusterMinimization {
         let found: Vec<SiteGroup> = groups.collect();
         let grown = known.into_iter().chain(found).min_by_key(SiteGroup::rank);
         match grown.map(|group| best_of_all(&search, context, &order, group)) {
-            Some(group) => place_in_order(&search, context, &group.sites, PlacementRule::BestConnected),
+            Some(group) => {
+                place_in_order(&search, context, &group.sites, PlacementRule::BestConnected)
+            }
             None => place_in_order(&search, context, &order, PlacementRule::BestConnected),
         }
     }
@@ -91,10 +97,15 @@ fn plain_group(
         observer: &mut SilentObserver,
     };
     let plan = place_in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
-    let mut sites = order.iter().filter(|site: &&usize| {
-        let name = &context.grid.sites()[**site].name;
-        plan.placements.iter().any(|placement| placement.site == *name)
-    }).copied();
+    let mut sites = order
+        .iter()
+        .filter(|site: &&usize| {
+            let name = &context.grid.sites()[**site].name;
+            plan.placements
+                .iter()
+                .any(|placement| placement.site == *name)
+        })
+        .copied();
     let mut group = SiteGroup::of_one_site(sites.next()?);
     for site in sites {
         group.join(site, context.grid);
@@ -113,9 +124,14 @@ fn best_of_all(
     let grid = context.grid;
     let remaining = &mut *context.remaining;
     let parts = search.request.by_size();
-    let offers = order.iter().copied().filter(|site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining)));
-    let offers: Vec<(usize, u32)> =
-        offers.map(|site| (site, remaining.processors()[site])).collect();
+    let offers = order.iter().copied().filter(|site: &usize| {
+        parts
+            .iter()
+            .any(|&c| search.fits(c as usize, *site, remaining))
+    });
+    let offers: Vec<(usize, u32)> = offers
+        .map(|site| (site, remaining.processors()[site]))
+        .collect();
     let most = known.sites.len();
     let needed = search.request.processors();
     let mut groups = SiteGroupSearch::new(grid, &offers, needed, known).with_trial(parts.len());
@@ -126,16 +142,24 @@ fn best_of_all(
 }
 
 /// Returns true if each component, the largest first, finds a place on these sites.
-fn set_takes_all(search: &PlacementSearch<'_>, remaining: &mut RemainingResources, sites: &[usize]) -> bool {
+fn set_takes_all(
+    search: &PlacementSearch<'_>,
+    remaining: &mut RemainingResources,
+    sites: &[usize],
+) -> bool {
     let mut taken = Vec::new();
     for &component in search.request.by_size() {
         let index = component as usize;
-        let site = sites.iter().find(|site| search.fits(index, **site, remaining));
+        let site = sites
+            .iter()
+            .find(|site| search.fits(index, **site, remaining));
         let Some(&site) = site else { break };
         search.take_component(index, site, remaining);
         taken.push((index, site));
     }
-    taken.iter().for_each(|&(index, site)| search.give_back_component(index, site, remaining));
+    taken
+        .iter()
+        .for_each(|&(index, site)| search.give_back_component(index, site, remaining));
     taken.len() == search.request.by_size().len()
 }
 
@@ -154,12 +178,17 @@ fn grow_group(
     for &component in search.request.by_size() {
         let index = component as usize;
         let remaining = &mut *context.remaining;
-        let mut site =
-            group.sites.iter().copied().find(|site| search.fits(index, *site, remaining));
+        let mut site = group
+            .sites
+            .iter()
+            .copied()
+            .find(|site| search.fits(index, *site, remaining));
         // The seed must take the largest component, or else another seed is better.
         if site.is_none() && !taken.is_empty() && group.sites.len() < most {
-            let fitting =
-                order.iter().copied().filter(|site| search.fits(index, *site, remaining));
+            let fitting = order
+                .iter()
+                .copied()
+                .filter(|site| search.fits(index, *site, remaining));
             let joined = group.join_best(fitting, context.grid);
             site = group.sites.last().copied().filter(|_| joined);
         }
@@ -170,7 +199,9 @@ fn grow_group(
         search.take_component(index, site, remaining);
         taken.push((index, site));
     }
-    taken.iter().for_each(|&(index, site)| search.give_back_component(index, site, context.remaining));
+    taken
+        .iter()
+        .for_each(|&(index, site)| search.give_back_component(index, site, context.remaining));
     is_whole.then_some(group)
 }
 
@@ -201,19 +232,39 @@ impl Policy for ConnectedFlexibleClusterMinimization {
 }
 
 /// Returns the best connected of the smallest groups of candidates that take the total.
-fn split_connected(candidates: &[FlexibleCandidate], bounds: FlexibleSplitBounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
-    let count = split_largest_first(bounds.total, bounds.min, bounds.most, &usable_counts(candidates)).len();
+fn split_connected(
+    candidates: &[FlexibleCandidate],
+    bounds: FlexibleSplitBounds,
+    grid: &GridSnapshot,
+) -> Vec<(usize, u32)> {
+    let count = split_largest_first(
+        bounds.total,
+        bounds.min,
+        bounds.most,
+        &usable_counts(candidates),
+    )
+    .len();
     let seeds = candidates.iter().filter(|_| count > 0);
-    let groups = seeds.filter_map(|seed| grow_to_total(candidates, seed, bounds.total, count, grid));
-    let Some(grown) = groups.min_by_key(SiteGroup::rank) else { return Vec::new() };
+    let groups =
+        seeds.filter_map(|seed| grow_to_total(candidates, seed, bounds.total, count, grid));
+    let Some(grown) = groups.min_by_key(SiteGroup::rank) else {
+        return Vec::new();
+    };
     let offers: Vec<(usize, u32)> = candidates.iter().map(|c| (c.site, c.usable)).collect();
     let mut groups = SiteGroupSearch::new(grid, &offers, bounds.total.into(), grown);
     groups.search_sets(count, &mut |_| true);
     let group = groups.best();
-    let joined: Vec<FlexibleCandidate> =
-        candidates.iter().filter(|c| group.sites.contains(&c.site)).copied().collect();
+    let joined: Vec<FlexibleCandidate> = candidates
+        .iter()
+        .filter(|c| group.sites.contains(&c.site))
+        .copied()
+        .collect();
     let sizes = split_largest_first(bounds.total, bounds.min, count, &usable_counts(&joined));
-    joined.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
+    joined
+        .iter()
+        .zip(sizes)
+        .map(|(candidate, size)| (candidate.site, size))
+        .collect()
 }
 
 fn usable_counts(candidates: &[FlexibleCandidate]) -> Vec<u32> {
@@ -242,7 +293,9 @@ fn grow_to_total(
         });
         let joined = group.join_best(joining.map(|c| c.site), grid);
         let last = group.sites.last().filter(|_| joined)?;
-        sum += others().find(|c| c.site == *last).map_or(0, |c| u64::from(c.usable));
+        sum += others()
+            .find(|c| c.site == *last)
+            .map_or(0, |c| u64::from(c.usable));
     }
     (sum >= total.into()).then_some(group)
 }

@@ -5,17 +5,17 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::{order_by_usable, place_in_order};
-use crate::content::{FileChunk, Content, ComponentFilePart};
+use crate::content::{ComponentFilePart, Content, FileChunk};
 use crate::ids::ComponentIndex;
 use crate::job::spec::RequestType;
 use crate::placed::{Placement, PlacementRule};
+use crate::placement::bounded_split::split_largest_first;
 use crate::placement::history::SitePairHistory;
 use crate::placement::placement_plan::PlacementPlan;
-use crate::placement::policy::{PlacementContext, Policy, refuse_type};
-use crate::placement::reason::{SiteSuitability, RefusalReason, PlacementRefusal, SilentObserver};
 use crate::placement::placement_request::PlacementRequest;
-use crate::placement::site_search::{SiteChoice, PlacementSearch};
-use crate::placement::bounded_split::split_largest_first;
+use crate::placement::policy::{PlacementContext, Policy, refuse_type};
+use crate::placement::reason::{PlacementRefusal, RefusalReason, SilentObserver, SiteSuitability};
+use crate::placement::site_search::{PlacementSearch, SiteChoice};
 use crate::resources::Resources;
 use crate::units::Bytes;
 
@@ -43,11 +43,23 @@ impl Policy for FlexibleClusterMinimization {
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
     ) -> Result<PlacementPlan, PlacementRefusal> {
-        place_flexible(request, context, PlacementRule::LargestFilled, |candidates, bounds| {
-            let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
-            let sizes = split_largest_first(bounds.total, bounds.min, bounds.most, &usable);
-            candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
-        })
+        place_flexible(
+            request,
+            context,
+            PlacementRule::LargestFilled,
+            |candidates, bounds| {
+                let usable: Vec<u32> = candidates
+                    .iter()
+                    .map(|candidate| candidate.usable)
+                    .collect();
+                let sizes = split_largest_first(bounds.total, bounds.min, bounds.most, &usable);
+                candidates
+                    .iter()
+                    .zip(sizes)
+                    .map(|(candidate, size)| (candidate.site, size))
+                    .collect()
+            },
+        )
     }
 }
 
@@ -83,7 +95,9 @@ pub(super) fn place_flexible(
         return place_first_split(&search, context, &order);
     }
     let (total, bounds) = split_bounds(request, context)?;
-    if let Some(site) = site_for_whole(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
+    if let Some(site) =
+        site_for_whole(&search, context, &total).filter(|_| bounds.min <= bounds.total)
+    {
         let placed = place_shares(&search, context, &total, &[(site, total.processors)]);
         return Ok(search.plan_from_placements(placed, rule));
     }
@@ -98,12 +112,16 @@ pub(super) fn split_bounds(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
 ) -> Result<(Resources, FlexibleSplitBounds), PlacementRefusal> {
-    let RequestType::Flexible(flexible) = request.request() else { return Err(refuse_type(request)) };
+    let RequestType::Flexible(flexible) = request.request() else {
+        return Err(refuse_type(request));
+    };
     let total = request.total().cloned().unwrap_or_default();
     let bounds = FlexibleSplitBounds {
         total: total.processors,
         min: flexible.least_processors(),
-        most: flexible.most_components().unwrap_or(context.grid.sites().len()),
+        most: flexible
+            .most_components()
+            .unwrap_or(context.grid.sites().len()),
     };
     Ok((total, bounds))
 }
@@ -138,19 +156,36 @@ fn place_shares(
     total: &Resources,
     shares: &[(usize, u32)],
 ) -> Vec<Placement> {
-    let mut part = ComponentFilePart { before: 0, own: 0, total: total.processors.into() };
+    let mut part = ComponentFilePart {
+        before: 0,
+        own: 0,
+        total: total.processors.into(),
+    };
     let placements = shares.iter().map(|&(site, size)| {
         let used = total.portion(size);
         match context.grid.sites()[site].pool_of(search.component(0)) {
             Some(pool) => context.remaining.take_of_partition(site, pool.name, &used),
             None => context.remaining.take(site, &used),
         }
-        part = ComponentFilePart { before: part.before + part.own, own: size.into(), ..part };
-        let placement = search.placement_of(0, SiteChoice::site(site, PlacementRule::LargestFilled), Some(part));
+        part = ComponentFilePart {
+            before: part.before + part.own,
+            own: size.into(),
+            ..part
+        };
+        let placement = search.placement_of(
+            0,
+            SiteChoice::site(site, PlacementRule::LargestFilled),
+            Some(part),
+        );
         if context.grid.sites()[site].staging_left.is_some() {
-            context.remaining.add_staged(site, placement.sources.iter().map(|source| source.content));
+            context
+                .remaining
+                .add_staged(site, placement.sources.iter().map(|source| source.content));
         }
-        Placement { share: Some(size), ..placement }
+        Placement {
+            share: Some(size),
+            ..placement
+        }
     });
     placements.collect()
 }
@@ -162,7 +197,11 @@ fn site_for_whole(
     total: &Resources,
 ) -> Option<usize> {
     let left = search.processors_left(0, context.remaining);
-    let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
+    let most = left
+        .iter()
+        .copied()
+        .max()
+        .filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
     let whole = !context.observer.is_listening() && usable_at(search, context, site, total) == most;
     (whole && search.fits(0, site, context.remaining)).then_some(site)
@@ -175,7 +214,9 @@ fn usable_at(
     site: usize,
     total: &Resources,
 ) -> u32 {
-    let Some(shape) = &context.grid.sites()[site].shape else { return 0 };
+    let Some(shape) = &context.grid.sites()[site].shape else {
+        return 0;
+    };
     let pool = context.grid.sites()[site].pool_of(search.component(0));
     let of_pool = pool.map(|pool| search.left_of(&pool, site, context.remaining));
     let left = of_pool.unwrap_or_else(|| {
@@ -199,7 +240,9 @@ fn with_room_for_input(
 ) -> u32 {
     let whole = search.component(0);
     let place = &context.grid.sites()[site];
-    let (Some(left), Some(shape)) = (place.staging_left, &place.shape) else { return most };
+    let (Some(left), Some(shape)) = (place.staging_left, &place.shape) else {
+        return most;
+    };
     if whole.chunks.is_empty() {
         return most;
     }
@@ -217,7 +260,12 @@ fn with_room_for_input(
                 contents.insert(chunk.of);
             }
         }
-        let (needed, taken) = context.remaining.staging_bytes(site, contents.into_iter(), |content: &Content| context.grid.is_staged(&place.name, content));
+        let (needed, taken) =
+            context
+                .remaining
+                .staging_bytes(site, contents.into_iter(), |content: &Content| {
+                    context.grid.is_staged(&place.name, content)
+                });
         needed + taken + cut <= left
     })
 }
@@ -232,7 +280,11 @@ fn largest_fitting(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     let mut least = 0;
     while least < most {
         let middle = least + (most - least).div_ceil(2);
-        (least, most) = if fits(middle) { (middle, most) } else { (least, middle - 1) };
+        (least, most) = if fits(middle) {
+            (middle, most)
+        } else {
+            (least, middle - 1)
+        };
     }
     most
 }
@@ -246,7 +298,10 @@ fn list_candidates(
     let left = search.processors_left(0, context.remaining);
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
-    let most = open.map(|site| FlexibleCandidate { site, usable: usable_at(search, context, site, total) });
+    let most = open.map(|site| FlexibleCandidate {
+        site,
+        usable: usable_at(search, context, site, total),
+    });
     let mut candidates: Vec<FlexibleCandidate> =
         most.filter(|candidate| candidate.usable >= least).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
@@ -264,16 +319,30 @@ pub(super) fn place_first_split(
     order: &[usize],
 ) -> Result<PlacementPlan, PlacementRefusal> {
     let splits = search.request.splits();
-    let preferred = splits.iter().find(|split: &&PlacementRequest| {
-        let mut trial = PlacementContext {
-            grid: context.grid,
-            remaining: &mut context.remaining.clone(),
-            history: &mut SitePairHistory::All,
-            observer: &mut SilentObserver,
-        };
-        place_in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
-    }).unwrap_or(&splits[0]);
-    let mut plan = place_in_order(&search.of_split(preferred), context, order, PlacementRule::FirstSplit)?;
+    let preferred = splits
+        .iter()
+        .find(|split: &&PlacementRequest| {
+            let mut trial = PlacementContext {
+                grid: context.grid,
+                remaining: &mut context.remaining.clone(),
+                history: &mut SitePairHistory::All,
+                observer: &mut SilentObserver,
+            };
+            place_in_order(
+                &search.of_split(split),
+                &mut trial,
+                order,
+                PlacementRule::FirstSplit,
+            )
+            .is_ok()
+        })
+        .unwrap_or(&splits[0]);
+    let mut plan = place_in_order(
+        &search.of_split(preferred),
+        context,
+        order,
+        PlacementRule::FirstSplit,
+    )?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }
@@ -282,8 +351,17 @@ pub(super) fn place_first_split(
 
 fn no_split(bounds: FlexibleSplitBounds, candidates: &[FlexibleCandidate]) -> RefusalReason {
     let sites = candidates.len().min(bounds.most);
-    let usable = candidates.iter().take(sites).map(|candidate| u64::from(candidate.usable)).sum();
-    RefusalReason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
+    let usable = candidates
+        .iter()
+        .take(sites)
+        .map(|candidate| u64::from(candidate.usable))
+        .sum();
+    RefusalReason::NoSplit {
+        total: bounds.total,
+        min: bounds.min,
+        sites: sites as u32,
+        usable,
+    }
 }
 
 /// Returns the refusal: that no split fits, if any site could take part.
@@ -293,10 +371,16 @@ fn nearest_refusal(
     candidates: &[FlexibleCandidate],
     reason: RefusalReason,
 ) -> PlacementRefusal {
-    if candidates.is_empty() && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining)) {
+    if candidates.is_empty()
+        && !(0..context.grid.sites().len()).any(|site| search.fits(0, site, context.remaining))
+    {
         return search.nearest_refusal_of(0, context.remaining);
     }
-    PlacementRefusal { component: ComponentIndex(0), site: None, reason }
+    PlacementRefusal {
+        component: ComponentIndex(0),
+        site: None,
+        reason,
+    }
 }
 
 fn explain_split(

@@ -4,18 +4,21 @@
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::place_in_order;
-use super::flexible::{FlexibleSplitBounds, FlexibleCandidate, split_bounds, place_first_split, place_split};
+use super::flexible::{
+    FlexibleCandidate, FlexibleSplitBounds, place_first_split, place_split, split_bounds,
+};
 use crate::bid::{
-    BidAmounts, Bid, BidRefusal, BidNeed, SiteSupply, InputRoute, SiteBid, compute_bid, rank_bids, split_in_order, suggest_remedy,
+    Bid, BidAmounts, BidNeed, BidRefusal, InputRoute, SiteBid, SiteSupply, compute_bid, rank_bids,
+    split_in_order, suggest_remedy,
 };
 use crate::content::Content;
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
+use crate::placement::placement_request::PlacementRequest;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::RemainingResources;
-use crate::placement::placement_request::PlacementRequest;
 use crate::placement::site_search::PlacementSearch;
 use crate::resources::MEMORY;
 use crate::units::{BitsPerSecond, Bytes, Mflops};
@@ -66,17 +69,28 @@ pub(in crate::placement) fn place_answered(
     let request = search.request;
     let round = AnsweredBidRound { search, answers };
     if context.observer.is_listening() {
-        context.observer.record_bids(round.site_bids(context.remaining));
+        context
+            .observer
+            .record_bids(round.site_bids(context.remaining));
     }
     let parts = round.list_takers(context.remaining);
     match request.request() {
-        RequestType::Fixed | RequestType::NonFixed => place_in_order(search, context, &parts, PlacementRule::Nearest),
+        RequestType::Fixed | RequestType::NonFixed => {
+            place_in_order(search, context, &parts, PlacementRule::Nearest)
+        }
         RequestType::Flexible(_) if !request.splits().is_empty() => {
             place_first_split(search, context, &parts)
         }
         RequestType::Flexible(_) => {
             let (total, bounds) = split_bounds(request, context)?;
-            place_split(search, context, PlacementRule::Nearest, &total, bounds, |candidates: &[FlexibleCandidate], bounds| round.split_by_bid(candidates, bounds))
+            place_split(
+                search,
+                context,
+                PlacementRule::Nearest,
+                &total,
+                bounds,
+                |candidates: &[FlexibleCandidate], bounds| round.split_by_bid(candidates, bounds),
+            )
         }
     }
 }
@@ -94,15 +108,21 @@ impl AnsweredBidRound<'_> {
         let search = self.search;
         let need = need_with_source(self.search);
         let sites = search.grid.sites();
-        let told = self.answers.iter().enumerate().map(|(site, answer)| SiteBid {
-            site: sites[site].name.clone(),
-            answer: answer.clone(),
-            nearer: answer.as_ref().ok().and_then(|bid| {
-                let offer = site_means(search, site, free_amounts(remaining, site)).ok()?;
-                suggest_remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
-            }),
-            lacks_gflops: sites[site].power_per_processor.is_none(),
-        });
+        let told = self
+            .answers
+            .iter()
+            .enumerate()
+            .map(|(site, answer)| SiteBid {
+                site: sites[site].name.clone(),
+                answer: answer.clone(),
+                nearer: answer.as_ref().ok().and_then(|bid| {
+                    let offer = site_means(search, site, free_amounts(remaining, site)).ok()?;
+                    suggest_remedy(bid, &need, &offer, nearest, &|site| {
+                        sites[site].name.to_string()
+                    })
+                }),
+                lacks_gflops: sites[site].power_per_processor.is_none(),
+            });
         told.collect()
     }
 
@@ -116,26 +136,47 @@ impl AnsweredBidRound<'_> {
 
     /// Orders those of these sites that bid as they are taken.
     fn order_by_bid(&self, sites: impl Iterator<Item = usize>) -> Vec<usize> {
-        let bids: Vec<(usize, &Bid)> =
-            sites.filter_map(|site| Some((site, self.answers[site].as_ref().ok()?))).collect();
+        let bids: Vec<(usize, &Bid)> = sites
+            .filter_map(|site| Some((site, self.answers[site].as_ref().ok()?)))
+            .collect();
         rank_bids(&bids).into_iter().map(|at| bids[at].0).collect()
     }
 
     /// Returns sites and sizes for a total that may be split.
-    fn split_by_bid(&self, candidates: &[FlexibleCandidate], bounds: FlexibleSplitBounds) -> Vec<(usize, u32)> {
+    fn split_by_bid(
+        &self,
+        candidates: &[FlexibleCandidate],
+        bounds: FlexibleSplitBounds,
+    ) -> Vec<(usize, u32)> {
         let order = self.order_by_bid(candidates.iter().map(|candidate| candidate.site));
-        let taken: Vec<_> = order.iter().filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site)).collect();
+        let taken: Vec<_> = order
+            .iter()
+            .filter_map(|site: &usize| candidates.iter().find(|candidate| candidate.site == *site))
+            .collect();
         let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
         let parts = split_in_order(bounds.total, bounds.min, bounds.most, &most);
-        parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
+        parts
+            .into_iter()
+            .map(|(at, size)| (taken[at].site, size))
+            .collect()
     }
 }
 
 /// Computes the answer of each site to a job, by site index.
-fn collect_answers(search: &PlacementSearch<'_>, remaining: &RemainingResources) -> Vec<Result<Bid, BidRefusal>> {
+fn collect_answers(
+    search: &PlacementSearch<'_>,
+    remaining: &RemainingResources,
+) -> Vec<Result<Bid, BidRefusal>> {
     let need = need_with_source(search);
     let sites = 0..search.grid.sites().len();
-    sites.map(|site| compute_bid(&need, &site_means(search, site, free_amounts(remaining, site))?)).collect()
+    sites
+        .map(|site| {
+            compute_bid(
+                &need,
+                &site_means(search, site, free_amounts(remaining, site))?,
+            )
+        })
+        .collect()
 }
 
 /// Returns the amounts left at a site.
@@ -150,13 +191,18 @@ fn free_amounts(remaining: &RemainingResources, site: usize) -> BidAmounts {
 
 /// Returns the needs of the job as a whole, given where its data is.
 fn need_with_source(search: &PlacementSearch<'_>) -> BidNeed {
-    BidNeed { source_potential: source_potential(search), ..need_without_source(search.request) }
+    BidNeed {
+        source_potential: source_potential(search),
+        ..need_without_source(search.request)
+    }
 }
 
 /// Returns the needs of the job as a whole, wherever its data is.
 pub(in crate::placement) fn need_without_source(request: &PlacementRequest) -> BidNeed {
-    let mut amounts =
-        BidAmounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..BidAmounts::default() };
+    let mut amounts = BidAmounts {
+        power: Mflops(request.gflops().saturating_mul(1_000)),
+        ..BidAmounts::default()
+    };
     let components = request.components().iter();
     let whole = request.total().map(|total| (total, request.gflops()));
     let parts = components.map(|part| (&part.resources, part.gflops));
@@ -166,7 +212,11 @@ pub(in crate::placement) fn need_without_source(request: &PlacementRequest) -> B
         amounts.memory_mb = amounts.memory_mb.saturating_add(asked.other(MEMORY));
         amounts.disk_mb = amounts.disk_mb.saturating_add(asked.other(DISK));
     }
-    BidNeed { amounts, source_potential: BitsPerSecond(0), terms: *request.terms() }
+    BidNeed {
+        amounts,
+        source_potential: BitsPerSecond(0),
+        terms: *request.terms(),
+    }
 }
 
 pub(in crate::placement) const DISK: &str = "disk_mb";
@@ -207,14 +257,29 @@ fn input_routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<InputRo
         return Ok(Vec::new());
     };
     let parts = 0..search.request.components().len();
-    let contents: BTreeSet<Content> =
-        parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
-    contents.into_iter().map(|content: Content| {
-        let size = size_read(search.request, content);
-        let (from, _) = search.nearest_replica(content, site).map_err(|_| BidRefusal::NoBandwidth)?;
-        let rate = search.grid.bid_bandwidth(from, site);
-        Ok(if from == site { InputRoute::Here(size) } else { InputRoute::From { site: from, size, upload: rate, download: rate } })
-    }).collect()
+    let contents: BTreeSet<Content> = parts
+        .flat_map(|part| search.contents_at(part, site, shape))
+        .collect();
+    contents
+        .into_iter()
+        .map(|content: Content| {
+            let size = size_read(search.request, content);
+            let (from, _) = search
+                .nearest_replica(content, site)
+                .map_err(|_| BidRefusal::NoBandwidth)?;
+            let rate = search.grid.bid_bandwidth(from, site);
+            Ok(if from == site {
+                InputRoute::Here(size)
+            } else {
+                InputRoute::From {
+                    site: from,
+                    size,
+                    upload: rate,
+                    download: rate,
+                }
+            })
+        })
+        .collect()
 }
 
 /// Returns the bytes of a content that the whole job reads: all of a file that a flexible one reads

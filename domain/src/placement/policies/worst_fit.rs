@@ -3,11 +3,11 @@
 use crate::job::spec::RequestType;
 use crate::placed::PlacementRule;
 use crate::placement::placement_plan::PlacementPlan;
+use crate::placement::placement_request::PlacementRequest;
 use crate::placement::policy::{PlacementContext, Policy};
 use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::RemainingResources;
-use crate::placement::placement_request::PlacementRequest;
-use crate::placement::site_search::{SiteChoice, PlacementSearch};
+use crate::placement::site_search::{PlacementSearch, SiteChoice};
 
 /// The Worst-Fit policy. It places each component, the largest first, on the site with the most
 /// processors left, of equal ones the first by name. Files come from where they arrive first.
@@ -45,7 +45,8 @@ pub(super) fn place_worst_fit(
     context: &mut PlacementContext<'_>,
 ) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_each(request, |search, component, remaining| {
-        emptiest_open_site(search, component, remaining).map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
+        emptiest_open_site(search, component, remaining)
+            .map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
     })
 }
 
@@ -68,7 +69,9 @@ pub(super) fn emptiest_open_site(
     for (site, &left) in left.iter().enumerate() {
         if left >= at_least && search.fits(component, site, remaining) {
             best = Some(site);
-            let Some(more) = left.checked_add(1) else { break };
+            let Some(more) = left.checked_add(1) else {
+                break;
+            };
             at_least = more;
         }
     }

@@ -34,13 +34,20 @@ impl IndexSpan {
 impl SweepIndices {
     /// The number of indices.
     pub fn count(&self) -> u64 {
-        self.spans.iter().map(|span| span.index_count()).fold(0, u64::saturating_add)
+        self.spans
+            .iter()
+            .map(|span| span.index_count())
+            .fold(0, u64::saturating_add)
     }
 
     /// Returns the smallest and the largest.
     pub fn bounds(&self) -> (u64, u64) {
         let first = self.spans.iter().map(|span| span.first).min();
-        let last = self.spans.iter().map(|span| span.first + (span.index_count() - 1) * span.step).max();
+        let last = self
+            .spans
+            .iter()
+            .map(|span| span.first + (span.index_count() - 1) * span.step)
+            .max();
         (first.unwrap_or_default(), last.unwrap_or_default())
     }
 
@@ -73,7 +80,10 @@ impl FromStr for SweepIndices {
     type Err = RunnerError;
 
     fn from_str(text: &str) -> Result<Self, RunnerError> {
-        let wrong = |problem| RunnerError::Indices { text: text.to_owned(), problem };
+        let wrong = |problem| RunnerError::Indices {
+            text: text.to_owned(),
+            problem,
+        };
         let (list, at_once) = match text.split_once('%') {
             None => (text, None),
             Some((list, limit)) => (list, Some(parse_number(limit).map_err(wrong)?)),
@@ -84,7 +94,11 @@ impl FromStr for SweepIndices {
             None => None,
         };
         let spans: Result<Vec<IndexSpan>, &'static str> = list.split(',').map(parse_span).collect();
-        Ok(Self { text: text.to_owned(), spans: spans.map_err(wrong)?, at_once })
+        Ok(Self {
+            text: text.to_owned(),
+            spans: spans.map_err(wrong)?,
+            at_once,
+        })
     }
 }
 
@@ -117,5 +131,8 @@ fn parse_number(text: &str) -> Result<u64, &'static str> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("there is something that is no number");
     }
-    text.parse().ok().filter(|number| *number < MOST).ok_or("a number is too large")
+    text.parse()
+        .ok()
+        .filter(|number| *number < MOST)
+        .ok_or("a number is too large")
 }

@@ -1,7 +1,7 @@
 //! The sweep runner: many independent runs of one description, each a job of its own.
 
-mod placeholders;
 mod indices;
+mod placeholders;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 pub use indices::SweepIndices;
 
-use super::{JobDescription, AttemptLaunch, Runner, RunnerError};
+use super::{AttemptLaunch, JobDescription, Runner, RunnerError};
 use crate::ids::JobId;
-use crate::job::spec::{OutputDestination, JobSpec, is_variable_name};
 use crate::job::job_state::Job;
+use crate::job::spec::{JobSpec, OutputDestination, is_variable_name};
 use crate::units::Bytes;
 use placeholders::TextFiller;
 
@@ -91,19 +91,25 @@ impl SweepSource {
     /// Lists the values of every task. Check their number before: this allocates them all.
     fn list_rows(&self) -> Vec<SweepRow> {
         match self {
-            SweepSource::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
-                rows.into_iter().flat_map(|row: SweepRow| {
-                    values.iter().map(move |value| {
-                        let mut row = row.clone();
-                        row.insert(name.clone(), value.clone());
-                        row
+            SweepSource::Grid(axes) => {
+                axes.iter()
+                    .fold(vec![SweepRow::new()], |rows, (name, values)| {
+                        rows.into_iter()
+                            .flat_map(|row: SweepRow| {
+                                values.iter().map(move |value| {
+                                    let mut row = row.clone();
+                                    row.insert(name.clone(), value.clone());
+                                    row
+                                })
+                            })
+                            .collect()
                     })
-                }).collect()
-            }),
-            SweepSource::List(rows) => rows.clone(),
-            SweepSource::Array(indices) => {
-                indices.list_indices().map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())])).collect()
             }
+            SweepSource::List(rows) => rows.clone(),
+            SweepSource::Array(indices) => indices
+                .list_indices()
+                .map(|index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())]))
+                .collect(),
         }
     }
 
@@ -113,13 +119,19 @@ impl SweepSource {
             SweepSource::List(rows) => rows.first().into_iter().flat_map(SweepRow::keys).collect(),
             SweepSource::Array(_) => Vec::new(),
         };
-        if let Some(wrong) =
-            names.iter().find(|name| !is_variable_name(name) || name.as_ref() == TASK)
+        if let Some(wrong) = names
+            .iter()
+            .find(|name| !is_variable_name(name) || name.as_ref() == TASK)
         {
             return Err(RunnerError::ParameterName((*wrong).clone()));
         }
-        let SweepSource::List(rows) = self else { return Ok(()) };
-        match rows.iter().position(|row| !row.keys().eq(names.iter().copied())) {
+        let SweepSource::List(rows) = self else {
+            return Ok(());
+        };
+        match rows
+            .iter()
+            .position(|row| !row.keys().eq(names.iter().copied()))
+        {
             None => Ok(()),
             Some(row) => {
                 let names = names.iter().map(ToString::to_string).collect();
@@ -157,10 +169,20 @@ impl Runner for SweepRunner {
             if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
                 return Err(RunnerError::Nul(name.clone()));
             }
-            let mut job =
-                TextFiller { values: &values, task: index, taken: &taken }.fill_job(&described.spec)?;
+            let mut job = TextFiller {
+                values: &values,
+                task: index,
+                taken: &taken,
+            }
+            .fill_job(&described.spec)?;
             let group = JobId(0);
-            job.run.task = Some(SweepTask { group, index, count: tasks, at_once, values });
+            job.run.task = Some(SweepTask {
+                group,
+                index,
+                count: tasks,
+                at_once,
+                values,
+            });
             jobs.push(job);
         }
         check_registered(&jobs)?;
@@ -168,7 +190,9 @@ impl Runner for SweepRunner {
     }
 
     fn prepare_launch(&self, job: &Job, launch: &mut AttemptLaunch) {
-        let Some(task) = &job.spec.run.task else { return };
+        let Some(task) = &job.spec.run.task else {
+            return;
+        };
         launch.set_variable("COSPAN_GROUP", task.group.to_string());
         launch.set_variable("COSPAN_TASK", task.index.to_string());
         launch.set_variable("COSPAN_TASKS", task.count.to_string());
@@ -181,21 +205,34 @@ impl Runner for SweepRunner {
 /// Checks that the jobs of a sweep take no more memory than their user may have.
 fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
     let each = spec.footprint();
-    if Bytes(each.0.saturating_mul(count.into())) > max { Err(RunnerError::TooLarge { count, each, max }) } else { Ok(()) }
+    if Bytes(each.0.saturating_mul(count.into())) > max {
+        Err(RunnerError::TooLarge { count, each, max })
+    } else {
+        Ok(())
+    }
 }
 
 /// Checks that no two runs register the same output.
 fn check_registered(jobs: &[JobSpec]) -> Result<(), RunnerError> {
     let mut seen = BTreeMap::new();
     for (task, job) in (0..).zip(jobs) {
-        let outputs = job.components.iter().flat_map(|component| &component.outputs);
+        let outputs = job
+            .components
+            .iter()
+            .flat_map(|component| &component.outputs);
         for output in outputs {
-            let OutputDestination::ToSite { register, .. } = &output.collect else { continue };
+            let OutputDestination::ToSite { register, .. } = &output.collect else {
+                continue;
+            };
             match seen.insert(register, task) {
                 Some(first) if first != task => {
                     let name = register.clone();
                     let second = task;
-                    return Err(RunnerError::RegisterTwice { name, first, second });
+                    return Err(RunnerError::RegisterTwice {
+                        name,
+                        first,
+                        second,
+                    });
                 }
                 Some(_) | None => {}
             }

@@ -9,7 +9,8 @@ use super::SweepRow;
 use crate::ids::RelPath;
 use crate::job::ProgramWordKind;
 use crate::job::spec::{
-    OutputDestination, ComponentSpec, ExecutableSource, FileReference, JobSpec, ProgramOverride, PackedProgram,
+    ComponentSpec, ExecutableSource, FileReference, JobSpec, OutputDestination, PackedProgram,
+    ProgramOverride,
 };
 use crate::runner::RunnerError;
 
@@ -47,7 +48,11 @@ impl TextFiller<'_> {
         Ok(job)
     }
 
-    fn fill_component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> FillResult<()> {
+    fn fill_component(
+        &self,
+        at: TextLocation<'_>,
+        component: &mut ComponentSpec,
+    ) -> FillResult<()> {
         self.fill_program(at, &mut component.program)?;
         for (index, input) in component.inputs.iter_mut().enumerate() {
             self.fill_file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
@@ -71,12 +76,12 @@ impl TextFiller<'_> {
     fn fill_program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> FillResult<()> {
         self.fill_executable(at, &mut program.executable)?;
         program.replace_words(OPEN, |place, word| match place {
-            ProgramWordKind::Argument(index) => {
-                self.filled_text(&format_args!("{at}.arguments[{index}]"), word).map(Some)
-            }
-            ProgramWordKind::Value(name) => {
-                self.filled_text(&format_args!("{at}.environment.{name}"), word).map(Some)
-            }
+            ProgramWordKind::Argument(index) => self
+                .filled_text(&format_args!("{at}.arguments[{index}]"), word)
+                .map(Some),
+            ProgramWordKind::Value(name) => self
+                .filled_text(&format_args!("{at}.environment.{name}"), word)
+                .map(Some),
             ProgramWordKind::Directory => {
                 let at = format_args!("{at}.directory");
                 let filled = self.filled_text(&at, word)?;
@@ -104,7 +109,11 @@ impl TextFiller<'_> {
         }
     }
 
-    fn fill_executable(&self, at: TextLocation<'_>, executable: &mut ExecutableSource) -> FillResult<()> {
+    fn fill_executable(
+        &self,
+        at: TextLocation<'_>,
+        executable: &mut ExecutableSource,
+    ) -> FillResult<()> {
         let at = format_args!("{at}.executable");
         match executable {
             ExecutableSource::AtSite(path) => self.fill_text(&at, path),
@@ -127,7 +136,11 @@ impl TextFiller<'_> {
         Ok(())
     }
 
-    fn parse_filled<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> FillResult<T> {
+    fn parse_filled<T: FromStr<Err: Display>>(
+        &self,
+        at: TextLocation<'_>,
+        text: &str,
+    ) -> FillResult<T> {
         text.parse().map_err(|problem: T::Err| RunnerError::Filled {
             at: at.to_string(),
             task: self.task,
@@ -145,7 +158,9 @@ impl TextFiller<'_> {
     /// Returns the filled text. A text that is a placeholder and nothing else becomes the value
     /// itself.
     fn filled_text(&self, at: TextLocation<'_>, text: &str) -> FillResult<Arc<str>> {
-        let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
+        let inner = text
+            .strip_prefix(OPEN)
+            .and_then(|rest| rest.strip_suffix(CLOSE));
         match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {
             Some(name) => self.value_of(at, name.trim()),
             None => self.fill_placeholders(at, text).map(Arc::from),
@@ -162,21 +177,32 @@ impl TextFiller<'_> {
                 rest = after;
                 continue;
             }
-            let (name, after) = after.split_once(CLOSE).ok_or_else(|| RunnerError::Unclosed { at: at.to_string() })?;
+            let (name, after) = after
+                .split_once(CLOSE)
+                .ok_or_else(|| RunnerError::Unclosed { at: at.to_string() })?;
             filled.push_str(&self.value_of(at, name.trim())?);
             if filled.len() > MOST_BYTES {
                 let at = at.to_string();
                 let task = self.task;
-                return Err(RunnerError::FilledTooLong { at, task, max: MOST_BYTES });
+                return Err(RunnerError::FilledTooLong {
+                    at,
+                    task,
+                    max: MOST_BYTES,
+                });
             }
             rest = after;
         }
         filled.push_str(rest);
-        self.taken.set(self.taken.get().saturating_add(filled.len()));
+        self.taken
+            .set(self.taken.get().saturating_add(filled.len()));
         if self.taken.get() > MOST_OF_ALL {
             let at = at.to_string();
             let task = self.task;
-            return Err(RunnerError::FilledTooMuch { at, task, max: MOST_OF_ALL });
+            return Err(RunnerError::FilledTooMuch {
+                at,
+                task,
+                max: MOST_OF_ALL,
+            });
         }
         Ok(filled)
     }
@@ -185,13 +211,16 @@ impl TextFiller<'_> {
         if name == super::TASK {
             return Ok(self.task.to_string().into());
         }
-        self.values.get(name).cloned().ok_or_else(|| RunnerError::Placeholder {
-            at: at.to_string(),
-            name: name.chars().take(80).collect(),
-            known: std::iter::once(super::TASK)
-                .chain(self.values.keys().map(AsRef::as_ref))
-                .map(str::to_owned)
-                .collect(),
-        })
+        self.values
+            .get(name)
+            .cloned()
+            .ok_or_else(|| RunnerError::Placeholder {
+                at: at.to_string(),
+                name: name.chars().take(80).collect(),
+                known: std::iter::once(super::TASK)
+                    .chain(self.values.keys().map(AsRef::as_ref))
+                    .map(str::to_owned)
+                    .collect(),
+            })
     }
 }

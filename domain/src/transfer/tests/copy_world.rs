@@ -119,7 +119,7 @@ impl CopyWorld {
     fn end(&mut self, nonce: TryNonce, how: TransferEnd) {
         match how {
             TransferEnd::Fails(blame) => {
-                drop(self.site.tries.insert(nonce, PartialData::Failed(blame)))
+                self.site.tries.insert(nonce, PartialData::Failed(blame));
             }
             TransferEnd::Completes => {
                 self.site.content = true;

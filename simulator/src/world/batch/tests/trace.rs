@@ -92,7 +92,6 @@ fn submission(overruns: bool) -> impl Strategy<Value = TraceEvent> {
     let top = if overruns { 3000_u64 } else { 1000 };
     (1..=TOTAL, 1..40_u64, 1..=top).prop_map(|(processors, estimate, share)| {
         let estimate = estimate * 100;
-        let share = share;
         TraceEvent::Submit {
             processors,
             estimate,
