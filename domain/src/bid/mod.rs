@@ -2,7 +2,7 @@
 //! multiple resource scheduling on a virtual map).
 //!
 //! A site answers [`compute_bid`] for itself, from what it alone knows; whoever places the job only sorts,
-//! with [`bid_order`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
+//! with [`rank_bids`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
 //! what was announced to it at its [`JobAnnouncements`]; [`BidResubmissions`] decides when a job is announced
 //! again. Absent on purpose: deductions while a round lasts (see [`crate::deduction`]).
 //!

@@ -118,7 +118,8 @@ impl DeductionLedger {
         )
     }
 
-    /// Does the same as [`Ledgers::deduct`], and records that the site has acknowledged the plan.
+    /// Does the same as [`DeductionLedger::deduct`], and records that the site has
+    /// acknowledged the plan.
     pub fn deduct_acknowledged(
         &mut self,
         key: &DeductionKey,

@@ -109,7 +109,7 @@ impl JointPartState {
 }
 
 impl SharedReservation {
-    /// The state of its parts; one that has none counts as [`Accord::Kept`].
+    /// The state of its parts; one that has none counts as [`JointReservationState::Kept`].
     pub fn accord(&self) -> JointReservationState {
         self.together
             .map_or(JointReservationState::Kept, |together| together.accord)
