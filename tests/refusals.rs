@@ -1,5 +1,6 @@
 //! Bad jobs through the real server: each is refused with what is wrong and what to do, or
-//! fails as the job's own error; nothing is kept of the former and no site is charged for the latter.
+//! fails as the job's own error; nothing is kept of the former and no site is charged for the
+//! latter.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

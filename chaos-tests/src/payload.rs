@@ -23,8 +23,8 @@ pub fn chunked_file() -> Vec<u8> {
 /// component checks whether an earlier one still lives: that wrote its own line before, so of two
 /// that overlap one sees the other. With `PEERS` in its environment it checks the number of
 /// components that it was given, and its own place. None ends by itself while there is
-/// `LEDGER.hold`. Of [`chunked_file`] it writes down which chunk it was given, and checks that it has just
-/// that.
+/// `LEDGER.hold`. Of [`chunked_file`] it writes down which chunk it was given, and checks that it
+/// has just that.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
 shift 6

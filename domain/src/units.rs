@@ -1,4 +1,5 @@
-//! Quantities with their units: milliseconds, microseconds, bytes, bits per second, parts per million.
+//! Quantities with their units: milliseconds, microseconds, bytes, bits per second, parts per
+//! million.
 //!
 //! Whole numbers only. A time that does not come out even is rounded up, so
 //! that nothing is expected earlier than it can be.

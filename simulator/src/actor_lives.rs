@@ -99,7 +99,8 @@ impl ActorLives {
         });
     }
 
-    /// Returns the same as [`RunActorLives::stalled_time`], for the current run of the control plane.
+    /// Returns the same as [`RunActorLives::stalled_time`], for the current run of the control
+    /// plane.
     pub fn stalled_time(
         &self,
         since: Timestamp,

@@ -325,8 +325,8 @@ impl CallFaultModel {
         self.lock().arrived.get(&(site.clone(), id)).copied()
     }
 
-    /// Draws whether a message about the end of a job arrives, as [`CallFaultModel::draw_message_arrival`]
-    /// does.
+    /// Draws whether a message about the end of a job arrives, as
+    /// [`CallFaultModel::draw_message_arrival`] does.
     pub(super) fn draw_end_arrival(&self, job: JobId, address: &str) -> bool {
         let mut state = self.lock();
         let arrives = state.fault_rates.faults.is_empty() || state.chance.random_bool(0.5);

@@ -3,9 +3,9 @@
 //! A log is read from any [`std::io::Read`], plain or compressed with gzip or xz; its first bytes
 //! decide which of the three, not its name. Reading streams: memory does not grow with the log.
 //!
-//! A line that cannot be used is never skipped in silence. The caller chooses ([`BadLineTreatment`]): either
-//! it ends the reading, or it is skipped and counted, and the [`LogComplaints`] say how often, where
-//! and why.
+//! A line that cannot be used is never skipped in silence. The caller chooses
+//! ([`BadLineTreatment`]): either it ends the reading, or it is skipped and counted, and the
+//! [`LogComplaints`] say how often, where and why.
 //!
 //! Deliberately absent: opening files by path, and any repair of a log.
 

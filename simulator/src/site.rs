@@ -71,8 +71,8 @@ impl SimulatedSite {
             .await
     }
 
-    /// Carries a call like [`SimulatedSite::call_site`]; a fault may answer `pretended` without carrying
-    /// it out.
+    /// Carries a call like [`SimulatedSite::call_site`]; a fault may answer `pretended` without
+    /// carrying it out.
     async fn call_or_pretend<T: Send + 'static>(
         &self,
         call: SiteCallKind,

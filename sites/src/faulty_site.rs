@@ -1,5 +1,6 @@
-//! A site that fails on purpose: wraps any `Site` and injects what its [`FaultSwitch`] say, per kind of
-//! call, switched at run time by a handle or, for a server in another process, by a control file.
+//! A site that fails on purpose: wraps any `Site` and injects what its [`FaultSwitch`] say, per
+//! kind of call, switched at run time by a handle or, for a server in another process, by a control
+//! file.
 //!
 //! A fault changes the answer, the effect, or both. We count how often it did, because a fault that
 //! changed nothing has shown nothing.

@@ -400,7 +400,8 @@ pub trait SiteAttemptCalls: Send + Sync {
     async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookupAnswer, SiteError>;
 
     /// Ends an attempt, at whatever stage: the job of the batch system and all processes. `Ok` says
-    /// that the request was accepted, not that the attempt is over: see [`SiteAttemptCalls::status`].
+    /// that the request was accepted, not that the attempt is over: see
+    /// [`SiteAttemptCalls::status`].
     async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
     /// Takes one of several submissions under a tag out of the queue of the batch system: the one
@@ -442,8 +443,8 @@ pub trait SiteFileCalls: Send + Sync {
         None
     }
 
-    /// Returns the stamp of a file, without reading it; see [`FileStamp`]. `None` if the site has none.
-    /// `Refused` if the file is missing.
+    /// Returns the stamp of a file, without reading it; see [`FileStamp`]. `None` if the site has
+    /// none. `Refused` if the file is missing.
     async fn stamp(&self, _place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         Ok(None)
     }

@@ -347,7 +347,8 @@ impl SlurmSite {
     /// Makes a directory the root of a new site, or finds that it is already.
     ///
     /// # Errors
-    /// The directory cannot be made, is another site's, or must not be one: see [`crate::root_place`].
+    /// The directory cannot be made, is another site's, or must not be one: see
+    /// [`crate::root_place`].
     pub async fn make_root(&self) -> Result<(), SiteError> {
         self.agent.initialise().await?;
         self.files.prepare().await

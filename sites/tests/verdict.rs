@@ -7,10 +7,10 @@ use cospan_sites::attempt_end::{
 };
 use cospan_sites::port::{ErrorBlame, SiteEndReason};
 
-/// By word, in the order of [`BatchJobState::ALL`]; the columns are in the order of [`WrapperFileState::ALL`]: nothing,
-/// at its gate, began, trouble, spoiled, code 0, code or signal, TERM or KILL, told to end, wall
-/// time, unstarted, too late, void. `?`: only when it is settled. Small letters are of what is not
-/// over.
+/// By word, in the order of [`BatchJobState::ALL`]; the columns are in the order of
+/// [`WrapperFileState::ALL`]: nothing, at its gate, began, trouble, spoiled, code 0, code or
+/// signal, TERM or KILL, told to end, wall time, unstarted, too late, void. `?`: only when it is
+/// settled. Small letters are of what is not over.
 const TABLE: [(BatchJobState, &str); 16] = [
     (BatchJobState::Waiting, " q ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
     (

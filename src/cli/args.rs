@@ -72,8 +72,8 @@ pub(crate) struct GlobalArgs {
     /// The configuration file. [env: COSPAN_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The certificate (PEM) of the authority that signed the server's. [env: COSPAN_CA_CERTIFICATE]
-    /// [default: `client.ca_certificate`]
+    /// The certificate (PEM) of the authority that signed the server's. [env:
+    /// COSPAN_CA_CERTIFICATE] [default: `client.ca_certificate`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca_certificate: Option<PathBuf>,
     /// The format of log lines (on standard error). [default: as configured]

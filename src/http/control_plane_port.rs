@@ -145,8 +145,8 @@ pub trait ControlPlanePort: Send + Sync + 'static {
     /// Exports the whole store, piece by piece, in the format of `store import`.
     async fn export_store(&self) -> Result<PieceStream, ApiRefusal>;
 
-    /// Subscribes to committed changes from now on. A change must be in [`ControlPlanePort::view`] before it
-    /// is sent here.
+    /// Subscribes to committed changes from now on. A change must be in [`ControlPlanePort::view`]
+    /// before it is sent here.
     fn subscribe(&self) -> JobChangeStream;
 
     /// Faults that are injected on purpose.

@@ -1,4 +1,5 @@
-//! The secret that the words of attempts are derived from; see [`cospan_sites::wrapper::attempt_words`].
+//! The secret that the words of attempts are derived from; see
+//! [`cospan_sites::wrapper::attempt_words`].
 
 use std::path::Path;
 

@@ -5,8 +5,8 @@
 //! are those of `cospan serve`. Simulated are the sites with their batch systems, local
 //! users and failing nodes, the links between them, and the clock.
 //!
-//! A [`SimulationStudy`] defines the runs: each [`StudyVariant`] under each seed. [`run`] returns a record of
-//! each, [`report`] makes tables, figures and a page of them.
+//! A [`SimulationStudy`] defines the runs: each [`StudyVariant`] under each seed. [`run`] returns a
+//! record of each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
 mod build_experiment;

@@ -55,7 +55,8 @@ impl RivalPolicy {
         RIVALS.into_iter().find(|rival| rival.name == name)
     }
 
-    /// The policy that places its jobs: Flexible Cluster Minimization, the default for flexible jobs.
+    /// The policy that places its jobs: Flexible Cluster Minimization, the default for flexible
+    /// jobs.
     pub fn policy() -> PolicyName {
         PlacementDefaults::default().flexible
     }

@@ -1,4 +1,5 @@
-//! What operators see at three in the morning: a site that is lost, a server that is dead, a signal.
+//! What operators see at three in the morning: a site that is lost, a server that is dead, a
+//! signal.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

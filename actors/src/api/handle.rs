@@ -516,7 +516,8 @@ impl ControlPlane {
         self.ask_site(site, call.for_owner(by)).await
     }
 
-    /// Lists the content of a directory at a site, in the turn of a key; `None` if the place is no directory.
+    /// Lists the content of a directory at a site, in the turn of a key; `None` if the place is no
+    /// directory.
     ///
     /// # Errors
     ///
@@ -533,8 +534,8 @@ impl ControlPlane {
         self.ask_site(site, call.for_owner(by)).await
     }
 
-    /// Returns the stamp of a file at a site, without reading the file, in the turn of a key; `None`
-    /// if the site cannot give one.
+    /// Returns the stamp of a file at a site, without reading the file, in the turn of a key;
+    /// `None` if the site cannot give one.
     ///
     /// # Errors
     ///

@@ -458,7 +458,8 @@ fn go_decision(actor: &JobActor, effect: &JobEffect) -> GoDecision {
             AttemptState::AtGate { host, .. }
             | AttemptState::Opened { host, .. }
             | AttemptState::Running { host, .. } => host.to_string(),
-            // A component that is over, or not there yet again, has a place in the list all the same.
+            // A component that is over, or not there yet again, has a place in the list all the
+            // same.
             _ => "-".to_owned(),
         };
         Some(RoundPeer {

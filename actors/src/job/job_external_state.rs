@@ -272,7 +272,8 @@ fn unreachable_components(shared: &SharedState, job: &Job) -> Vec<(ComponentInde
                 .live
                 .site_report(&component.placement.as_ref()?.site)?;
             let since = report.contact.unreachable_since()?;
-            // A site that takes nothing new but reports what runs there is not silent, nor was it then.
+            // A site that takes nothing new but reports what runs there is not silent, nor was it
+            // then.
             (!report.tells).then(|| (index, since.max(report.told_at.unwrap_or_default())))
         })
         .collect()

@@ -45,8 +45,8 @@ pub(crate) enum BiddingMessage {
         told: Arc<JobAnnouncement>,
         /// The site's index in the round's grid.
         site: usize,
-        /// Handled before the announcement: a job went elsewhere, as by [`BiddingMessage::Clear`]. One
-        /// delivery serves for the two messages.
+        /// Handled before the announcement: a job went elsewhere, as by [`BiddingMessage::Clear`].
+        /// One delivery serves for the two messages.
         clear: Option<DeductionKey>,
     },
     /// Sends this part of the job to the site, which acknowledges.

@@ -357,8 +357,8 @@ fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
     }
 }
 
-/// What is planted strikes every control plane of the process: who plants is alone, and whoever must
-/// be spared holds this.
+/// What is planted strikes every control plane of the process: who plants is alone, and whoever
+/// must be spared holds this.
 static PLANTS: RwLock<()> = RwLock::new(());
 
 /// Nobody plants anything as long as it is held.

@@ -1,5 +1,5 @@
-//! A job at which every policy panics. Needs a build with planted faults; see the chapter on testing in
-//! the book.
+//! A job at which every policy panics. Needs a build with planted faults; see the chapter on
+//! testing in the book.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,8 +7,8 @@ fn job() -> ActorId {
     ActorId::Job(JOB)
 }
 
-/// A run of the control plane in which an actor dies at each of these times, and each time is built anew after
-/// these pauses, as long as there are any.
+/// A run of the control plane in which an actor dies at each of these times, and each time is built
+/// anew after these pauses, as long as there are any.
 fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunActorLives {
     let mut lived = Vec::new();
     for (number, at) in deaths.iter().enumerate() {

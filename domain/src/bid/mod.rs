@@ -1,10 +1,11 @@
 //! Bids: the distance of each site from what a job needs, over several resources at once (MRS,
 //! multiple resource scheduling on a virtual map).
 //!
-//! A site answers [`compute_bid`] for itself, from what it alone knows; whoever places the job only sorts,
-//! with [`rank_bids`]. Both are pure functions. [`BidRound`] counts a round of messages; a site keeps
-//! what was announced to it at its [`JobAnnouncements`]; [`BidResubmissions`] decides when a job is announced
-//! again. Absent on purpose: deductions while a round lasts (see [`crate::deduction`]).
+//! A site answers [`compute_bid`] for itself, from what it alone knows; whoever places the job only
+//! sorts, with [`rank_bids`]. Both are pure functions. [`BidRound`] counts a round of messages; a
+//! site keeps what was announced to it at its [`JobAnnouncements`]; [`BidResubmissions`] decides
+//! when a job is announced again. Absent on purpose: deductions while a round lasts (see
+//! [`crate::deduction`]).
 //!
 //! To add a dimension, add its file in `dimensions` and one line in the list of [`Dimension`].
 

@@ -13,8 +13,8 @@ use std::convert::Infallible;
 use crate::machine::StateMachine;
 use crate::units::Timestamp;
 
-/// The logical file as a [`StateMachine`]. It has no effects: files at sites belong to their users, and
-/// are not moved or deleted with their names.
+/// The logical file as a [`StateMachine`]. It has no effects: files at sites belong to their users,
+/// and are not moved or deleted with their names.
 #[derive(Debug, Clone, Copy)]
 pub struct FileMachine;
 

@@ -1,10 +1,11 @@
 //! Provisional deductions: what is set aside at sites for plans, and owned by no job yet.
 //!
 //! Each site has one ledger, read by all who hand out anything of it. A deduction belongs to a job,
-//! its round and one plan for it ([`DeductionKey`]), and to whoever made the plan ([`PlannerLife`]). It
-//! ends in one of four ways: the plan is committed or rejected ([`DeductionLedger::end_plan`]), its holder dies
-//! ([`DeductionLedger::end_plans_of_holder`]), or its lease is over ([`DeductionLedger::end_expired`]). Nothing can be deducted
-//! for a plan that has ended, so that late messages leave nothing behind.
+//! its round and one plan for it ([`DeductionKey`]), and to whoever made the plan
+//! ([`PlannerLife`]). It ends in one of four ways: the plan is committed or rejected
+//! ([`DeductionLedger::end_plan`]), its holder dies ([`DeductionLedger::end_plans_of_holder`]), or
+//! its lease is over ([`DeductionLedger::end_expired`]). Nothing can be deducted for a plan that
+//! has ended, so that late messages leave nothing behind.
 
 mod deduction_ledger;
 mod site_deductions;

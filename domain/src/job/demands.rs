@@ -42,9 +42,9 @@ pub struct ComponentHolding {
 
 impl ComponentHolding {
     /// Returns true if the site's own count of what is idle includes it, if the site was asked at
-    /// this time and it is `now`. A time that is still to come was noted before the last start of the
-    /// control plane, by a clock that has been set back since: whatever was asked after that start
-    /// was asked later.
+    /// this time and it is `now`. A time that is still to come was noted before the last start of
+    /// the control plane, by a clock that has been set back since: whatever was asked after that
+    /// start was asked later.
     pub fn is_counted(&self, asked_at: Timestamp, now: Timestamp) -> bool {
         self.visible_from
             .is_some_and(|from| from <= asked_at || from > now + CORRECTION)

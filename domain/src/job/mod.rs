@@ -1,7 +1,7 @@
 //! Jobs: their specification, their state, and their next steps.
 //!
-//! [`decide`] turns a command into events, [`evolve`] applies an event to the state, and [`job_due`]
-//! derives the effects that are due from the state.
+//! [`decide`] turns a command into events, [`evolve`] applies an event to the state, and
+//! [`job_due`] derives the effects that are due from the state.
 
 pub mod accounting;
 mod chosen_shape;

@@ -1,9 +1,10 @@
 //! Placement: choosing the site of each component, and the sources of its files.
 //!
 //! A policy reads an immutable [`GridSnapshot`] and a [`PlacementRequest`], takes what it uses from
-//! a working copy ([`RemainingResources`]), and answers with a whole [`PlacementPlan`] or a [`PlacementRefusal`] that changed
-//! nothing. The same code explains itself to an [`VerdictObserver`]. Absent on purpose: anything that
-//! claims processors (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
+//! a working copy ([`RemainingResources`]), and answers with a whole [`PlacementPlan`] or a
+//! [`PlacementRefusal`] that changed nothing. The same code explains itself to an
+//! [`VerdictObserver`]. Absent on purpose: anything that claims processors (see [`crate::claim`])
+//! and any order between jobs (see [`crate::queue`]).
 //!
 //! To add a policy, add its file in [`policies`] and one line in the list there.
 

@@ -53,8 +53,8 @@ pub struct Proposal {
 pub enum ScanStep {
     /// A plan was made; go on with the same budget.
     Placed(Proposal),
-    /// Sites are to bid for this job before another is tried; [`Scan::resolve_round`] takes the outcome.
-    /// Only if [`Scan::with_rounds`] asks for it.
+    /// Sites are to bid for this job before another is tried; [`Scan::resolve_round`] takes the
+    /// outcome. Only if [`Scan::with_rounds`] asks for it.
     Announce(JobId, Arc<PlacementRequest>),
     /// The budget is used up; go on later.
     Yield,
@@ -216,7 +216,8 @@ impl Scan {
         plan.ok()
     }
 
-    /// Learns from a round of bids that did not cover the job: see [`AnnouncedNeed::lower_remaining`].
+    /// Learns from a round of bids that did not cover the job: see
+    /// [`AnnouncedNeed::lower_remaining`].
     pub fn learn_from_bids(
         &mut self,
         asked: &AnnouncedNeed,

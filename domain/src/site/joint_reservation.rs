@@ -5,8 +5,8 @@
 //! decides if there is a reservation, and the others follow what is durable there. The sites are
 //! called one after the other, in the order of their names, so that two reservations of the same
 //! sites never wait for each other. The next move of a part follows from the records alone, and
-//! goes to its own site's record as a [`JointReservationStep`]: an actor that was killed takes the same step again,
-//! and nothing is left behind.
+//! goes to its own site's record as a [`JointReservationStep`]: an actor that was killed takes the
+//! same step again, and nothing is left behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Sites: their errors, their breaker, the commands of operators, and whether they take work.
 //!
-//! [`site_state::SiteRecord`] is durable and belongs to the site's actor; [`contact::ContactLog`] is
-//! what we saw since our start, and is volatile; [`availability`] puts both together; [`isolation`]
-//! distinguishes their faults from ours.
+//! [`site_state::SiteRecord`] is durable and belongs to the site's actor; [`contact::ContactLog`]
+//! is what we saw since our start, and is volatile; [`availability`] puts both together;
+//! [`isolation`] distinguishes their faults from ours.
 
 pub mod availability;
 pub mod barred_owners_record;

@@ -5,8 +5,8 @@
 //! estimates", JSSPP 2005, and the constants of the program the authors
 //! published with it.
 //!
-//! First [`EstimateModel::draw_counts`] draws how many jobs have which estimate; then [`assign_estimates`]
-//! gives every job one that is not shorter than its run time.
+//! First [`EstimateModel::draw_counts`] draws how many jobs have which estimate; then
+//! [`assign_estimates`] gives every job one that is not shorter than its run time.
 
 mod assignment;
 mod counts;

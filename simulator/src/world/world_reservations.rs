@@ -1,8 +1,9 @@
 //! Reservations at a simulated site: kept by the site itself, and enforced.
 //!
 //! A site that grants reservations starts an attempt of ours at once, or refuses it. It starts
-//! local users who break no reservation ([`super::waiting_local_users`]). The free processors are computed for
-//! each question, from what runs, what is reserved, and who waits and may not be delayed.
+//! local users who break no reservation ([`super::waiting_local_users`]). The free processors are
+//! computed for each question, from what runs, what is reserved, and who waits and may not be
+//! delayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

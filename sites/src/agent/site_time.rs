@@ -148,7 +148,8 @@ mod tests {
         "cabcdefgh-1-0-1".parse().unwrap()
     }
 
-    /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far ahead.
+    /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far
+    /// ahead.
     fn answer(up_s: i64, ahead_s: i64) -> SiteAgentAnswer {
         let clock = 1_800_000_000 + up_s + ahead_s;
         SiteAgentAnswer(format!(

@@ -108,8 +108,8 @@ impl OpenSiteRoot {
             .is_some())
     }
 
-    /// Takes a name out of one of our directories at once; [`OpenSiteRoot::empty_trash`] removes what it
-    /// stood for. `false` if it is not there. The caller must have the gate.
+    /// Takes a name out of one of our directories at once; [`OpenSiteRoot::empty_trash`] removes
+    /// what it stood for. `false` if it is not there. The caller must have the gate.
     pub(super) fn move_to_trash(&self, family: &str, name: &str) -> io::Result<bool> {
         let from = self.open_own_dir(family)?;
         let trash = self.open_own_dir(TRASH)?;

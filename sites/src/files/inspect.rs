@@ -53,8 +53,8 @@ impl FileArea {
         self.start_agent(&root, ("inspect", INSPECT, &inspection_name(place)), &order)
     }
 
-    /// Returns the stamp of a file or directory; see [`FileStamp`]. `None` for a directory that is too
-    /// large to be looked through.
+    /// Returns the stamp of a file or directory; see [`FileStamp`]. `None` for a directory that is
+    /// too large to be looked through.
     ///
     /// # Errors
     /// `Refused` if there is no such file.

@@ -18,8 +18,9 @@
 //!
 //! Copying and digesting is done by [`agent`] processes. The control plane can die and come back:
 //! what it needs to know of copies is in the task's directory, and a lock that the kernel keeps for
-//! an agent says whether it lives. Inspections end with the control plane that asked for them. The file system must support `flock`, and the same machine must run
-//! control plane (or its deputy at the site) and agents.
+//! an agent says whether it lives. Inspections end with the control plane that asked for them. The
+//! file system must support `flock`, and the same machine must run control plane (or its deputy at
+//! the site) and agents.
 
 pub mod agent;
 pub mod manifest;

@@ -1,8 +1,9 @@
 //! Directories held open, and what is opened below them.
 //!
-//! A name given to a [`DirectoryHandle`] is one name, never a path, and is never followed if it is a symbolic
-//! link: whoever swaps a directory for a link gets an error, not a way out. Paths that users give
-//! go through [`DirectoryHandle::open_beneath`], where the kernel itself refuses to leave.
+//! A name given to a [`DirectoryHandle`] is one name, never a path, and is never followed if it is
+//! a symbolic link: whoever swaps a directory for a link gets an error, not a way out. Paths that
+//! users give go through [`DirectoryHandle::open_beneath`], where the kernel itself refuses to
+//! leave.
 
 use std::ffi::OsString;
 use std::fs::File;

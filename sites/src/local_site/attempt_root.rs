@@ -77,9 +77,9 @@ impl VerifiedSiteRoot {
         })
     }
 
-    /// Makes a directory a site's root, after [`crate::root_place::check_place`] found that it may be. Existing
-    /// files are left as they are. The marker comes last, so that half a site is none, and then all
-    /// of it is durable: nothing else is made again when the site is not new any more.
+    /// Makes a directory a site's root, after [`crate::root_place::check_place`] found that it may
+    /// be. Existing files are left as they are. The marker comes last, so that half a site is none,
+    /// and then all of it is durable: nothing else is made again when the site is not new any more.
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
         cospan_durable::make_directory(path)?;
         let root = Self::hold_open(path)?;

@@ -4,8 +4,8 @@
 //! while ago is good enough. It is asked again as soon as files show more than it did, or that an
 //! attempt may be over; and about those of which it has not said that they wait or run.
 //!
-//! If Slurm does not answer (see [`BatchSystemSilence`]), files are read all the same. It is left alone for as
-//! long as its report would have counted, and nothing is taken to be absent.
+//! If Slurm does not answer (see [`BatchSystemSilence`]), files are read all the same. It is left
+//! alone for as long as its report would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};

@@ -2,9 +2,9 @@
 //! clients give up: nothing is lost, and nothing done twice.
 //!
 //! Only root can do that to it: `COSPAN_TEST_SLURM_ORDERS` names a directory in which
-//! `slurm.sh obey` looks for orders. Once a controller was killed, `obey` also does what an operator
-//! has to: Slurm drains a node on which it gave out a number twice, and nothing starts there. It
-//! cancels what has that number, so whoever comes next gets others.
+//! `slurm.sh obey` looks for orders. Once a controller was killed, `obey` also does what an
+//! operator has to: Slurm drains a node on which it gave out a number twice, and nothing starts
+//! there. It cancels what has that number, so whoever comes next gets others.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

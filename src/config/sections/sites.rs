@@ -150,9 +150,9 @@ section! {
         /// thousandth. Left out: unknown, and no such job goes there.
         "gflops_per_processor" => gflops_per_processor: Option<Mflops> = None,
             in Mflops(1) => Mflops(1_000_000_000), since "0.1.0";
-        /// Results of its processors in benchmarks, like `{ linpack = 38.4 }`; higher is better. Jobs
-        /// whose `[preferences]` name one are ranked by it where they ask for a reservation. One
-        /// that is missing, or 0, counts as `reservations.missing_benchmark_factor` says.
+        /// Results of its processors in benchmarks, like `{ linpack = 38.4 }`; higher is better.
+        /// Jobs whose `[preferences]` name one are ranked by it where they ask for a reservation.
+        /// One that is missing, or 0, counts as `reservations.missing_benchmark_factor` says.
         "benchmarks" => benchmarks: BenchmarkScores = BenchmarkScores::new(), since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";

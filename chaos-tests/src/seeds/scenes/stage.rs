@@ -328,8 +328,8 @@ impl Set {
         )
     }
 
-    /// Plays one run of the control plane, as [`SceneStage::play_scene`] does; returns when it ended, and what
-    /// it found.
+    /// Plays one run of the control plane, as [`SceneStage::play_scene`] does; returns when it
+    /// ended, and what it found.
     ///
     /// # Errors
     /// The scene cannot be played.

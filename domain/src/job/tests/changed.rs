@@ -1,4 +1,5 @@
-//! Users who change their minds about a promised start, while others decide on what they said before.
+//! Users who change their minds about a promised start, while others decide on what they said
+//! before.
 
 use super::divided::placements;
 use super::job_world::key;

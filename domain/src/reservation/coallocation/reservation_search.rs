@@ -188,8 +188,9 @@ impl ReservationSearch {
         &self.held
     }
 
-    /// Lists every reservation that the search answers for: those of [`ReservationSearch::reserved`], one that
-    /// changes hands or is being cancelled, and those among which it has yet to choose.
+    /// Lists every reservation that the search answers for: those of
+    /// [`ReservationSearch::reserved`], one that changes hands or is being cancelled, and those
+    /// among which it has yet to choose.
     pub fn owned_reservations(&self) -> impl Iterator<Item = &PartReservation> {
         let between: &[PartReservation] = match &self.step {
             ReservationSearchStep::Place {
@@ -290,8 +291,8 @@ impl ReservationSearch {
         }
     }
 
-    /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end it changes
-    /// nothing.
+    /// Records the outcome of the call that [`ReservationSearch::standing`] asks for. After the end
+    /// it changes nothing.
     pub fn record_outcome(&mut self, outcome: ReservationOutcome) {
         match std::mem::replace(&mut self.step, ReservationSearchStep::Confirmed) {
             ReservationSearchStep::Rank { granted, at } => {

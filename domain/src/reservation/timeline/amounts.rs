@@ -92,8 +92,8 @@ impl ResourceKinds {
     }
 }
 
-/// An amount of each kind, in the order of the timeline's [`ResourceKinds`]: processors first. As a need,
-/// zero and below is no need at all.
+/// An amount of each kind, in the order of the timeline's [`ResourceKinds`]: processors first. As a
+/// need, zero and below is no need at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ResourceAmounts(pub(super) [i64; KINDS_MAX]);
 

@@ -4,7 +4,8 @@
 //!
 //! When processors become free early, the schedule is compressed: in queue order each job moves to
 //! the earliest possible place, until no job can move. A new place can exist only where processors
-//! became free since the last time, so only the jobs that such a [`ProcessorGain`] may help are tried.
+//! became free since the last time, so only the jobs that such a [`ProcessorGain`] may help are
+//! tried.
 //!
 //! A reservation that cannot be kept (an overrun, a failed node, a drain)
 //! makes all of them void; they are made anew in queue order.

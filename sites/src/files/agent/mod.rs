@@ -2,8 +2,9 @@
 //!
 //! It takes its request from its task's directory and leaves its outcome there; it needs neither
 //! parent, terminal nor network. A copy outlives whoever started it, as the next control plane goes
-//! on with it; what only reads ends with the control plane that asked. It may be killed at any moment: a copy that is not complete and
-//! checked is never under a name at which anybody would look for it.
+//! on with it; what only reads ends with the control plane that asked. It may be killed at any
+//! moment: a copy that is not complete and checked is never under a name at which anybody would
+//! look for it.
 
 mod copy;
 mod mover;
