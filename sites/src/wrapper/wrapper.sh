@@ -26,7 +26,7 @@
 # Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
 # Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
 # passed on, USR2 means: look again. Under a batch system TSTP and CONT mean that
-# the job is suspended, and goes on. URG comes from the payload's fork: it begins. What TERM asks for is done inside its trap,
+# the job is suspended, and goes on. What TERM asks for is done inside its trap,
 # because a flag set just before `wait` blocks would be seen too late. USR2 sets
 # a flag, and who sends it does so again: traps that interrupt each other lose
 # exit codes in some shells, and run out of stack in all. A forked shell loses
@@ -617,7 +617,7 @@ attend() {
     [ -z "$batch" ] || hear_out
     if [ -e unstarted ]; then finish "unstarted missing"; fi
     # Our own signal may end it before it could say that it begins, and it may hide that it did.
-    [ -n "$began" ] || [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
+    [ -e begun ] || [ -h begun ] || { [ "$status" -ne 74 ] && [ "$status" -le 128 ]; } \
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
         || trouble "the payload could not be started here"
     cause="code $status"
@@ -663,8 +663,6 @@ describe_round() {
 begin() {
     identity
     printf 'pid %s\nstart %s\nend %s\n' "$pid" "$start" "$tag" > begun || exit 74
-    # The file may be gone at the end: payloads remove it.
-    kill -s URG "$$"
     cd "work/$directory" || exit 74
 }
 
@@ -775,7 +773,7 @@ run() {
 main() {
     set -f
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
-    payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= began= setsid= exe= directory= setup= path=$PATH
+    payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
     bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
@@ -792,7 +790,6 @@ main() {
     trap 'on_pass XCPU' XCPU
     trap 'tick=1 rung=1' USR2
     [ -z "$batch" ] || { trap on_stop TSTP && trap on_resume CONT; }
-    trap 'began=1' URG
     trap : HUP
     take
     run
