@@ -2,6 +2,8 @@
 //!
 //! A golden file is written once, when its version is released, and never
 //! again: `COSPAN_WRITE_GOLDEN=1` writes the file of a version that has none.
+//! Only the names of Rust types in `v1.txt` follow the code when types are
+//! renamed; fields, variants and values stay as they were released.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
